@@ -1,0 +1,41 @@
+# Each of these works alone on a fresh clone; 'make help' says what they do.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+VENV ?= .venv
+PYTHON_BIN := $(VENV)/bin/python
+export VENV
+
+.PHONY: help setup demo demo-stop test unit lint bench soak wheel clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Python environment, Java and Kafka's jars; done by all others first, quick when nothing changed
+	@scripts/setup.sh
+
+demo: setup ## two Kafka clusters, live topics, Airflow with a flow between them, lag on the terminal; Ctrl-C ends it
+	@$(PYTHON_BIN) -m demo
+
+demo-stop: ## ends what a demo left running
+	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo runs: nothing is set up here"; fi
+
+test: setup ## lint, then every test ring against real Kafka, Spark and Airflow (about 20 minutes on 2 cores)
+	@scripts/test.sh lint unit kafka spark airflow faults
+
+unit: setup ## the tests that need no server (seconds)
+	@scripts/test.sh unit
+
+lint: setup ## ruff, mypy, import rules
+	@scripts/test.sh lint
+
+bench: setup ## side by side with the real MirrorMaker 2; WORKLOAD=1k-lz4 for one workload
+	@$(PYTHON_BIN) -m bench $(WORKLOAD)
+
+soak: setup ## the long tests: more fault rounds, all Kafka versions; SOAK_ROUNDS=n
+	@scripts/test.sh soak
+
+wheel: setup ## the wheel for other machines, in dist/
+	@$(PYTHON_BIN) -m build --wheel --no-isolation --outdir dist .
+
+clean: ## removes the environment, built files and test logs, not the download cache
+	rm -rf $(VENV) build dist test-logs .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# Runs lint and test rings, all of those named, and ends with one line for each; fails when any of them failed.
+#
+#   scripts/test.sh lint unit kafka spark airflow faults
+#   scripts/test.sh kafka -- -k heartbeat        everything after -- goes to pytest
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+BIN=${VENV:-.venv}/bin
+rings=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do rings+=("$1"); shift; done
+[ $# -gt 0 ] && shift
+# Java's and the native libraries' helper threads only get in each other's way on small machines.
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} PYTHONUNBUFFERED=1
+
+summary=()
+failed=0
+output=$(mktemp)
+trap 'rm -f "$output"' EXIT
+
+note() { # name, exit code, start, text
+    local verdict=ok
+    if [ "$2" != 0 ]; then verdict=FAILED; failed=1; fi
+    summary+=("$(printf '%-8s %-7s %5ds  %s' "$1" "$verdict" "$((SECONDS - $3))" "$4")")
+}
+
+step() { # name, command...
+    local name=$1 start=$SECONDS code
+    shift
+    printf '\n== %s: %s\n' "$name" "$*"
+    "$@"
+    code=$?
+    note "$name" "$code" "$start" ""
+}
+
+ring() { # name, pytest arguments...
+    local name=$1 start=$SECONDS code
+    shift
+    printf '\n== %s: pytest %s\n' "$name" "$*"
+    "$BIN/python" -m pytest "$@" 2>&1 | tee "$output"
+    code=${PIPESTATUS[0]}
+    note "$name" "$code" "$start" "$(grep -E '[0-9]+ (passed|failed|error|skipped|deselected)|no tests ran' "$output" | tail -n 1 | tr -d '=')"
+}
+
+for name in "${rings[@]}"; do
+    case $name in
+        lint)
+            step ruff "$BIN/ruff" check .
+            step mypy "$BIN/mypy"
+            step imports "$BIN/lint-imports" --no-logo
+            ;;
+        unit) ring unit tests/unit -n "${TEST_PROCESSES:-2}" -q "$@" ;;
+        kafka | spark | airflow | faults) ring "$name" "tests/$name" -q --durations=10 "$@" ;;
+        soak) ring soak tests -m soak -q --durations=20 "$@" ;;
+        *)
+            echo "there is no ring '$name'; rings: lint unit kafka spark airflow faults soak" >&2
+            exit 2
+            ;;
+    esac
+done
+
+printf '\n%s\n' "== summary"
+printf '%s\n' "${summary[@]}"
+exit "$failed"

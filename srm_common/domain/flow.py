@@ -1,0 +1,125 @@
+"""A flow: one directed pair of clusters, with every setting resolved and typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
+from srm_common.errors import ConfigError
+
+ARROW = "->"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class FlowName:
+    """``source->target``."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}{ARROW}{self.target}"
+
+    @classmethod
+    def parse(cls, text: str | FlowName) -> FlowName:
+        """Read ``a->b``; spaces around the arrow are allowed. Raises :class:`ConfigError`."""
+        if isinstance(text, FlowName):
+            return text
+        source, arrow, target = (part.strip() for part in text.partition(ARROW))
+        if not arrow or not source or not target or ARROW in target:
+            raise ConfigError(f"'{text}' is not a flow; write it as 'source{ARROW}target'")
+        return cls(source, target)
+
+    @property
+    def dag_id(self) -> str:
+        return f"srm.{self.source}.{self.target}"
+
+
+class OnDataLoss(StrEnum):
+    """What a flow does about records that vanished at the source before they were copied."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    RESET = "reset"
+
+
+@dataclass(frozen=True)
+class FlowSettings:
+    """All settings of one flow. Field names follow the property names; docs/configuration.md explains each.
+
+    Fields that end in ``_seconds``, ``_ms`` or ``_bytes`` are in that unit. An interval of 0 means each run.
+    """
+
+    name: FlowName
+    source: ClusterSettings
+    target: ClusterSettings
+    enabled: bool = False
+    policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
+
+    topics: tuple[str, ...] = (".*",)
+    topics_exclude: tuple[str, ...] = (r".*[\-\.]internal", r".*\.replica", "__.*")
+    groups: tuple[str, ...] = (".*",)
+    groups_exclude: tuple[str, ...] = ("console-consumer-.*", "connect-.*", "__.*")
+    config_properties_exclude: tuple[str, ...] = (
+        r"follower\.replication\.throttled\.replicas",
+        r"leader\.replication\.throttled\.replicas",
+        r"message\.timestamp\.difference\.max\.ms",
+        r"message\.timestamp\.type",
+        r"unclean\.leader\.election\.enable",
+        r"min\.insync\.replicas",
+    )
+    use_defaults_from: Literal["source", "target"] = "target"
+
+    tasks_max: int = 2
+    replication_factor: int = 2
+    internal_replication_factor: int = 3
+    status_replication_factor: int = 3
+    config_replication_factor: int = 3
+    heartbeats_replication_factor: int = 3
+    checkpoints_replication_factor: int = 3
+    offset_syncs_replication_factor: int = 3
+    offsets_partitions: int = 25
+    status_partitions: int = 5
+    offset_syncs_topic_location: Literal["source", "target"] = "source"
+    offset_lag_max: int = 100
+
+    exactly_once: bool = True
+    read_committed: bool = True
+    auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL
+
+    refresh_topics: bool = True
+    refresh_topics_interval_seconds: float = 600.0
+    sync_topic_configs: bool = True
+    sync_topic_configs_interval_seconds: float = 600.0
+    sync_topic_acls: bool = True
+    sync_topic_acls_interval_seconds: float = 600.0
+    refresh_groups: bool = True
+    refresh_groups_interval_seconds: float = 600.0
+    emit_heartbeats: bool = True
+    emit_heartbeats_interval_seconds: float = 1.0
+    emit_checkpoints: bool = True
+    emit_checkpoints_interval_seconds: float = 60.0
+    emit_offset_syncs: bool = True
+    sync_group_offsets: bool = False
+    sync_group_offsets_interval_seconds: float = 60.0
+    heartbeats_replication: bool = True
+
+    run_max_seconds: float = 0.0
+    schedule_interval_seconds: float = 30.0
+    chunk_bytes: int = 64 << 20
+    chunk_seconds: float = 5.0
+    fetch_bytes: int = 16 << 20
+    fetch_partition_bytes: int = 4 << 20
+    transaction_timeout_ms: int = 30_000
+    request_timeout_ms: int = 30_000
+    admin_timeout_ms: int = 60_000
+    retry_timeout_seconds: float = 60.0
+    retries: int = 2
+    retry_delay_seconds: float = 10.0
+    execution_timeout_seconds: float = 21_600.0
+    airflow_pool: str = "default_pool"
+    spark_connection: str = "spark"

@@ -1,0 +1,150 @@
+"""How a topic is named on the other side, and what a name tells about its past.
+
+The rules are those of ``org.apache.kafka.connect.mirror.DefaultReplicationPolicy`` and
+``IdentityReplicationPolicy``, down to how Java splits strings.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+HEARTBEATS = "heartbeats"
+
+
+@runtime_checkable
+class ReplicationPolicy(Protocol):
+    """The questions a policy answers; all of them are about strings."""
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """Name on the target of ``topic`` of cluster ``source_alias``."""
+        ...
+
+    def topic_source(self, topic: str) -> str | None:
+        """Alias of the cluster ``topic`` was copied from, None for a topic that is not a copy."""
+        ...
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Name of ``topic`` on the cluster it was copied from, None for a topic that is not a copy."""
+        ...
+
+    def original_topic(self, topic: str) -> str:
+        """Name of ``topic`` where it was first written."""
+        ...
+
+    def is_heartbeats_topic(self, topic: str) -> bool: ...
+
+    def is_checkpoints_topic(self, topic: str) -> bool: ...
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """True for topics that are never copied, whatever the filters say."""
+        ...
+
+    def heartbeats_topic(self) -> str: ...
+
+    def checkpoints_topic(self, alias: str) -> str: ...
+
+    def offset_syncs_topic(self, alias: str) -> str: ...
+
+
+@dataclass(frozen=True)
+class DefaultReplicationPolicy:
+    """A remote topic is alias + separator + topic.
+
+    ``separator_in_internal_names`` is ``replication.policy.internal.topic.separator.enabled``: whether the
+    separator also forms the names of the checkpoints and offset-syncs topics.
+    """
+
+    separator: str = "."
+    separator_in_internal_names: bool = True
+
+    @property
+    def internal_separator(self) -> str:
+        return self.separator if self.separator_in_internal_names else "."
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{source_alias}{self.separator}{topic}"
+
+    def topic_source(self, topic: str) -> str | None:
+        # String.split drops trailing empty pieces but keeps a leading one: "A." has no source, ".foo" has "".
+        pieces = topic.split(self.separator)
+        while pieces and not pieces[-1]:
+            pieces.pop()
+        return pieces[0] if len(pieces) >= 2 else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        source = self.topic_source(topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def original_topic(self, topic: str) -> str:
+        while True:
+            upstream = self.upstream_topic(topic)
+            if upstream is None or upstream == topic:
+                return topic
+            topic = upstream
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return self.original_topic(topic) == HEARTBEATS
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return topic.endswith(f"{self.internal_separator}checkpoints{self.internal_separator}internal")
+
+    def is_mm2_internal_topic(self, topic: str) -> bool:
+        return topic.endswith(f"{self.internal_separator}internal")
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return (
+            self.is_mm2_internal_topic(topic)
+            or topic.startswith(("__", "."))
+            or topic.endswith(("-internal", ".internal"))
+        )
+
+    def heartbeats_topic(self) -> str:
+        return HEARTBEATS
+
+    def checkpoints_topic(self, alias: str) -> str:
+        return f"{alias}{self.internal_separator}checkpoints{self.internal_separator}internal"
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return f"mm2-offset-syncs{self.internal_separator}{alias}{self.internal_separator}internal"
+
+
+@dataclass(frozen=True)
+class IdentityReplicationPolicy(DefaultReplicationPolicy):
+    """Topics keep their names, except those that end in ``heartbeats``: these follow the default policy.
+
+    ``source_alias`` is what ``topic_source`` answers for every topic, as the name itself does not tell. Cycles
+    cannot be found by names under this policy.
+    """
+
+    source_alias: str | None = None
+
+    @staticmethod
+    def _looks_like_heartbeat(topic: str) -> bool:
+        return topic.endswith(HEARTBEATS)
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return super().format_remote_topic(source_alias, topic) if self._looks_like_heartbeat(topic) else topic
+
+    def topic_source(self, topic: str) -> str | None:
+        return super().topic_source(topic) if self._looks_like_heartbeat(topic) else self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return super().upstream_topic(topic) if self._looks_like_heartbeat(topic) else topic
+
+    def original_topic(self, topic: str) -> str:
+        return super().original_topic(topic) if self._looks_like_heartbeat(topic) else topic
+
+
+def is_cycle(policy: ReplicationPolicy, target_alias: str, topic: str) -> bool:
+    """True when ``topic`` was on the target before: its whole ancestry is searched (MirrorSourceConnector.isCycle)."""
+    while True:
+        source = policy.topic_source(topic)
+        if source is None:
+            return False
+        if source == target_alias:
+            return True
+        upstream = policy.upstream_topic(topic)
+        if upstream is None or upstream == topic:
+            return False
+        topic = upstream

@@ -1,0 +1,128 @@
+"""What one run of a flow did, partition by partition: written to the flow-state topic, read by everybody else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from srm_common.errors import CorruptRecord
+
+_VERSION = 1
+
+
+class RunState(StrEnum):
+    """RUNNING until the run ends; FAILED when any partition, or the run as a whole, has an error."""
+
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    """One partition in one run.
+
+    ``position`` is the next upstream offset to copy, everything before it is committed; ``end`` the last stable
+    offset at the source when the run looked last; ``lag`` their distance in offsets. Counts are of this run;
+    ``bytes`` as the batches lie in the source's log. Latencies are milliseconds from a batch's newest record to
+    the commit of its chunk, None when nothing was copied. ``error`` is None or one sentence, ``error_kind`` the
+    name of its class in :mod:`srm_common.errors`.
+    """
+
+    upstream_topic: str
+    downstream_topic: str
+    partition: int
+    records: int = 0
+    bytes: int = 0
+    position: int | None = None
+    end: int | None = None
+    latency_ms_min: float | None = None
+    latency_ms_max: float | None = None
+    latency_ms_avg: float | None = None
+    last_record_timestamp_ms: int | None = None
+    transactions: int = 0
+    retries: int = 0
+    reencoded_records: int = 0
+    lost_records: int = 0
+    error: str | None = None
+    error_kind: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that are not copied yet; None while position or end is unknown."""
+        return None if self.position is None or self.end is None else max(0, self.end - self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One run. Times are epoch milliseconds; ``finished_ms`` is None while it runs.
+
+    ``error`` is what stopped the run as a whole; partitions have errors of their own.
+    """
+
+    flow: str
+    run_id: str
+    started_ms: int
+    finished_ms: int | None
+    passes: int
+    state: RunState
+    error: str | None = None
+    error_kind: str | None = None
+    partitions: tuple[PartitionRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failed_partitions(self) -> tuple[PartitionRecord, ...]:
+        return tuple(partition for partition in self.partitions if partition.error is not None)
+
+    @property
+    def lag(self) -> int:
+        """Sum over the partitions whose lag is known."""
+        return sum(partition.lag or 0 for partition in self.partitions)
+
+    @property
+    def records(self) -> int:
+        return sum(partition.records for partition in self.partitions)
+
+    @property
+    def bytes(self) -> int:
+        return sum(partition.bytes for partition in self.partitions)
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``json.dumps`` takes; partitions as rows under one header, since there may be tens of thousands."""
+        out: dict[str, Any] = {"version": _VERSION, "columns": list(_COLUMNS)}
+        for field in fields(self):
+            out[field.name] = getattr(self, field.name)
+        out["state"] = str(self.state)
+        out["notes"] = list(self.notes)
+        out["partitions"] = [[getattr(row, column) for column in _COLUMNS] for row in self.partitions]
+        return out
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> RunRecord:
+        """What :meth:`to_json` made, also by a newer minor version: unknown fields and columns are left out.
+
+        Raises:
+            CorruptRecord: it is not a run record, or of a version that is not known.
+        """
+        try:
+            version = document["version"]
+            if version != _VERSION:
+                raise CorruptRecord(f"the run record has version {version}; only {_VERSION} is known")
+            known = {field.name for field in fields(cls)}
+            values = {name: value for name, value in document.items() if name in known}
+            values["state"] = RunState(document["state"])
+            values["notes"] = tuple(document.get("notes", ()))
+            columns = document["columns"]
+            values["partitions"] = tuple(
+                PartitionRecord(**{name: cell for name, cell in zip(columns, row, strict=True) if name in _COLUMNS})
+                for row in document["partitions"]
+            )
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptRecord(f"the run record cannot be read: {error!r}") from error
+
+
+_COLUMNS = tuple(field.name for field in fields(PartitionRecord))

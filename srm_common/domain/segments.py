@@ -1,0 +1,178 @@
+"""The offset map: which upstream offsets became which downstream offsets, chunk by chunk.
+
+    upstream    [ 10 11 12 13 )[ C ][ 15 16 ] ... [ 18 )      C: a commit marker of a source transaction
+    downstream  [ 70 71 72 73    ][ 74 75 ]
+
+A *run* is a stretch of both logs. In a dense run every upstream offset is a record and became the
+downstream offset at the same distance: translation is arithmetic. In a sparse run some upstream offsets are
+holes (markers, aborted or compacted records), so that only the order and a lower bound are known. A *segment*
+is what one committed chunk did to one partition: the upstream range it covers, dropped records included, and
+its runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+_SMALLEST_RUN_BYTES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """``upstream_length`` offsets from ``upstream`` became the ``length`` offsets from ``downstream``.
+
+    ``foreign``: the downstream range may hold records of others (another writer, a transaction marker), so
+    that nothing can be counted in it; such a run is never dense.
+    """
+
+    upstream: int
+    upstream_length: int
+    downstream: int
+    length: int
+    foreign: bool = False
+
+    @property
+    def dense(self) -> bool:
+        """Whether offsets inside the run translate by arithmetic."""
+        return self.upstream_length == self.length and not self.foreign
+
+    @property
+    def upstream_end(self) -> int:
+        return self.upstream + self.upstream_length
+
+    @property
+    def downstream_end(self) -> int:
+        return self.downstream + self.length
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One chunk of one partition.
+
+    ``topic`` is the upstream name. ``upstream_end`` (exclusive) is the next offset to read after the chunk:
+    dropped records and control batches at its end are included. The downstream range spans the runs.
+    """
+
+    topic: str
+    partition: int
+    upstream_start: int
+    upstream_end: int
+    downstream_start: int
+    downstream_end: int
+    runs: tuple[Run, ...]
+
+
+def build_segment(
+    topic: str, partition: int, upstream_start: int, upstream_end: int, runs: Sequence[Run], max_bytes: int
+) -> Segment:
+    """The segment of a committed chunk; its encoded value takes at most ``max_bytes`` where that is possible.
+
+    Adjacent runs are joined. If the rest is too large, neighbours are merged into sparse runs, small ones
+    first, so that long dense stretches stay exact; at least one run stays, however small ``max_bytes`` is.
+
+    Args:
+        upstream_start: next offset to read before the chunk.
+        upstream_end: next offset to read after it.
+        runs: in order on both sides, within the upstream range; at least one (a chunk that copied nothing has
+        no
+            place in the target log, and so no segment).
+
+    Raises:
+        ValueError: the runs are empty, overlap, go backwards or leave the range.
+    """
+    _check(upstream_start, upstream_end, runs)
+    joined = _joined(runs)
+    kept = joined
+    records = sum(run.length for run in joined)
+    # Start near the run length that fills the budget, then double: a handful of linear rounds at most.
+    limit = max(2, records * _SMALLEST_RUN_BYTES // max(1, max_bytes))
+    while len(kept) > 1 and value_bytes(upstream_start, upstream_end, kept) > max_bytes:
+        kept = _coarsened(joined, limit)
+        limit *= 2
+    return Segment(
+        topic,
+        partition,
+        upstream_start,
+        upstream_end,
+        kept[0].downstream,
+        kept[-1].downstream_end,
+        tuple(kept),
+    )
+
+
+def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[Run]) -> int:
+    """Size of the encoded value; the layout is that of :mod:`srm_common.wire.segments`."""
+    size = _varint_bytes(upstream_end - upstream_start) + _varint_bytes(runs[0].downstream)
+    size += _varint_bytes(len(runs))
+    upstream, downstream = upstream_start, runs[0].downstream
+    for run in runs:
+        size += _varint_bytes(run.upstream - upstream) + _varint_bytes(run.length << 2)
+        jumps = run.downstream != downstream
+        if run.dense:
+            size += _varint_bytes(run.downstream - downstream) if jumps else 0
+        elif jumps or run.foreign:
+            size += _varint_bytes(run.downstream - downstream) + _varint_bytes(run.upstream_length << 1)
+        else:
+            size += _varint_bytes(run.upstream_length - run.length)
+        upstream, downstream = run.upstream_end, run.downstream_end
+    return size
+
+
+def _varint_bytes(number: int) -> int:
+    return max(1, (number.bit_length() + 6) // 7)
+
+
+def _check(upstream_start: int, upstream_end: int, runs: Sequence[Run]) -> None:
+    if not runs:
+        raise ValueError("a segment needs at least one run")
+    upstream, downstream = upstream_start, runs[0].downstream
+    for run in runs:
+        if run.upstream < upstream or run.downstream < downstream or run.downstream < 0 or run.length < 1:
+            raise ValueError(f"{run} overlaps what is before it, or is empty")
+        if run.upstream_length < run.length and not run.foreign:
+            raise ValueError(f"{run} has more records than upstream offsets")
+        upstream, downstream = run.upstream_end, run.downstream_end
+    if upstream > upstream_end:
+        raise ValueError(f"the last run ends at {upstream}, beyond the end of the chunk {upstream_end}")
+
+
+def _joined(runs: Iterable[Run]) -> list[Run]:
+    """Dense neighbours without a jump on either side become one run; nothing is lost."""
+    out: list[Run] = []
+    for run in runs:
+        last = out[-1] if out else None
+        if (
+            last is not None
+            and last.dense
+            and run.dense
+            and run.upstream == last.upstream_end
+            and run.downstream == last.downstream_end
+        ):
+            out[-1] = Run(
+                last.upstream,
+                last.upstream_length + run.upstream_length,
+                last.downstream,
+                last.length + run.length,
+            )
+        else:
+            out.append(run)
+    return out
+
+
+def _coarsened(runs: Sequence[Run], limit: int) -> list[Run]:
+    """Merge neighbours as long as the merged run holds at most ``limit`` records."""
+    out: list[Run] = [runs[0]]
+    for run in runs[1:]:
+        last = out[-1]
+        if run.downstream_end - last.downstream <= limit:
+            out[-1] = Run(
+                last.upstream,
+                run.upstream_end - last.upstream,
+                last.downstream,
+                run.downstream_end - last.downstream,
+                last.foreign or run.foreign or run.downstream != last.downstream_end,
+            )
+        else:
+            out.append(run)
+    return out

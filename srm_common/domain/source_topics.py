@@ -1,0 +1,105 @@
+"""What a flow remembers of its source topics between runs, beyond the committed offsets.
+
+Two things: the topic's id, to notice that it was created again; and *pins*, starting points that no commit
+carries yet. A pin says "start at ``offset`` as long as the committed offset is still ``instead_of``", so it
+holds over a crash before the first commit, is spent by that commit, and is harmless afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A starting point. ``instead_of`` is the committed offset it overrides, None where nothing was
+    committed."""
+
+    offset: int
+    instead_of: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTopic:
+    """One remembered topic; ``pins`` is by partition."""
+
+    topic_id: str | None = None
+    pins: Mapping[int, Pin] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTopics:
+    """All of a flow's, by upstream topic name. A value: changes return another."""
+
+    topics: Mapping[str, SourceTopic] = field(default_factory=dict)
+
+    def topic_id(self, topic: str) -> str | None:
+        known = self.topics.get(topic)
+        return None if known is None else known.topic_id
+
+    def pin(self, topic: str, partition: int) -> Pin | None:
+        known = self.topics.get(topic)
+        return None if known is None else known.pins.get(partition)
+
+    def position(self, topic: str, partition: int, committed: int | None) -> int | None:
+        """Where to read next: the pin where it still holds, else what was committed; None when neither is
+        known."""
+        pin = self.pin(topic, partition)
+        return pin.offset if pin is not None and pin.instead_of == committed else committed
+
+    def with_ids(self, ids: Mapping[str, str | None]) -> SourceTopics:
+        """Remember these ids; an unknown one leaves what is remembered."""
+        topics = dict(self.topics)
+        for topic, topic_id in ids.items():
+            if topic_id is not None:
+                topics[topic] = replace(topics.get(topic, SourceTopic()), topic_id=topic_id)
+        return replace(self, topics=topics)
+
+    def with_pins(self, pins: Mapping[tuple[str, int], Pin]) -> SourceTopics:
+        """Set pins by (topic, partition), in place of earlier ones."""
+        topics = dict(self.topics)
+        for (topic, partition), pin in pins.items():
+            known = topics.get(topic, SourceTopic())
+            topics[topic] = replace(known, pins={**known.pins, partition: pin})
+        return replace(self, topics=topics)
+
+    def without_spent_pins(self, committed: Mapping[tuple[str, int], int]) -> SourceTopics:
+        """Forget the pins of partitions whose committed offset is another by now."""
+        topics = {}
+        for topic, known in self.topics.items():
+            pins = {p: pin for p, pin in known.pins.items() if committed.get((topic, p)) == pin.instead_of}
+            topics[topic] = known if len(pins) == len(known.pins) else replace(known, pins=pins)
+        return replace(self, topics=topics)
+
+    def without_pins(self, places: set[tuple[str, int]]) -> SourceTopics:
+        """Forget the pins of these (topic, partition)."""
+        topics = {}
+        for topic, known in self.topics.items():
+            pins = {p: pin for p, pin in known.pins.items() if (topic, p) not in places}
+            topics[topic] = known if len(pins) == len(known.pins) else replace(known, pins=pins)
+        return replace(self, topics=topics)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for a state record; the inverse of :meth:`from_json`."""
+        return {
+            topic: {
+                "id": known.topic_id,
+                "pins": {str(p): [pin.offset, pin.instead_of] for p, pin in sorted(known.pins.items())},
+            }
+            for topic, known in sorted(self.topics.items())
+        }
+
+    @classmethod
+    def from_json(cls, record: Mapping[str, Any] | None) -> Self:
+        """Read a state record; None is a flow that remembers nothing yet."""
+        return cls(
+            {
+                topic: SourceTopic(
+                    topic_id=known.get("id"),
+                    pins={int(p): Pin(*pin) for p, pin in known.get("pins", {}).items()},
+                )
+                for topic, known in (record or {}).items()
+            }
+        )

@@ -1,0 +1,195 @@
+"""The topics that hold a flow's state: where each lies, with which settings, and what its loss would mean.
+
+:func:`judge` compares one with what a cluster has; it decides and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from srm_common.domain import names
+from srm_common.domain.flow import FlowSettings
+
+#: As many as Connect's offsets topic has by default: a chunk adds the partitions it writes to its transaction, so
+#: more of them cost more markers, while fewer let one open transaction hide more of the map.
+SEGMENTS_PARTITIONS = 25
+
+_MIB = 1 << 20
+#: The active segment of a log is never compacted, and every run reads these topics from their start. Kafka's
+#: default of 1 GiB would have a busy flow read gigabytes to learn a few hundred numbers.
+_SMALL_LOG_SEGMENTS = str(16 * _MIB)
+#: A run record of a flow with tens of thousands of partitions has a few MiB before it is compressed.
+_LARGE_RECORDS = str(16 * _MIB)
+
+Location = Literal["source", "target"]
+
+
+@dataclass(frozen=True)
+class StateTopic:
+    """One state topic.
+
+    ``partitions`` and ``replication_factor`` (-1: the broker's default) are what it is created with.
+    ``exact_partitions``: with any other number it cannot be used. ``precious``: records that are gone cannot be
+    derived again, so a cleanup policy that may have deleted some is not mended silently. ``at_least`` are numeric
+    settings that may be larger.
+    """
+
+    name: str
+    location: Location
+    partitions: int
+    replication_factor: int
+    exact_partitions: bool = False
+    precious: bool = False
+    created_with: Mapping[str, str] = field(default_factory=dict)
+    at_least: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Topic settings at creation."""
+        least = {name: str(value) for name, value in self.at_least.items()}
+        return {"cleanup.policy": "compact", **self.created_with, **least}
+
+
+@dataclass(frozen=True)
+class FoundTopic:
+    """What a cluster has. ``log_starts_at_zero`` is None where nobody looked."""
+
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str]
+    log_starts_at_zero: bool | None = None
+
+
+@dataclass(frozen=True)
+class Create:
+    """The topic does not exist."""
+
+    topic: StateTopic
+
+
+@dataclass(frozen=True)
+class Repair:
+    """Some settings are to be set; nothing was lost."""
+
+    topic: StateTopic
+    settings: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Refuse:
+    """The topic cannot be believed. ``setting`` is what is wrong, ``command`` what mends it."""
+
+    topic: StateTopic
+    setting: str
+    reason: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Fine:
+    topic: StateTopic
+
+
+Verdict = Create | Repair | Refuse | Fine
+
+
+def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
+    """All state topics of ``flow``; the offset-syncs topic only where the flow emits them."""
+    source = flow.name.source
+    internal = flow.internal_replication_factor
+    small = {"segment.bytes": _SMALL_LOG_SEGMENTS}
+    out = [
+        StateTopic(
+            names.offsets_topic(source),
+            "target",
+            flow.offsets_partitions,
+            internal,
+            precious=True,
+            created_with=small,
+        ),
+        StateTopic(
+            names.segments_topic(source), "target", SEGMENTS_PARTITIONS, internal, precious=True, created_with=small
+        ),
+        StateTopic(
+            names.flow_state_topic(source),
+            "target",
+            1,
+            internal,
+            exact_partitions=True,
+            created_with=small,
+            at_least={"max.message.bytes": int(_LARGE_RECORDS)},
+        ),
+        StateTopic(names.META_TOPIC, "target", 1, internal, exact_partitions=True),
+        # Connect refuses a config topic of more than one partition.
+        StateTopic(names.configs_topic(source), "target", 1, flow.config_replication_factor, exact_partitions=True),
+        StateTopic(names.status_topic(source), "target", flow.status_partitions, flow.status_replication_factor),
+        heartbeats(flow),
+        StateTopic(names.checkpoints_topic(flow), "target", 1, flow.checkpoints_replication_factor),
+    ]
+    if flow.emit_offset_syncs:
+        out.append(
+            StateTopic(
+                names.offset_syncs_topic(flow),
+                flow.offset_syncs_topic_location,
+                1,
+                flow.offset_syncs_replication_factor,
+            )
+        )
+    return tuple(out)
+
+
+def heartbeats(flow: FlowSettings) -> StateTopic:
+    """The one topic that all flows into a cluster share."""
+    return StateTopic(names.heartbeats_topic(), "target", 1, flow.heartbeats_replication_factor)
+
+
+def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -> Verdict:
+    """What is to be done about ``topic``.
+
+    Args:
+        found: what the cluster has, None when it has no such topic.
+        bootstrap_servers: for the commands in refusals.
+    """
+    if found is None:
+        return Create(topic)
+    if topic.exact_partitions and found.partitions != topic.partitions:
+        return Refuse(
+            topic,
+            "partitions",
+            f"it has {found.partitions} partitions where only {topic.partitions} can be used",
+            f"kafka-topics.sh --bootstrap-server {bootstrap_servers} --delete --topic {topic.name}",
+        )
+    in_sync = int(found.settings.get("min.insync.replicas", "1"))
+    if in_sync > found.replication_factor:
+        return Refuse(
+            topic,
+            "min.insync.replicas",
+            f"min.insync.replicas={in_sync} with {found.replication_factor} replicas lets nobody write to it",
+            alter_command(topic, bootstrap_servers, {"min.insync.replicas": str(found.replication_factor)}),
+        )
+    policy = found.settings.get("cleanup.policy", "compact")
+    repairs: dict[str, str] = {}
+    if policy != "compact":
+        repairs["cleanup.policy"] = "compact"
+        if topic.precious and not found.log_starts_at_zero:
+            return Refuse(
+                topic,
+                "cleanup.policy",
+                f"cleanup.policy={policy} must be compact, and records may have been deleted already",
+                alter_command(topic, bootstrap_servers, repairs),
+            )
+    for name, least in topic.at_least.items():
+        if int(found.settings.get(name, least)) < least:
+            repairs[name] = str(least)
+    return Repair(topic, repairs) if repairs else Fine(topic)
+
+
+def alter_command(topic: StateTopic, bootstrap_servers: str, settings: Mapping[str, str]) -> str:
+    """What an operator types to give ``topic`` these settings."""
+    config = ",".join(f"{name}={value}" for name, value in settings.items())
+    return (
+        f"kafka-configs.sh --bootstrap-server {bootstrap_servers} --alter --entity-type topics "
+        f"--entity-name {topic.name} --add-config {config}"
+    )

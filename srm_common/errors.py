@@ -1,0 +1,150 @@
+"""Every error of the project, grouped by what the caller should do.
+
+    SrmError
+     +-- ConfigError              mend the file, key or option that the message names; nothing was changed
+     |    +-- UnknownFlow         the flow or alias is not in the file
+     +-- ClusterError             one cluster answered badly or not at all
+     |    +-- UnreachableCluster  no broker answered; check addresses and the network, then run again
+     |    +-- AccessDenied        a login or a right is missing
+     |    +-- UnsupportedBroker   the broker is older than the oldest supported version
+     +-- StateError               a state topic cannot be believed
+     |    +-- StateTopicInvalid   it exists with settings that would lose state
+     |    +-- StateUnavailable    it cannot be read to its end now; run again
+     |    +-- CorruptRecord       one of its records cannot be read
+     +-- OwnershipError           another run owns the flow; this one has stopped and changed nothing more
+     |    +-- FlowOwnedElsewhere
+     |    +-- Fenced              a slot's producer was fenced
+     +-- PartitionError           one partition cannot go on; the others do
+     |    +-- DataLost            records vanished at the source before they were copied
+     |    +-- RecordTooLarge      a single record is larger than the target takes
+     |    +-- CorruptBatch        a batch's checksum or layout is wrong
+     |    +-- NoSuchPartition     the topic or partition does not exist (any more)
+     +-- LostProcess              a worker process died; its work is done again
+     +-- RunFailed                at least one partition failed; its run record says which
+     +-- LocalKafkaError          a broker or MirrorMaker of srm_common.testing could not be fetched or started
+     +-- LocalAirflowError        the Airflow of srm_common.testing could not be started, or answered with an error
+
+Exit codes of the commands are here too, so that one place knows them.
+"""
+
+from __future__ import annotations
+
+
+class SrmError(Exception):
+    """Root of all errors; the text is one sentence for a person."""
+
+    exit_code = 1
+
+
+class ConfigError(SrmError):
+    """A setting is wrong. ``file`` and ``line`` say where, when they are known."""
+
+    exit_code = 2
+
+    def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
+        place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
+        super().__init__(place + message)
+        self.reason = message
+        self.file = file
+        self.line = line
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild_config_error, (type(self), self.reason, self.file, self.line))
+
+
+def _rebuild_config_error(kind: type[ConfigError], reason: str, file: str | None, line: int | None) -> ConfigError:
+    return kind(reason, file=file, line=line)
+
+
+class UnknownFlow(ConfigError):
+    """The flow or alias is not in the configuration."""
+
+
+class ClusterError(SrmError):
+    """A cluster answered with an error that no retry mends."""
+
+    exit_code = 3
+
+
+class UnreachableCluster(ClusterError):
+    """No broker of the cluster answered in time."""
+
+
+class AccessDenied(ClusterError):
+    """Authentication failed, or a right is missing."""
+
+
+class UnsupportedBroker(ClusterError):
+    """A broker is older than the oldest supported version."""
+
+
+class StateError(SrmError):
+    """A state topic cannot be believed."""
+
+    exit_code = 4
+
+
+class StateTopicInvalid(StateError):
+    """A state topic exists with settings that would lose state."""
+
+
+class StateUnavailable(StateError):
+    """A state topic cannot be read to its end at the moment."""
+
+
+class CorruptRecord(StateError):
+    """A record of a state topic cannot be read."""
+
+
+class OwnershipError(SrmError):
+    """Another run owns the flow."""
+
+    exit_code = 5
+
+
+class FlowOwnedElsewhere(OwnershipError):
+    """A newer run fenced this one."""
+
+
+class Fenced(OwnershipError):
+    """The producer of a slot was fenced by a newer owner; final, never retried."""
+
+
+class PartitionError(SrmError):
+    """One partition cannot go on; others are not affected."""
+
+
+class DataLost(PartitionError):
+    """Records vanished at the source before they were copied."""
+
+
+class RecordTooLarge(PartitionError):
+    """A single record is larger than the target's ``max.message.bytes``."""
+
+
+class CorruptBatch(PartitionError):
+    """A record batch fails its checksum or cannot be parsed; it is never copied."""
+
+
+class NoSuchPartition(PartitionError):
+    """A topic or partition does not exist, or does not any more."""
+
+
+class LostProcess(SrmError):
+    """A worker process died; the driver fences and goes on."""
+
+
+class RunFailed(SrmError):
+    """At least one partition failed."""
+
+
+class LocalKafkaError(SrmError):
+    """A Kafka of :mod:`srm_common.testing` could not be fetched, started or reached."""
+
+
+class LocalAirflowError(SrmError):
+    """The Airflow of :mod:`srm_common.testing` could not start, or refused a request (``status``: its HTTP code)."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status

@@ -1,0 +1,1 @@
+"""Reading the configuration file: Java properties in, frozen typed settings out."""

@@ -1,0 +1,246 @@
+"""Java client settings of a cluster in the words of librdkafka and of kafka-python.
+
+What neither library can do is refused, and the message names the replacement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
+from srm_common.domain.settings_layers import Entry
+from srm_common.errors import ConfigError
+from srm_common.settings_files.jaas import parse_jaas
+
+_PASSED_ON = {  # same meaning and unit in all three libraries
+    "client.dns.lookup": str,
+    "reconnect.backoff.ms": int,
+    "reconnect.backoff.max.ms": int,
+    "socket.connection.setup.timeout.ms": int,
+    "connections.max.idle.ms": int,
+    "metadata.max.age.ms": int,
+}
+NO_EFFECT = frozenset({
+    "ssl.protocol", "ssl.enabled.protocols", "ssl.provider", "ssl.secure.random.implementation",
+    "ssl.keymanager.algorithm", "ssl.trustmanager.algorithm", "ssl.engine.factory.class",
+    "sasl.kerberos.service.name", "sasl.login.class", "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
+    "sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms", "sasl.login.refresh.buffer.seconds",
+    "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
+})  # fmt: skip
+_READ = frozenset({
+    "bootstrap.servers", "security.protocol",
+    "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password", "ssl.truststore.certificates",
+    "ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "ssl.keystore.key",
+    "ssl.keystore.certificate.chain", "ssl.key.password", "ssl.endpoint.identification.algorithm",
+    "ssl.cipher.suites", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location",
+    "sasl.mechanism", "sasl.jaas.config", "sasl.username", "sasl.password", "sasl.oauthbearer.token.endpoint.url",
+    "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
+    "sasl.oauthbearer.scope", "sasl.login.callback.handler.class",
+})  # fmt: skip
+CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+@dataclass(frozen=True, slots=True)
+class _Client:
+    """The connection settings of one alias: what was written, with references already replaced."""
+
+    alias: str
+    written: Mapping[str, Entry]
+    values: Mapping[str, str]
+
+    def get(self, key: str) -> str | None:
+        value = self.values.get(key, "").strip()
+        return value or None
+
+    def fault(self, key: str, reason: str) -> ConfigError:
+        entry = self.written.get(key)
+        if entry is None:
+            any_entry = next(iter(self.written.values()), None)
+            return ConfigError(f"cluster {self.alias}: {reason}", file=any_entry.file if any_entry else None)
+        return ConfigError(f"{entry.written}: {reason}", file=entry.file, line=entry.line)
+
+
+def is_connection_key(key: str) -> bool:
+    """True for keys that say how to reach a cluster, known ones and any other of TLS and SASL."""
+    return key in CONNECTION_KEYS or key.startswith(("ssl.", "sasl."))
+
+
+def cluster_settings(alias: str, written: Mapping[str, Entry], resolve: Callable[[Entry], str]) -> ClusterSettings:
+    """Translate the connection settings of ``alias``. Raises :class:`ConfigError`."""
+    client = _Client(alias, written, {key: resolve(entry) for key, entry in written.items()})
+    confluent: dict[str, str] = {}
+    kafka_python: dict[str, Any] = {}
+    servers = [server.strip() for server in (client.get("bootstrap.servers") or "").split(",") if server.strip()]
+    if not servers:
+        raise client.fault("bootstrap.servers", f"cluster {alias} has no address; set {alias}.bootstrap.servers")
+    for server in servers:
+        _, colon, port = server.rpartition(":")
+        if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise client.fault("bootstrap.servers", f"'{server}' is not host:port")
+    confluent["bootstrap.servers"] = ",".join(servers)
+    kafka_python["bootstrap_servers"] = servers
+    protocol = (client.get("security.protocol") or "PLAINTEXT").upper()
+    if protocol not in _PROTOCOLS:
+        raise client.fault("security.protocol", f"must be one of {', '.join(_PROTOCOLS)}, and is '{protocol}'")
+    confluent["security.protocol"] = protocol
+    kafka_python["security_protocol"] = protocol
+    if protocol.endswith("SSL"):
+        _tls(client, confluent, kafka_python)
+    if protocol.startswith("SASL"):
+        _login(client, confluent, kafka_python)
+    for key, kind in _PASSED_ON.items():
+        value = client.get(key)
+        if value is None:
+            continue
+        if kind is int and not value.isdecimal():
+            raise client.fault(key, f"must be a whole number of milliseconds, and is '{value}'")
+        confluent[key] = value
+        kafka_python[key.replace(".", "_")] = kind(value)
+    return ClusterSettings(alias, ",".join(servers), confluent, kafka_python)
+
+
+def _store(client: _Client, which: str, pem_key: str) -> str | None:
+    """Path of a PEM store; other store types are refused."""
+    location = client.get(f"ssl.{which}.location")
+    if location is None:
+        return None
+    kind = (client.get(f"ssl.{which}.type") or ("PEM" if location.endswith((".pem", ".crt")) else "JKS")).upper()
+    if kind != "PEM":
+        raise client.fault(
+            f"ssl.{which}.location",
+            f"a {kind} {which} can be read by Java only; export it as PEM (keytool -importkeystore ... -deststoretype "
+            f"PKCS12, then openssl pkcs12 -nodes), and set ssl.{which}.type=PEM and ssl.{which}.location, or {pem_key}",
+        )
+    if which == "truststore" and client.get("ssl.truststore.password"):
+        raise client.fault("ssl.truststore.password", "a PEM truststore has no password; remove this key")
+    return location
+
+
+def _tls(client: _Client, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
+    authority_file = client.get("ssl.ca.location") or _store(client, "truststore", "ssl.truststore.certificates")
+    authority = client.get("ssl.truststore.certificates")
+    own_file = client.get("ssl.certificate.location")
+    key_file = client.get("ssl.key.location")
+    if own_file is None:
+        own_file = key_file = _store(client, "keystore", "ssl.keystore.certificate.chain and ssl.keystore.key")
+    chain, key = client.get("ssl.keystore.certificate.chain"), client.get("ssl.keystore.key")
+    if (chain is None) != (key is None):
+        present = "ssl.keystore.key" if chain is None else "ssl.keystore.certificate.chain"
+        raise client.fault(present, "ssl.keystore.key and ssl.keystore.certificate.chain go together")
+    password = client.get("ssl.key.password")
+    # Java's default is https; an empty value switches the check of the broker's name off.
+    algorithm = client.values.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    check = algorithm not in ("", "none")
+    ciphers = client.get("ssl.cipher.suites")
+    if ciphers:
+        ciphers = ":".join(part.strip() for part in ciphers.split(","))
+    revoked = client.get("ssl.crl.location")
+
+    confluent["ssl.endpoint.identification.algorithm"] = "https" if check else "none"
+    for name, value in (
+        ("ssl.ca.location", authority_file if authority is None else None),
+        ("ssl.ca.pem", authority),
+        ("ssl.certificate.location", own_file if chain is None else None),
+        ("ssl.key.location", (key_file or own_file) if chain is None else None),
+        ("ssl.certificate.pem", chain),
+        ("ssl.key.pem", key),
+        ("ssl.key.password", password),
+        ("ssl.cipher.suites", ciphers),
+        ("ssl.crl.location", revoked),
+    ):
+        if value is not None:
+            confluent[name] = value
+    if authority or chain or ciphers:
+        kafka_python["ssl_context"] = PemTexts(
+            certificate_authority=authority,
+            certificate_authority_file=authority_file if authority is None else None,
+            chain=chain,
+            key=key,
+            chain_file=own_file if chain is None else None,
+            key_file=key_file if chain is None else None,
+            key_password=password,
+            check_hostname=check,
+            ciphers=ciphers,
+            revoked_file=revoked,
+        )
+        return
+    kafka_python["ssl_check_hostname"] = check
+    for name, value in (
+        ("ssl_cafile", authority_file),
+        ("ssl_certfile", own_file),
+        ("ssl_keyfile", key_file),
+        ("ssl_password", password),
+        ("ssl_crlfile", revoked),
+    ):
+        if value is not None:
+            kafka_python[name] = value
+
+
+def _login(client: _Client, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
+    mechanism = (client.get("sasl.mechanism") or "GSSAPI").upper()
+    if mechanism not in ("PLAIN", *_SCRAM, "OAUTHBEARER"):
+        hint = "" if client.get("sasl.mechanism") else " (Java's default, as sasl.mechanism is not set)"
+        raise client.fault(
+            "sasl.mechanism" if client.get("sasl.mechanism") else "security.protocol",
+            f"login by {mechanism}{hint} is not available; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+        )
+    options = _jaas_options(client, mechanism)
+    confluent["sasl.mechanism"] = mechanism
+    kafka_python["sasl_mechanism"] = mechanism
+    if mechanism == "OAUTHBEARER":
+        _oauth(client, options, confluent, kafka_python)
+        return
+    username = options.get("username") or client.get("sasl.username")
+    password = options.get("password") if "password" in options else client.get("sasl.password")
+    if username is None or password is None:
+        raise client.fault(
+            "sasl.jaas.config",
+            f"{mechanism} needs username and password, in sasl.jaas.config or as sasl.username and sasl.password",
+        )
+    confluent["sasl.username"] = kafka_python["sasl_plain_username"] = username
+    confluent["sasl.password"] = kafka_python["sasl_plain_password"] = password
+
+
+def _jaas_options(client: _Client, mechanism: str) -> Mapping[str, str]:
+    text = client.get("sasl.jaas.config")
+    if text is None:
+        return {}
+    try:
+        module = parse_jaas(text)
+    except ValueError as error:
+        raise client.fault("sasl.jaas.config", str(error)) from None
+    wanted = {"PLAIN": "PlainLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}.get(mechanism, "ScramLoginModule")
+    if module.name != wanted:
+        raise client.fault("sasl.jaas.config", f"names {module.name}, but sasl.mechanism={mechanism} takes {wanted}")
+    return module.options
+
+
+def _oauth(
+    client: _Client, options: Mapping[str, str], confluent: dict[str, str], kafka_python: dict[str, Any]
+) -> None:
+    endpoint = client.get("sasl.oauthbearer.token.endpoint.url")
+    client_id = options.get("clientId") or client.get("sasl.oauthbearer.client.credentials.client.id")
+    secret = options.get("clientSecret") or client.get("sasl.oauthbearer.client.credentials.client.secret")
+    scope = options.get("scope") or client.get("sasl.oauthbearer.scope")
+    if endpoint is None or client_id is None or secret is None:
+        raise client.fault(
+            "sasl.mechanism",
+            "OAUTHBEARER needs sasl.oauthbearer.token.endpoint.url, and clientId and clientSecret in sasl.jaas.config "
+            "(the client-credentials grant); other login handlers are Java classes and are not loaded",
+        )
+    extensions = tuple(
+        (name.removeprefix("extension_"), value) for name, value in options.items() if name.startswith("extension_")
+    )
+    confluent["sasl.oauthbearer.method"] = "oidc"
+    confluent["sasl.oauthbearer.token.endpoint.url"] = endpoint
+    confluent["sasl.oauthbearer.client.id"] = client_id
+    confluent["sasl.oauthbearer.client.secret"] = secret
+    if scope:
+        confluent["sasl.oauthbearer.scope"] = scope
+    if extensions:
+        confluent["sasl.oauthbearer.extensions"] = ",".join(f"{name}={value}" for name, value in extensions)
+    kafka_python["sasl_oauth_token_provider"] = OauthClient(endpoint, client_id, secret, scope, extensions)

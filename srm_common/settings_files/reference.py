@@ -1,0 +1,213 @@
+"""docs/configuration.md, written from the key table.
+
+``python -m srm_common.settings_files.reference > docs/configuration.md`` brings it up to date; a test compares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from srm_common.domain.settings import Key, Kind, Level
+from srm_common.domain.settings_table import KEYS
+
+_INTRODUCTION = """\
+# Configuration
+
+One properties file describes all clusters and flows: the one that the environment variable `SRM_CONFIG` names, else
+`srm.properties`. An existing `mm2.properties` of MirrorMaker 2 works as it is. A first file:
+
+```properties
+{sample}```
+
+[examples/srm.properties](examples/srm.properties) is a longer one.
+
+<!-- Written from the key table by `python -m srm_common.settings_files.reference`; do not edit. -->
+
+## The file
+
+It is read as Java reads properties: `key = value`, `key: value` or `key value`; `#` and `!` begin comments; a line that
+ends in `\\` goes on in the next one, without its leading blanks; a plain backslash is written `\\\\`; the last of
+repeated keys counts. The text is UTF-8. `A -> B.enabled` with blanks around the arrow means `A->B.enabled`.
+
+Lists are separated by commas. Expressions are Java regular expressions and must match a whole name; an empty list
+matches nothing; exclusion wins. A comma inside a count such as `x{{1,3}}` does not separate. What Python cannot express
+(`&&` or a class inside a class, `\\p{{...}}` of scripts, `\\G`, `\\X`) is refused with its position.
+
+## Levels
+
+A key may be written at several levels. The longest prefix wins, and presence decides: `false`, `0` and an empty value
+override too.
+
+| form | counts |
+| --- | --- |
+{levels}
+
+Keys that are not listed below, or stand at a level they do not have, do nothing.
+
+## Errors
+
+A fault of the whole file (no `clusters`, a malformed escape) stops everything. A fault in the keys of one flow, or in a
+cluster it uses, stops that flow alone; the others go on. Every message names file, line, key and what is accepted.
+"""
+
+_CLUSTER_KEYS = (
+    (
+        "`clusters`",
+        "Aliases of all clusters, separated by commas. Required.",
+    ),
+    (
+        "`<alias>.bootstrap.servers`",
+        "`host:port`, separated by commas. Required for each cluster that a flow uses.",
+    ),
+    (
+        "`<alias>.security.protocol`",
+        "`PLAINTEXT` (default), `SSL`, `SASL_PLAINTEXT` or `SASL_SSL`.",
+    ),
+    (
+        "`<alias>.ssl.truststore.location`",
+        "Certificates of the authorities, as PEM, with `ssl.truststore.type=PEM`. Or "
+        "`ssl.truststore.certificates`: the PEM text itself; or `ssl.ca.location`. Without any of them the "
+        "system's authorities count.",
+    ),
+    (
+        "`<alias>.ssl.keystore.location`",
+        "Own certificate chain and key in one PEM file, with `ssl.keystore.type=PEM`. Or "
+        "`ssl.keystore.certificate.chain` and `ssl.keystore.key`: the PEM texts; or "
+        "`ssl.certificate.location` and `ssl.key.location`.",
+    ),
+    (
+        "`<alias>.ssl.key.password`",
+        "Password of the key.",
+    ),
+    (
+        "`<alias>.ssl.endpoint.identification.algorithm`",
+        "Empty: the broker's name is not compared with its certificate. Default: it is.",
+    ),
+    (
+        "`<alias>.ssl.cipher.suites`, `<alias>.ssl.crl.location`",
+        "OpenSSL's names of ciphers; file of revoked certificates.",
+    ),
+    (
+        "`<alias>.sasl.mechanism`",
+        "`PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512` or `OAUTHBEARER`.",
+    ),
+    (
+        "`<alias>.sasl.jaas.config`",
+        'The login, as in Java: `...ScramLoginModule required username="u" password="p";`. Or `sasl.username`'
+        " and `sasl.password`.",
+    ),
+    (
+        "`<alias>.sasl.oauthbearer.token.endpoint.url`",
+        "Where tokens come from; the client by `clientId`, `clientSecret` and `scope` in `sasl.jaas.config`.",
+    ),
+    (
+        "`<alias>.client.dns.lookup`, `<alias>.reconnect.backoff.ms`, `<alias>.reconnect.backoff.max.ms`, "
+        "`<alias>.socket.connection.setup.timeout.ms`, `<alias>.connections.max.idle.ms`, "
+        "`<alias>.metadata.max.age.ms`",
+        "As in Kafka's clients.",
+    ),
+)
+
+_AFTER_CLUSTERS = """\
+Without the alias a key counts for all clusters that do not say otherwise. A flow may reach a cluster in its own way by
+`<source>-><target>.source.cluster.<key>` and `<source>-><target>.target.cluster.<key>`. Paths must exist wherever the
+flow runs: on the Airflow worker and on every Spark executor.
+
+JKS and PKCS12 stores, Kerberos (`GSSAPI`) and login handlers that are Java classes are refused; the message names the
+replacement.
+
+## Secrets
+
+A value may refer to a secret instead of holding it, as with Kafka's config providers:
+
+| reference | value |
+| --- | --- |
+| `${env:NAME}` | the environment variable `NAME` |
+| `${file:/path:key}` | `key` of a properties file |
+| `${dir:/path:name}` | the content of the file `name` in a folder |
+
+`config.providers` and `config.providers.<name>.class` give them other names, and
+`config.providers.<name>.param.allowed.paths` or `...param.allowlist.pattern` limit what they may read. Unlike Kafka,
+which leaves the text standing, a reference to something that is not there stops the flow. Secrets are never printed.
+"""
+
+SAMPLE = """\
+clusters = east, west
+east.bootstrap.servers = east-1:9092, east-2:9092
+west.bootstrap.servers = west-1:9092, west-2:9092
+east->west.enabled = true
+east->west.topics = orders.*, payments
+"""
+
+_LEVELS = {
+    Level.TOP: "for everything",
+    Level.WORKERS: "for all flows (SRM's spelling)",
+    Level.CONNECTORS: "for all flows (SRM's spelling)",
+    Level.SOURCE: "for flows from this cluster; client keys only",
+    Level.CLUSTER: "for flows to this cluster",
+    Level.FLOW: "for one flow",
+    Level.FLOW_WORKER: "for one flow (SRM's spelling)",
+}
+
+
+def configuration_reference() -> str:
+    """The whole page."""
+    levels = "\n".join(f"| `{level.value}` | {meaning} |" for level, meaning in _LEVELS.items())
+    clusters = "\n".join(f"| {key} | {meaning} |" for key, meaning in _CLUSTER_KEYS)
+    parts = [
+        _INTRODUCTION.format(sample=SAMPLE, levels=levels),
+        f"## Clusters\n\n| key | meaning |\n| --- | --- |\n{clusters}\n",
+        _AFTER_CLUSTERS,
+    ]
+    sections: dict[str, list[Key]] = {}
+    for key in KEYS:
+        sections.setdefault(key.section, []).append(key)
+    for title, keys in sections.items():
+        parts.append(f"## {title}\n\n" + "\n".join(_rows(keys)) + "\n")
+    return "\n".join(parts)
+
+
+def _rows(keys: Iterable[Key]) -> Iterable[str]:
+    keys = list(keys)
+    if all(key.note for key in keys):
+        yield "| key | why |"
+        yield "| --- | --- |"
+        for key in keys:
+            yield f"| `{key.name}` | {_cell(key.note)} |"
+        return
+    yield "| key | type | default | meaning | why this default | levels |"
+    yield "| --- | --- | --- | --- | --- | --- |"
+    for key in keys:
+        default = "" if key.default is None else f"`{_cell(key.default)}`"
+        meaning = key.doc
+        if key.legacy:
+            meaning += f" Older name: {', '.join(f'`{name}`' for name in key.legacy)}."
+        yield f"| `{key.name}` | {_type(key)} | {default} | {_cell(meaning)} | {_cell(key.reason)} | {_levels(key)} |"
+
+
+def _type(key: Key) -> str:
+    if key.kind is Kind.CHOICE:
+        return ", ".join(f"`{choice}`" for choice in key.choices)
+    text = key.kind.value + (f", {key.unit}" if key.unit else "")
+    return text if key.minimum is None else f"{text}, at least {key.minimum:g}"
+
+
+def _levels(key: Key) -> str:
+    words = {
+        Level.TOP: "top",
+        Level.WORKERS: "workers",
+        Level.CONNECTORS: "connectors",
+        Level.SOURCE: "source",
+        Level.CLUSTER: "target",
+        Level.FLOW: "flow",
+        Level.FLOW_WORKER: "flow worker",
+    }
+    return ", ".join(words[level] for level in key.levels)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(configuration_reference(), end="")

@@ -1,0 +1,81 @@
+"""Compression codecs of record batches, by cramjam.
+
+Codec numbers are Kafka's ``CompressionType`` ids. Snappy bodies may come in xerial framing (Java clients) or raw.
+"""
+
+from __future__ import annotations
+
+import cramjam
+
+from srm_common.errors import CorruptBatch
+from srm_common.wire.batch import Buffer
+
+NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
+NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
+
+_XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
+_XERIAL_BLOCK = 32 * 1024
+#: Levels that match what producers use by default or cost least for what they save.
+_GZIP_LEVEL, _ZSTD_LEVEL, _LZ4_LEVEL = 1, 3, 1
+
+
+def decompress(codec: int, body: Buffer) -> Buffer:
+    """The records of a batch body.
+
+    Raises:
+        CorruptBatch: an unknown codec, or a body that is not what the codec says.
+    """
+    if codec == NONE:
+        return body
+    try:
+        if codec == LZ4:
+            return memoryview(cramjam.lz4.decompress(body))
+        if codec == ZSTD:
+            return memoryview(cramjam.zstd.decompress(body))
+        if codec == GZIP:
+            return memoryview(cramjam.gzip.decompress(body))
+        if codec == SNAPPY:
+            return _unsnappy(body)
+    except cramjam.DecompressionError as error:
+        raise CorruptBatch(f"batch body is not valid {NAMES[codec]}: {error}") from error
+    raise CorruptBatch(f"batch uses the unknown compression codec {codec}")
+
+
+def compress(codec: int, records: Buffer) -> Buffer:
+    """A batch body. LZ4 frames have independent blocks and no content checksum: brokers refuse others."""
+    if codec == NONE:
+        return records
+    if codec == LZ4:
+        compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
+        compressor.compress(records)
+        return memoryview(compressor.finish())
+    if codec == ZSTD:
+        return memoryview(cramjam.zstd.compress(records, _ZSTD_LEVEL))
+    if codec == GZIP:
+        return memoryview(cramjam.gzip.compress(records, _GZIP_LEVEL))
+    if codec == SNAPPY:
+        return _snappy(records)
+    raise CorruptBatch(f"cannot write the unknown compression codec {codec}")
+
+
+def _unsnappy(body: Buffer) -> Buffer:
+    if bytes(body[:8]) != _XERIAL_MAGIC:
+        return memoryview(cramjam.snappy.decompress_raw(body))
+    out = bytearray()
+    at = len(_XERIAL_HEADER)
+    while at < len(body):
+        size = int.from_bytes(body[at : at + 4], "big")
+        at += 4
+        out += memoryview(cramjam.snappy.decompress_raw(body[at : at + size]))
+        at += size
+    return out
+
+
+def _snappy(records: Buffer) -> Buffer:
+    out = bytearray(_XERIAL_HEADER)
+    for at in range(0, len(records), _XERIAL_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(records[at : at + _XERIAL_BLOCK]))
+        out += len(block).to_bytes(4, "big")
+        out += block
+    return out

@@ -1,0 +1,37 @@
+"""Reading flexible protocol versions (KIP-482): unsigned varints, compact strings, tagged fields."""
+
+from __future__ import annotations
+
+
+def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
+    """An unsigned varint at ``at`` and the position after it."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    result = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return result, at
+        shift += 7
+
+
+def read_compact_string(data: memoryview, at: int) -> tuple[str | None, int]:
+    """A compact nullable string and the position after it."""
+    size, at = read_uvarint(data, at)
+    if not size:
+        return None, at
+    end = at + size - 1
+    return bytes(data[at:end]).decode(), end
+
+
+def skip_tags(data: memoryview, at: int) -> int:
+    """The position after a set of tagged fields."""
+    count, at = read_uvarint(data, at)
+    for _ in range(count):
+        _tag, at = read_uvarint(data, at)
+        size, at = read_uvarint(data, at)
+        at += size
+    return at

@@ -1,0 +1,108 @@
+"""Produce requests as a list of buffers: headers of ours, bodies that stay where they were received.
+
+kafka-python encodes Produce into one contiguous buffer, which would copy every record batch; that encoding is replaced,
+and the decoding of its answer, which comes once per few batches and so must cost little. Versions 9 to 12 share this
+layout (Kafka's ``ProduceRequest.json``): 9 is the first flexible one, 12 may skip AddPartitionsToTxn (KIP-890), 13
+wants topic ids.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from srm_common.wire.batch import Buffer, write_uvarint
+from srm_common.wire.flexible import read_compact_string, read_uvarint, skip_tags
+
+OLDEST_VERSION, NEWEST_VERSION = 9, 12
+API_KEY = 0
+
+_HEAD = struct.Struct(">hhih")
+_ACKS_TIMEOUT = struct.Struct(">hi")
+_PARTITION = struct.Struct(">i")
+_FRAME = struct.Struct(">i")
+_NO_TAGS = b"\x00"
+_ANSWERED = struct.Struct(">ihqqq")
+
+
+def encode(
+    *,
+    version: int,
+    correlation_id: int,
+    client_id: str,
+    transactional_id: str | None,
+    timeout_ms: int,
+    topics: Mapping[str, Sequence[tuple[int, Sequence[Buffer]]]],
+) -> list[Buffer]:
+    """The framed request. ``topics``: name -> (partition, buffers that make up one record batch), acks=all."""
+    client = client_id.encode()
+    out: list[Buffer] = [b""]
+    head = bytearray(_HEAD.pack(API_KEY, version, correlation_id, len(client)))
+    head += client + _NO_TAGS
+    head += _compact_string(transactional_id)
+    head += _ACKS_TIMEOUT.pack(-1, timeout_ms)
+    head += write_uvarint(len(topics) + 1)
+    total = 0
+    for topic, partitions in topics.items():
+        head += _compact_string(topic)
+        head += write_uvarint(len(partitions) + 1)
+        for partition, buffers in partitions:
+            size = sum(map(len, buffers))
+            head += _PARTITION.pack(partition)
+            head += write_uvarint(size + 1)
+            out.append(head)
+            out.extend(buffers)
+            total += len(head) + size
+            head = bytearray(_NO_TAGS)
+        head += _NO_TAGS
+    head += _NO_TAGS
+    out.append(head)
+    total += len(head)
+    out[0] = _FRAME.pack(total)
+    return out
+
+
+class StoredPartition(NamedTuple):
+    """One partition of an answer: where its batch begins on the target, or why it was refused."""
+
+    topic: str
+    partition: int
+    error_code: int
+    base_offset: int
+    error_message: str | None
+
+
+class ProduceAnswer(NamedTuple):
+    """A whole answer; ``throttle_time_ms`` is what the broker asks us to wait."""
+
+    throttle_time_ms: int
+    partitions: list[StoredPartition]
+
+
+def decode(body: memoryview) -> ProduceAnswer:
+    """An answer of version 9 to 12 without its response header (Kafka's ``ProduceResponse.json``)."""
+    topics, at = read_uvarint(body, 0)
+    found: list[StoredPartition] = []
+    for _ in range(topics - 1):
+        topic, at = read_compact_string(body, at)
+        partitions, at = read_uvarint(body, at)
+        for _ in range(partitions - 1):
+            index, code, base_offset, _append_time, _start = _ANSWERED.unpack_from(body, at)
+            at += _ANSWERED.size
+            records, at = read_uvarint(body, at)
+            for _ in range(records - 1):
+                _message, at = read_compact_string(body, at + 4)  # after the index of the record
+                at = skip_tags(body, at)
+            message, at = read_compact_string(body, at)
+            at = skip_tags(body, at)
+            found.append(StoredPartition(topic or "", index, code, base_offset, message))
+        at = skip_tags(body, at)
+    return ProduceAnswer(int.from_bytes(body[at : at + 4], "big"), found)
+
+
+def _compact_string(text: str | None) -> bytes:
+    if text is None:
+        return b"\x00"
+    data = text.encode()
+    return write_uvarint(len(data) + 1) + data

@@ -1,0 +1,93 @@
+"""What happens to each fetched batch: copied unopened, re-encoded, merged, split, or refused.
+
+| batch | becomes |
+|---|---|
+| magic 2, dense, CreateTime, inside the wanted offsets, not above the target's limit | unopened |
+| holes, LogAppendTime, or reaching over the wanted offsets | re-encoded |
+| larger than the target's ``max.message.bytes`` | re-batched; a single record that is too large is an error |
+| a row of tiny ones | merged, since each Produce carries one batch per partition |
+| magic 0 or 1 | converted to magic 2 |
+| checksum wrong | an error, never copied |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from srm_common.errors import CorruptBatch
+from srm_common.wire.batch import HEADER_SIZE, LOG_APPEND_TIME, SourceBatch, verify
+from srm_common.wire.packed import Packed, unopened
+from srm_common.wire.reencode import merge, rebatch
+
+#: A row of batches is merged when its batches are smaller than this on average, in bytes and in records: otherwise
+#: walking the records costs more than the requests saved.
+TINY_BYTES, TINY_RECORDS = 4096, 40
+#: What merged batches grow to (uncompressed), unless the target's limit is lower.
+MERGED_BYTES = 128 << 10
+
+
+def repack(
+    batches: Sequence[SourceBatch], first_offset: int, end_offset: int, max_message_bytes: int
+) -> Iterator[Packed]:
+    """The batches to produce for a row of visible source batches of one partition, in log order.
+
+    ``first_offset`` (inclusive) and ``end_offset`` (exclusive) bound the wanted upstream offsets.
+
+    Raises:
+        CorruptBatch: a checksum or layout is wrong. Everything before it was yielded.
+        RecordTooLarge: a single record is above ``max_message_bytes``. Everything before it was yielded.
+    """
+    tiny = _tiny(batches)
+    target = min(MERGED_BYTES, max_message_bytes - HEADER_SIZE)
+    at = 0
+    while at < len(batches):
+        batch = batches[at]
+        header = batch.header
+        verify(batch)
+        if header.magic < 2:
+            yield from rebatch(batch, first_offset, max_message_bytes, end_offset)
+            at += 1
+            continue
+        cut = header.base_offset < first_offset or header.next_offset > end_offset
+        plain = header.dense and not header.attributes & LOG_APPEND_TIME and not cut
+        if plain and not tiny and len(batch.data) <= max_message_bytes:
+            yield unopened(batch)
+            at += 1
+            continue
+        row: Sequence[SourceBatch] = (batch,)
+        if tiny:
+            row = _checked_row(batches, at)
+        packed, taken = merge(row, first_offset, target if tiny else 0, end_offset)
+        if packed is not None and packed.size > max_message_bytes:
+            for one in row[:taken]:
+                yield from rebatch(one, first_offset, max_message_bytes, end_offset)
+        elif packed is not None:
+            yield packed
+        at += taken
+
+
+def _tiny(batches: Sequence[SourceBatch]) -> bool:
+    count = len(batches)
+    return (
+        count > 1
+        and sum(len(batch.data) for batch in batches) < TINY_BYTES * count
+        and sum(batch.header.record_count for batch in batches) < TINY_RECORDS * count
+    )
+
+
+def _checked_row(batches: Sequence[SourceBatch], start: int) -> Sequence[SourceBatch]:
+    """The batches from ``start`` on that may be merged; a corrupt one ends the row and is met again by itself."""
+    size = 0
+    end = start
+    while end < len(batches) and size < MERGED_BYTES:
+        batch = batches[end]
+        if batch.header.magic < 2:
+            break
+        if end > start:
+            try:
+                verify(batch)
+            except CorruptBatch:
+                break
+        size += len(batch.data)
+        end += 1
+    return batches[start:end]

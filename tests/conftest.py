@@ -1,0 +1,65 @@
+"""What all rings share: one pair of real brokers a session, unique names, configuration files."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from srm_common.testing import LocalKafka
+
+_failed = pytest.StashKey[bool]()
+_numbers = itertools.count(1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Iterator[None]:  # the shared brokers' logs stay when any test of the session failed
+    report: pytest.TestReport = yield  # type: ignore[assignment]
+    if report.failed:
+        item.config.stash[_failed] = True
+    return report  # type: ignore[return-value]
+
+
+def _shared(name: str, config: pytest.Config) -> Iterator[LocalKafka]:
+    kafka = LocalKafka(name=name)
+    try:
+        kafka.start()
+        yield kafka
+    finally:
+        kafka.close(failed=config.stash.get(_failed, False))
+
+
+@pytest.fixture(scope="session")
+def source_kafka(pytestconfig: pytest.Config) -> Iterator[LocalKafka]:
+    """The cluster ``source``: one node of the newest version, shared by the session. Use topic names of your own."""
+    yield from _shared("source", pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def target_kafka(pytestconfig: pytest.Config) -> Iterator[LocalKafka]:
+    """The cluster ``target``: one node of the newest version, shared by the session. Use topic names of your own."""
+    yield from _shared("target", pytestconfig)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name that no other test of the session uses, fit for topics, groups and cluster aliases."""
+    stem = re.sub(r"[^a-z0-9]+", "-", request.node.originalname.removeprefix("test_").lower()).strip("-")
+    return f"{stem[:40].rstrip('-')}-{next(_numbers)}"
+
+
+@pytest.fixture
+def configuration_file(tmp_path: Path) -> Callable[..., Path]:
+    """Writes a properties file: ``configuration_file({"clusters": "a, b", ...})`` -> its path."""
+
+    def write(properties: Mapping[str, object], name: str = "srm.properties") -> Path:
+        path = tmp_path / name
+        path.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+        return path
+
+    return write

@@ -1,0 +1,129 @@
+"""scripts/setup.sh and scripts/test.sh: quick when nothing changed, and clear about what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+# What the script itself calls; the machine of a test has nothing else.
+TOOLS = [
+    "bash",
+    "sh",
+    "cat",
+    "dirname",
+    "sed",
+    "head",
+    "stat",
+    "readlink",
+    "sha256sum",
+    "pwd",
+    "rm",
+    "grep",
+    "ls",
+    "id",
+]
+
+
+def machine(folder: Path, **programs: str) -> dict[str, str]:
+    """Environment of a machine with the basic tools and the given shell scripts as programs."""
+    folder.mkdir()
+    for tool in TOOLS:
+        if found := shutil.which(tool):
+            (folder / tool).symlink_to(found)
+    for name, script in programs.items():
+        program = folder / name.replace("_", "-")
+        program.unlink(missing_ok=True)
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    return {"PATH": str(folder), "HOME": str(folder), "VENV": str(folder / "venv"), "SRM_CACHE": str(folder / "cache")}
+
+
+def setup(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    command = [str(shutil.which("bash")), str(ROOT / "scripts/setup.sh")]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+
+
+def test_what_is_missing_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
+    done = setup(machine(tmp_path / "bin"))
+    assert done.returncode == 1
+    assert "missing: python java" in done.stderr
+    assert "dnf install" in done.stderr
+    assert "Java 17 or newer" in done.stderr
+
+
+def test_on_debian_without_root_the_commands_are_apts(tmp_path: Path) -> None:
+    done = setup(machine(tmp_path / "bin", apt_get="exit 9", id="echo 1000"))
+    assert done.returncode == 1
+    assert "sudo apt-get install -y python3 python3-venv" in done.stderr
+    assert "sudo apt-get install -y openjdk-17-jre-headless" in done.stderr
+
+
+def test_on_debian_as_root_it_is_installed(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    done = setup(
+        machine(
+            tmp_path / "bin",
+            apt_get=f'echo "apt-get $*" >> {calls}',
+            apt_cache='echo "  Candidate: 17.0.1"',
+            id="echo 0",
+        )
+    )
+    assert done.returncode == 1  # this apt-get only pretends
+    assert "still no Python 3.11 to 3.13 with venv" in done.stderr
+    update, install = calls.read_text().splitlines()
+    assert update == "apt-get update -q"
+    assert {"python3", "python3-venv", "openjdk-17-jre-headless"} <= set(install.split())
+
+
+@pytest.mark.parametrize(("words", "fits"), [('openjdk version "11.0.2"', False), ('openjdk version "21.0.2"', True)])
+def test_an_old_java_counts_as_missing(tmp_path: Path, words: str, fits: bool) -> None:
+    done = setup(machine(tmp_path / "bin", java=f"echo '{words}' >&2"))
+    assert done.returncode == 1
+    assert ("missing: python\n" if fits else "missing: python java\n") in done.stderr
+
+
+def test_a_second_run_is_quick() -> None:
+    if subprocess.run([ROOT / "scripts/setup.sh", "--check"], timeout=60).returncode != 0:
+        pytest.skip("set-up is not current; run make setup")
+    environment = {**os.environ, "SRM_SETUP_KAFKA": "0"}
+    times = []
+    for _ in range(3):
+        start = time.monotonic()
+        subprocess.run([ROOT / "scripts/setup.sh"], check=True, env=environment, timeout=60)
+        times.append(time.monotonic() - start)
+    assert min(times) < 2
+
+
+def test_an_unknown_ring_is_refused() -> None:
+    done = subprocess.run([ROOT / "scripts/test.sh", "nonsense"], capture_output=True, text=True, timeout=30)
+    assert done.returncode == 2
+    assert "rings: lint unit kafka spark airflow faults soak" in done.stderr
+
+
+def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    (tmp_path / "bin").mkdir()
+    for name, code in {"ruff": 1, "mypy": 0, "lint-imports": 0, "python": 3}.items():
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/bin/sh\necho {name} >> {calls}\necho '1 failed, 2 passed in 3s'\nexit {code}\n")
+        program.chmod(0o755)
+    environment = {**os.environ, "VENV": str(tmp_path)}
+    done = subprocess.run(
+        [ROOT / "scripts/test.sh", "lint", "kafka"], capture_output=True, text=True, env=environment, timeout=30
+    )
+    assert done.returncode == 1
+    assert calls.read_text().split() == ["ruff", "mypy", "lint-imports", "python"]
+    summary = [" ".join(line.split()[:2]) for line in done.stdout.partition("== summary")[2].strip().splitlines()]
+    assert summary == ["ruff FAILED", "mypy ok", "imports ok", "kafka FAILED"]
+
+
+def test_make_explains_itself() -> None:
+    done = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, timeout=30)
+    for target in ("setup", "demo", "demo-stop", "test", "lint", "bench", "soak"):
+        assert f"make {target} " in done.stdout

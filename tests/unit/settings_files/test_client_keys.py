@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
+from srm_common.domain.settings_layers import Entry
+from srm_common.errors import ConfigError
+from srm_common.settings_files.client_keys import cluster_settings
+
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required username='u' password='hush';"
+
+
+def translate(**settings: str) -> ClusterSettings:
+    named = {key.replace("__", "-").replace("_", "."): value for key, value in settings.items()}
+    named.setdefault("bootstrap.servers", "h:9092")
+    written = {key: Entry(f"A.{key}", value, "f", number) for number, (key, value) in enumerate(named.items(), 1)}
+    return cluster_settings("A", written, lambda entry: entry.value)
+
+
+def test_plain_text() -> None:
+    cluster = translate(bootstrap_servers=" h1:9092 , h2:9093 ", client_dns_lookup="use_all_dns_ips")
+    assert cluster.bootstrap_servers == "h1:9092,h2:9093"
+    assert cluster.confluent == {
+        "bootstrap.servers": "h1:9092,h2:9093",
+        "security.protocol": "PLAINTEXT",
+        "client.dns.lookup": "use_all_dns_ips",
+    }
+    assert cluster.kafka_python == {
+        "bootstrap_servers": ["h1:9092", "h2:9093"],
+        "security_protocol": "PLAINTEXT",
+        "client_dns_lookup": "use_all_dns_ips",
+    }
+    assert ClusterSettings.plaintext("A", "h:9092") == translate()
+
+
+def test_scram_over_tls_with_pem_files() -> None:
+    cluster = translate(
+        security_protocol="sasl_ssl",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_jaas_config=SCRAM,
+        ssl_truststore_type="PEM",
+        ssl_truststore_location="/ca",
+        ssl_keystore_type="PEM",
+        ssl_keystore_location="/me",
+        ssl_key_password="hush2",
+        ssl_endpoint_identification_algorithm="",
+    )
+    assert cluster.confluent == {
+        "bootstrap.servers": "h:9092",
+        "security.protocol": "SASL_SSL",
+        "ssl.endpoint.identification.algorithm": "none",
+        "ssl.ca.location": "/ca",
+        "ssl.certificate.location": "/me",
+        "ssl.key.location": "/me",
+        "ssl.key.password": "hush2",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "u",
+        "sasl.password": "hush",
+    }
+    assert cluster.kafka_python == {
+        "bootstrap_servers": ["h:9092"],
+        "security_protocol": "SASL_SSL",
+        "ssl_check_hostname": False,
+        "ssl_cafile": "/ca",
+        "ssl_certfile": "/me",
+        "ssl_keyfile": "/me",
+        "ssl_password": "hush2",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "hush",
+    }
+    assert "hush" not in repr(cluster)
+    assert pickle.loads(pickle.dumps(cluster)) == cluster
+
+
+def test_certificates_as_text() -> None:
+    cluster = translate(
+        security_protocol="SSL",
+        ssl_truststore_certificates="CA",
+        ssl_keystore_certificate_chain="CHAIN",
+        ssl_keystore_key="KEY",
+    )
+    assert cluster.confluent["ssl.ca.pem"] == "CA"
+    assert cluster.confluent["ssl.certificate.pem"] == "CHAIN"
+    assert cluster.confluent["ssl.key.pem"] == "KEY"
+    assert cluster.confluent["ssl.endpoint.identification.algorithm"] == "https"
+    texts = cluster.kafka_python["ssl_context"]
+    assert texts == PemTexts(certificate_authority="CA", chain="CHAIN", key="KEY")
+    assert "KEY" not in repr(texts)
+
+
+def test_oauth() -> None:
+    cluster = translate(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url="https://t",
+        sasl_jaas_config="x.OAuthBearerLoginModule required clientId='i' clientSecret='hush' scope='s' "
+        "extension_a='b';",
+    )
+    assert cluster.confluent["sasl.oauthbearer.method"] == "oidc"
+    assert cluster.confluent["sasl.oauthbearer.extensions"] == "a=b"
+    provider = cluster.kafka_python["sasl_oauth_token_provider"]
+    assert provider == OauthClient("https://t", "i", "hush", "s", (("a", "b"),))
+    assert "hush" not in repr(provider)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"bootstrap_servers": " "}, "cluster A has no address"),
+        ({"bootstrap_servers": "h"}, "'h' is not host:port"),
+        ({"bootstrap_servers": "h:0"}, "'h:0' is not host:port"),
+        ({"security_protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
+        (
+            {"security_protocol": "SSL", "ssl_truststore_location": "/a.jks"},
+            "JKS truststore.*set ssl.truststore.type=PEM",
+        ),
+        (
+            {"security_protocol": "SSL", "ssl_keystore_location": "/a.p12", "ssl_keystore_type": "PKCS12"},
+            "PKCS12 keystore.*ssl.keystore.certificate.chain and ssl.keystore.key",
+        ),
+        ({"security_protocol": "SSL", "ssl_keystore_key": "K"}, "go together"),
+        ({"security_protocol": "SASL_SSL"}, r"login by GSSAPI \(Java's default.*use PLAIN"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"}, "login by AWS_MSK_IAM is not available"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "needs username and password"),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "sasl_jaas_config": SCRAM},
+            "names ScramLoginModule, but sasl.mechanism=PLAIN takes PlainLoginModule",
+        ),
+        (
+            {"security_protocol": "SASL_SSL", "sasl_mechanism": "OAUTHBEARER"},
+            "needs sasl.oauthbearer.token.endpoint.url",
+        ),
+        ({"metadata_max_age_ms": "1s"}, "whole number of milliseconds"),
+    ],
+)
+def test_what_cannot_be_translated_is_refused_with_the_way_out(settings: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as caught:
+        translate(**settings)
+    assert "hush" not in str(caught.value)
+    assert caught.value.file == "f"

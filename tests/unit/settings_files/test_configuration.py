@@ -1,0 +1,324 @@
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from srm_common.domain.flow import FlowName, OnDataLoss
+from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from srm_common.domain.settings import Level
+from srm_common.errors import ConfigError, UnknownFlow
+from srm_common.settings_files.configuration import Configuration, load_configuration
+
+Load = Callable[[str], Configuration]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    def write_and_load(text: str) -> Configuration:
+        path = tmp_path / "srm.properties"
+        path.write_text(text, encoding="utf-8")
+        return load_configuration(path)
+
+    return write_and_load
+
+
+# The sample that Kafka ships as config/connect-mirror-maker.properties, shortened to its settings.
+SHIPPED = """
+# specify any number of cluster aliases
+clusters = A, B
+
+# connection information for each cluster
+# This is a comma separated host:port pairs for each cluster
+A.bootstrap.servers = A_host1:9092, A_host2:9092, A_host3:9092
+B.bootstrap.servers = B_host1:9092, B_host2:9092, B_host3:9092
+
+# enable and configure individual replication flows
+A->B.enabled = true
+
+# regex which defines which topics gets replicated. For eg "foo-.*"
+A->B.topics = .*
+
+B->A.enabled = true
+B->A.topics = .*
+
+# Setting replication factor of newly created remote topics
+replication.factor=1
+
+checkpoints.topic.replication.factor=1
+heartbeats.topic.replication.factor=1
+offset-syncs.topic.replication.factor=1
+
+offset.storage.replication.factor=1
+status.storage.replication.factor=1
+config.storage.replication.factor=1
+
+# customize as needed
+# replication.policy.separator = _
+# sync.topic.acls.enabled = false
+# emit.heartbeats.interval.seconds = 5
+"""
+
+THREE_SITES = r"""
+clusters=us-west,us-east,eu.central
+us-west.bootstrap.servers=w:9092
+us-east.bootstrap.servers=e:9092
+eu.central.bootstrap.servers=c1:9093,\
+                             c2:9093
+eu.central.security.protocol=SASL_SSL
+eu.central.sasl.mechanism=PLAIN
+eu.central.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required \
+  username="mm" \
+  password="top-hush";
+eu.central.ssl.truststore.type=PEM
+eu.central.ssl.truststore.location=/etc/kafka/ca.pem
+us-west->us-east.enabled=true
+us-west->us-east.topics=orders\\..*, payments
+us-west->us-east.topics.blacklist=orders\\.tmp
+us-east\ ->\ eu.central.enabled = true
+us-west -> eu.central.enabled = true
+us-east->eu.central.exactly.once.source.support = enabled
+us-east.exactly.once.source.support = disabled
+topics.exclude=
+groups.blacklist = none-.*
+sync.group.offsets.enabled=true
+tasks.max = 8
+key.converter=org.apache.kafka.connect.converters.ByteArrayConverter
+us-west->us-east.consumer.fetch.max.bytes=1000
+dedicated.mode.enable.internal.rest = true
+eu.central->us-west.emit.heartbeats.enabled = false
+"""
+
+TLS_EVERYWHERE = """
+clusters: src dst
+clusters = src,dst
+security.protocol=SSL
+ssl.truststore.type=PEM
+ssl.truststore.location=/ca.pem
+src.bootstrap.servers=s:1
+dst.bootstrap.servers=d:1
+dst.security.protocol = PLAINTEXT
+src->dst.enabled=TRUE
+replication.policy.class=org.apache.kafka.connect.mirror.IdentityReplicationPolicy
+src.consumer.auto.offset.reset=latest
+"""
+
+
+def test_the_file_that_kafka_ships(load: Load) -> None:
+    configuration = load(SHIPPED)
+    assert not configuration.faults
+    assert [str(flow.name) for flow in configuration.enabled_flows] == ["A->B", "B->A"]
+    flow = configuration.flow("A->B")
+    assert flow.source.bootstrap_servers == "A_host1:9092,A_host2:9092,A_host3:9092"
+    assert flow.topics == (".*",)
+    assert (flow.replication_factor, flow.internal_replication_factor, flow.offset_syncs_replication_factor) == (
+        1,
+        1,
+        1,
+    )
+    assert flow.exactly_once
+    assert flow.policy == DefaultReplicationPolicy()
+
+
+def test_three_sites(load: Load) -> None:
+    configuration = load(THREE_SITES)
+    assert not configuration.faults
+    assert not configuration.cluster_faults
+    assert [str(flow.name) for flow in configuration.enabled_flows] == [
+        "us-west->us-east",
+        "us-east->eu.central",
+        "us-west->eu.central",
+    ]
+    west = configuration.flow("us-west -> us-east")
+    assert west.topics == (r"orders\..*", "payments")
+    assert west.topics_exclude == (r"orders\.tmp",)
+    assert west.groups_exclude == ("none-.*",)
+    assert (west.tasks_max, west.exactly_once, west.sync_group_offsets) == (8, False, True)
+    central = configuration.flow("us-east->eu.central")
+    assert central.exactly_once
+    assert central.topics_exclude == ()
+    assert central.target.confluent["sasl.password"] == "top-hush"
+    assert central.target.kafka_python["ssl_cafile"] == "/etc/kafka/ca.pem"
+    assert not configuration.flow("eu.central->us-west").enabled
+    assert not configuration.flow("eu.central->us-west").emit_heartbeats
+
+
+def test_tls_for_all_clusters_and_identity(load: Load) -> None:
+    flow = load(TLS_EVERYWHERE).flow("src->dst")
+    assert flow.source.confluent["security.protocol"] == "SSL"
+    assert flow.target.confluent["security.protocol"] == "PLAINTEXT"
+    assert flow.policy == IdentityReplicationPolicy(source_alias="src")
+    assert flow.auto_offset_reset == "latest"
+
+
+BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\n"
+
+
+def test_defaults_override_by_presence(load: Load) -> None:
+    flow = load(
+        BASE + "emit.heartbeats.enabled = true\nA->B.emit.heartbeats.enabled = false\nrun.max.seconds = 9\n"
+        "A->B.run.max.seconds = 0\non.data.loss = skip\ntopics = x\nA->B.topics =\n"
+    ).flow("A->B")
+    assert not flow.emit_heartbeats
+    assert flow.run_max_seconds == 0
+    assert flow.topics == ()
+    assert flow.on_data_loss is OnDataLoss.SKIP
+    assert not flow.enabled
+
+
+def test_exactly_once_levels(load: Load) -> None:
+    support = "exactly.once.source.support"
+    assert load(BASE + "A->B.enabled=true").flow("A->B").exactly_once
+    assert not load(BASE + f"A->B.enabled=true\n{support}=disabled").flow("A->B").exactly_once
+    assert not load(BASE + f"A->B.enabled=true\nB.{support}=disabled").flow("A->B").exactly_once
+    assert load(BASE + f"A->B.enabled=true\nA.{support}=disabled").flow("A->B").exactly_once
+    assert load(BASE + f"B.{support}=disabled\nA->B.{support}=enabled").flow("A->B").exactly_once
+    assert not load(BASE + f"A->B.{support}=preparing").flow("A->B").exactly_once
+    flow = load(BASE + "A->B.enabled=true\nconsumer.isolation.level=read_uncommitted").flow("A->B")
+    assert flow.read_committed
+    text = BASE + f"{support}=disabled\nA->B.enabled=true\nA.consumer.isolation.level=read_uncommitted"
+    assert not load(text).flow("A->B").read_committed
+
+
+def test_the_origin_of_a_value(load: Load) -> None:
+    configuration = load(BASE + "tasks.max = 1\nA->B.tasks.max = 3\n")
+    found = configuration.find("A->B", "tasks.max")
+    assert found.level is Level.FLOW
+    assert found.entry is not None
+    assert found.entry.place.endswith("srm.properties:5")
+    assert [(level, entry.line) for level, entry in found.overridden] == [(Level.TOP, 4)]
+    assert configuration.find("A->B", "chunk.bytes").entry is None
+
+
+def test_a_bad_flow_stops_itself_alone(load: Load) -> None:
+    configuration = load(BASE + "A->B.enabled=true\nA->B.tasks.max=four\nA->B.topics = a, b(\nB->A.enabled=true\n")
+    assert [str(flow.name) for flow in configuration.enabled_flows] == ["B->A"]
+    fault = configuration.faults[FlowName("A", "B")]
+    assert "srm.properties:" in str(fault)
+    assert "tasks.max must be a whole number, and is 'four'" in str(fault)
+    assert "'b(' is not a usable expression" in str(fault)
+    with pytest.raises(ConfigError, match="four"):
+        configuration.flow("A->B")
+
+
+def test_a_cluster_that_cannot_be_used_stops_its_flows_alone(load: Load) -> None:
+    configuration = load(
+        BASE.replace("A, B", "A, B, C, D") + "C.bootstrap.servers = c:1\nC.security.protocol = SSL\n"
+        "C.ssl.keystore.location = /x.jks\nA->B.enabled=true\nA->C.enabled=true\nA->D.enabled=true\n"
+    )
+    assert [str(flow.name) for flow in configuration.enabled_flows] == ["A->B"]
+    assert "JKS" in str(configuration.faults[FlowName("A", "C")])
+    assert configuration.faults[FlowName("A", "C")].line == 6
+    assert "D.bootstrap.servers" in str(configuration.faults[FlowName("A", "D")])
+
+
+def test_a_flow_may_reach_a_cluster_its_own_way(load: Load) -> None:
+    configuration = load(BASE + "A->B.enabled=true\nA->B.source.cluster.bootstrap.servers=proxy:1\n")
+    assert configuration.flow("A->B").source.bootstrap_servers == "proxy:1"
+    assert configuration.flow("A->B").target.bootstrap_servers == "b:1"
+    assert configuration.clusters["A"].bootstrap_servers == "a:1"
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("A->A.enabled = true", "from a cluster to itself"),
+        ("A->X.enabled = true", r"'X' is not one of the clusters \(A, B\)"),
+        ("A->B.topic.filter.class = com.example.Mine", "Java classes are not loaded"),
+        ("A->B.replication.policy.class = com.example.Mine", "use DefaultReplicationPolicy or Identity"),
+        ("A->B.replication.policy.separator =", "must not be empty"),
+        ("A->B.tasks.max = ${env:SRM_NOT_THERE}", "no variable SRM_NOT_THERE"),
+    ],
+)
+def test_faults_of_one_flow(load: Load, line: str, reason: str) -> None:
+    configuration = load(BASE + line + "\n")
+    (fault,) = configuration.faults.values()
+    with pytest.raises(ConfigError, match=reason):
+        raise fault
+    assert fault.line == 4
+
+
+def test_unknown_flows(load: Load) -> None:
+    configuration = load(BASE)
+    with pytest.raises(UnknownFlow, match=r"'X' is not one of the clusters \(A, B\)"):
+        configuration.flow("A->X")
+    with pytest.raises(UnknownFlow, match=r"add 'A->B.enabled = true'"):
+        configuration.flow("A->B")
+    with pytest.raises(ConfigError, match="is not a flow"):
+        configuration.flow("A")
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "names no clusters"),
+        ("# nothing\n", "names no clusters"),
+        ("x=1\nclusters = \n", r"srm\.properties:2: the file names no clusters"),
+        ("clusters = A, A\n", r":1: cluster alias 'A' is listed twice"),
+        ("clusters = A,,B\n", "'' is not a cluster alias"),
+        ("clusters = A, B\nx = \\u00g0\n", r"srm\.properties:2: "),
+        ("clusters = A\nconfig.providers = vault\n", r":2: config.providers: provider 'vault' must be one of"),
+    ],
+)
+def test_faults_of_the_whole_file(load: Load, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        load(text)
+
+
+def test_secrets_by_reference(load: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "secrets.properties").write_text("kafka.password = file\\ hush\n")
+    (tmp_path / "user").write_text("dir-user")
+    monkeypatch.setenv("SRM_TEST_HOST", "a:7")
+    text = (
+        "clusters = A, B\nconfig.providers = file, vault\n"
+        "config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider\n"
+        "config.providers.vault.class = org.apache.kafka.common.config.provider.DirectoryConfigProvider\n"
+        "A.bootstrap.servers = ${env:SRM_TEST_HOST}\nB.bootstrap.servers = b:1\nB.security.protocol=SASL_PLAINTEXT\n"
+        f"B.sasl.mechanism=PLAIN\nB.sasl.username=${{vault:{tmp_path}:user}}\n"
+        f"B.sasl.password=${{file:{tmp_path}/secrets.properties:kafka.password}}\nA->B.enabled=true\n"
+        "A->B.topics = ${unknown:x}-[ab]\n"
+    )
+    configuration = load(text.replace("${unknown:x}-", ""))
+    flow = configuration.flow("A->B")
+    assert flow.source.bootstrap_servers == "a:7"
+    assert flow.target.confluent["sasl.username"] == "dir-user"
+    assert flow.target.confluent["sasl.password"] == "file hush"
+    assert "hush" not in repr(configuration)
+    assert "hush" not in str(flow)
+    assert pickle.loads(pickle.dumps(flow)) == flow
+
+    missing = load(text.replace(":kafka.password", ":other"))
+    assert "has no key other" in str(missing.faults[FlowName("A", "B")])
+    limited = load(text + f"config.providers.file.param.allowed.paths = {tmp_path}/none\n")
+    assert "allowed.paths does not allow" in str(limited.faults[FlowName("A", "B")])
+
+
+def test_fifty_flows_load_fast_and_light(tmp_path: Path) -> None:
+    aliases = [f"c{number}" for number in range(51)]
+    lines = ["clusters = " + ", ".join(aliases)]
+    lines += [f"{alias}.bootstrap.servers = h:9092" for alias in aliases]
+    for number in range(50):
+        flow = f"c{number}->c{number + 1}"
+        lines += [f"{flow}.enabled = true", f"{flow}.topics = t{number}.*, u{number}-[a-z]+", f"{flow}.tasks.max = 3"]
+    path = tmp_path / "srm.properties"
+    path.write_text("\n".join(lines))
+    best = min(_seconds(path) for _ in range(5))
+    assert best < 0.1
+    command = (
+        "import sys; from pathlib import Path; from srm_common.settings_files.configuration import load_configuration; "
+        f"print(len(load_configuration(Path({str(path)!r})).enabled_flows)); "
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'kafka', 'confluent_kafka', 'airflow', 'pyspark'}))"
+    )
+    answer = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    assert answer.stdout.split() == ["50", "[]"]
+
+
+def _seconds(path: Path) -> float:
+    started = time.perf_counter()
+    assert len(load_configuration(path).enabled_flows) == 50
+    return time.perf_counter() - started

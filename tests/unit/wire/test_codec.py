@@ -1,0 +1,115 @@
+"""Compression of batch bodies: what we write, and what other clients write."""
+
+from __future__ import annotations
+
+import gzip
+import struct
+
+import cramjam
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.errors import CorruptBatch
+from srm_common.wire.codec import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
+
+CODECS = pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD], ids=NAMES.get)
+TEXT = b'{"id":17,"name":"some text that repeats, some text that repeats"}' * 3000
+
+
+@CODECS
+@pytest.mark.parametrize("data", [b"", b"x", TEXT, bytes(range(256)) * 300], ids=["empty", "one", "text", "bytes"])
+def test_round_trip(codec: int, data: bytes) -> None:
+    body = compress(codec, data)
+    assert bytes(decompress(codec, body)) == data
+    assert bytes(decompress(codec, memoryview(bytes(body)))) == data
+
+
+@given(codec=st.integers(0, 4), data=st.binary(max_size=70_000))
+def test_round_trip_of_anything(codec: int, data: bytes) -> None:
+    assert bytes(decompress(codec, compress(codec, data))) == data
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=NAMES.get)
+def test_text_becomes_smaller(codec: int) -> None:
+    assert len(compress(codec, TEXT)) < len(TEXT) / 5
+
+
+# ---- what brokers and Java clients insist on
+
+
+def test_lz4_frames_have_independent_blocks_and_no_content_checksum() -> None:
+    body = bytes(compress(LZ4, TEXT))
+    assert body[:4] == b"\x04\x22\x4d\x18"
+    flags = body[4]
+    assert flags >> 6 == 1  # version
+    assert flags & 0x20  # blocks are independent
+    assert not flags & 0x04  # no content checksum
+    assert not flags & 0x01  # no dictionary
+
+
+def test_snappy_is_framed_as_the_java_client_reads_it() -> None:
+    body = bytes(compress(SNAPPY, TEXT))
+    assert body[:16] == b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+    at, out = 16, b""
+    while at < len(body):
+        (size,) = struct.unpack_from(">i", body, at)
+        block = bytes(cramjam.snappy.decompress_raw(body[at + 4 : at + 4 + size]))
+        assert len(block) <= 32 * 1024
+        out += block
+        at += 4 + size
+    assert out == TEXT
+
+
+# ---- what others write
+
+
+def test_raw_snappy_as_librdkafka_and_others_write_it() -> None:
+    assert bytes(decompress(SNAPPY, bytes(cramjam.snappy.compress_raw(TEXT)))) == TEXT
+
+
+def test_xerial_snappy_with_one_large_block() -> None:
+    block = bytes(cramjam.snappy.compress_raw(TEXT))
+    body = b"\x82SNAPPY\x00" + struct.pack(">iii", 1, 1, len(block)) + block
+    assert bytes(decompress(SNAPPY, body)) == TEXT
+
+
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("checksum", [True, False])
+def test_any_lz4_frame(linked: bool, checksum: bool) -> None:
+    compressor = cramjam.lz4.Compressor(level=9, content_checksum=checksum, block_linked=linked)
+    for at in range(0, len(TEXT), 10_000):
+        compressor.compress(TEXT[at : at + 10_000])
+    assert bytes(decompress(LZ4, bytes(compressor.finish()))) == TEXT
+
+
+def test_zstd_frame_that_does_not_tell_its_size() -> None:
+    compressor = cramjam.zstd.Compressor(level=5)
+    for at in range(0, len(TEXT), 10_000):
+        compressor.compress(TEXT[at : at + 10_000])
+    assert bytes(decompress(ZSTD, bytes(compressor.finish()))) == TEXT
+
+
+def test_gzip_of_pythons_standard_library() -> None:
+    assert bytes(decompress(GZIP, gzip.compress(TEXT, 9))) == TEXT
+    assert gzip.decompress(bytes(compress(GZIP, TEXT))) == TEXT
+
+
+# ---- what is broken
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=NAMES.get)
+@pytest.mark.parametrize("damage", ["cut", "nonsense", "empty"])
+def test_a_broken_body_is_one_clear_error(codec: int, damage: str) -> None:
+    good = bytes(compress(codec, TEXT))
+    body = {"cut": good[: len(good) // 2], "nonsense": b"\x00\x01 no such thing" * 9, "empty": b""}[damage]
+    with pytest.raises(CorruptBatch, match=f"batch body is not valid {NAMES[codec]}"):
+        decompress(codec, body)
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codecs(codec: int) -> None:
+    with pytest.raises(CorruptBatch, match=f"unknown compression codec {codec}"):
+        decompress(codec, b"x")
+    with pytest.raises(CorruptBatch, match=f"unknown compression codec {codec}"):
+        compress(codec, b"x")

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.segments import Run, Segment, build_segment, value_bytes
+from srm_common.errors import CorruptRecord
+from srm_common.wire.segments import (
+    decode_segment,
+    decode_segment_key,
+    encode_segment,
+    segment_key,
+    segment_key_prefix,
+    segment_partition,
+)
+
+SEGMENT = Segment("orders", 300, 7, 2000, 1000, 1137, (
+    Run(10, 6, 1000, 6),
+    Run(17, 31, 1006, 31),
+    Run(48, 40, 1050, 40),
+    Run(100, 50, 1090, 40),
+    Run(200, 9, 1130, 7, foreign=True),
+))  # fmt: skip
+
+
+@st.composite
+def segments(draw: st.DrawFn) -> Segment:
+    start = upstream = draw(st.integers(0, 1 << 50))
+    downstream = draw(st.integers(0, 1 << 50))
+    runs = []
+    for _ in range(draw(st.integers(1, 30))):
+        upstream += draw(st.integers(0, 200))
+        downstream += draw(st.sampled_from([0, 0, 1, 500]))
+        length = draw(st.integers(1, 1 << 30))
+        foreign = draw(st.booleans())
+        upstream_length = draw(st.integers(0, 1 << 31)) if foreign else length + draw(st.sampled_from([0, 0, 3, 999]))
+        runs.append(Run(upstream, upstream_length, downstream, length, foreign))
+        upstream, downstream = runs[-1].upstream_end, runs[-1].downstream_end
+    topic = draw(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
+    max_bytes = draw(st.sampled_from([1 << 30, 60]))
+    end = upstream + draw(st.integers(0, 99))
+    return build_segment(topic, draw(st.integers(0, 100_000)), start, end, runs, max_bytes)
+
+
+def test_layout() -> None:
+    key, value = encode_segment(SEGMENT)
+    assert key == bytes.fromhex("01 06 6f7264657273 ac02 07")
+    assert value == bytes.fromhex(
+        "c90f e807 05"  # 1993 offsets, from 1000, five runs
+        "03 18"  # three dropped, six dense
+        "01 7c"  # one hole, 31 dense
+        "00 a101 0d"  # 40 dense after 13 foreign offsets downstream
+        "0c a201 0a"  # 40 records in 50 offsets
+        "32 1f 00 13"  # seven offsets downstream, not all ours, for nine upstream
+    )
+
+
+@given(segments())
+def test_round_trip_and_size(segment: Segment) -> None:
+    key, value = encode_segment(segment)
+    assert decode_segment(key, value) == segment
+    assert len(value) == value_bytes(segment.upstream_start, segment.upstream_end, segment.runs)
+    assert decode_segment_key(key) == (segment.topic, segment.partition, segment.upstream_start)
+    assert key == segment_key(segment.topic, segment.partition, segment.upstream_start)
+    assert key.startswith(segment_key_prefix(segment.topic, segment.partition))
+
+
+def test_one_partition_of_the_topic_takes_all_of_a_source_partition() -> None:
+    homes = {segment_partition("orders", p, 25) for p in range(200)}
+    assert homes == set(range(25))
+
+
+@pytest.mark.parametrize("cut", range(len(encode_segment(SEGMENT)[1])))
+def test_truncated_values_are_refused(cut: int) -> None:
+    key, value = encode_segment(SEGMENT)
+    with pytest.raises(CorruptRecord, match="orders-300 from offset 7"):
+        decode_segment(key, value[:cut])
+
+
+@pytest.mark.parametrize("cut", range(len(encode_segment(SEGMENT)[0])))
+def test_truncated_keys_are_refused(cut: int) -> None:
+    key, value = encode_segment(SEGMENT)
+    with pytest.raises(CorruptRecord):
+        decode_segment(key[:cut], value)
+
+
+def test_longer_ones_newer_ones_and_tombstones_are_refused() -> None:
+    key, value = encode_segment(SEGMENT)
+    with pytest.raises(CorruptRecord, match="goes on"):
+        decode_segment(key, value + b"\0")
+    with pytest.raises(CorruptRecord, match="goes on"):
+        decode_segment(key + b"\0", value)
+    with pytest.raises(CorruptRecord, match="version 2"):
+        decode_segment(b"\2" + key[1:], value)
+    with pytest.raises(CorruptRecord, match="tombstone"):
+        decode_segment(key, None)
+
+
+@given(st.binary(max_size=60), st.binary(max_size=60))
+def test_garbage_is_refused_or_read_but_never_crashes(key: bytes, value: bytes) -> None:
+    try:
+        segment = decode_segment(b"\1" + key, value)
+    except CorruptRecord:
+        return
+    assert segment.upstream_start <= segment.upstream_end
