@@ -1,0 +1,144 @@
+"""Airflow's REST API (v2), as far as tests and the demo need it."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from typing import Any
+
+from srm_common.errors import LocalAirflowError
+
+FINAL_STATES = frozenset({"success", "failed"})
+
+
+class AirflowClient:
+    """Talks to one API server with a token that it asks for when needed. Raises LocalAirflowError with the answer's
+    text for an HTTP error, OSError while nobody listens."""
+
+    def __init__(self, url: str, user: str, password: str, *, timeout_seconds: float = 30.0) -> None:
+        self.url = url
+        self._user = user
+        self._password = password
+        self._timeout_seconds = timeout_seconds
+        self._token: str | None = None
+
+    # ---- requests
+
+    def get(self, path: str, **query: Any) -> Any:
+        return self.request("GET", path, query=query)
+
+    def post(self, path: str, body: Any) -> Any:
+        return self.request("POST", path, body=body)
+
+    def patch(self, path: str, body: Any, **query: Any) -> Any:
+        return self.request("PATCH", path, body=body, query=query)
+
+    def request(self, method: str, path: str, *, body: Any = None, query: dict[str, Any] | None = None) -> Any:
+        """The decoded JSON answer, None for an empty one."""
+        if self._token is None and not path.endswith("/monitor/health"):
+            self._token = self._send("POST", "/auth/token", {"username": self._user, "password": self._password}, None)[
+                "access_token"
+            ]
+        return self._send(method, path, body, query)
+
+    def _send(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
+        url = self.url + path + ("?" + urllib.parse.urlencode(query, doseq=True) if query else "")
+        request = urllib.request.Request(url, method=method)
+        request.add_header("Accept", "application/json")
+        if self._token is not None:
+            request.add_header("Authorization", f"Bearer {self._token}")
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, data=data, timeout=self._timeout_seconds) as answer:
+                text = answer.read()
+        except urllib.error.HTTPError as failure:
+            said = failure.read().decode(errors="replace")[:2000]
+            raise LocalAirflowError(f"{method} {path}: HTTP {failure.code} {said}", status=failure.code) from None
+        return json.loads(text) if text else None
+
+    def create_pool(self, name: str, slots: int, description: str = "") -> None:
+        self.post(
+            "/api/v2/pools", {"name": name, "slots": slots, "description": description, "include_deferred": False}
+        )
+
+    # ---- DAGs and runs
+
+    def dag(self, dag_id: str) -> dict[str, Any] | None:
+        """None while Airflow does not know it."""
+        try:
+            found: dict[str, Any] = self.get(f"/api/v2/dags/{dag_id}")
+        except LocalAirflowError as failure:
+            if failure.status == 404:
+                return None
+            raise
+        return found
+
+    def wait_for_dag(self, dag_id: str, timeout_seconds: float = 60.0) -> dict[str, Any]:
+        deadline = time.monotonic() + timeout_seconds
+        while (found := self.dag(dag_id)) is None:
+            if time.monotonic() > deadline:
+                errors = self.get("/api/v2/importErrors")["import_errors"]
+                raise LocalAirflowError(f"DAG {dag_id} does not appear; import errors: {errors}")
+            time.sleep(0.2)
+        return found
+
+    def pause(self, dag_id: str) -> None:
+        self.patch(f"/api/v2/dags/{dag_id}", {"is_paused": True})
+
+    def unpause(self, dag_id: str) -> None:
+        self.patch(f"/api/v2/dags/{dag_id}", {"is_paused": False})
+
+    def trigger(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
+        """Starts a run and returns its id."""
+        run = self.post(f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": params or {}})
+        return str(run["dag_run_id"])
+
+    def runs(self, dag_id: str, limit: int = 50) -> list[dict[str, Any]]:
+        """The newest first."""
+        found: list[dict[str, Any]] = self.get(f"/api/v2/dags/{dag_id}/dagRuns", order_by="-run_after", limit=limit)[
+            "dag_runs"
+        ]
+        return found
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        return str(self.get(f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}")["state"])
+
+    def wait_for_run(self, dag_id: str, run_id: str, timeout_seconds: float = 120.0) -> str:
+        """Its final state. Raises LocalAirflowError that shows the tasks' states when the time is up."""
+        deadline = time.monotonic() + timeout_seconds
+        while (state := self.run_state(dag_id, run_id)) not in FINAL_STATES:
+            if time.monotonic() > deadline:
+                raise LocalAirflowError(
+                    f"{dag_id} {run_id} is {state} after {timeout_seconds:.0f} s: {self.task_states(dag_id, run_id)}"
+                )
+            time.sleep(0.2)
+        return state
+
+    def tasks(self, dag_id: str, run_id: str) -> dict[str, dict[str, Any]]:
+        """Task instances of a run by task id."""
+        path = f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}/taskInstances"
+        return {task["task_id"]: task for task in self.get(path)["task_instances"]}
+
+    def task_states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
+        return {task_id: task["state"] for task_id, task in self.tasks(dag_id, run_id).items()}
+
+    def log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
+        """The log of one try, a line an event."""
+        run = urllib.parse.quote(run_id, safe="")
+        answer = self.get(f"/api/v2/dags/{dag_id}/dagRuns/{run}/taskInstances/{task_id}/logs/{try_number}")
+        return "\n".join(_log_line(event) for event in answer["content"])
+
+
+def _log_line(event: Any) -> str:
+    if not isinstance(event, dict):
+        return str(event)
+    lines = [str(event.get("event", ""))]
+    for error in event.get("error_detail") or ():
+        lines.append(f"{error.get('exc_type')}: {error.get('exc_value')}")
+    return "\n".join(lines)

@@ -1,0 +1,246 @@
+"""A real Airflow on this machine, for tests and demos: API server, scheduler, DAG processor and triggerer.
+
+    with LocalAirflow(dags_folder=Path("dags"), environment={"SRM_CONFIG": "srm.properties"}) as airflow:
+        airflow.unpause("srm.a.b")
+        run = airflow.trigger("srm.a.b")
+        assert airflow.wait_for_run("srm.a.b", run) == "success"
+
+Four processes on SQLite, as one user's machine needs; about 750 MB, ready in some fifteen seconds. Every process it
+starts, and everything those start, ends with it, whatever happens to either side.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import psutil
+
+from srm_common.errors import LocalAirflowError
+from srm_common.testing.airflow_client import AirflowClient
+from srm_common.testing.java import LocalProcess
+from srm_common.testing.ports import LOOPBACK, ReservedPort
+
+COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
+START_TIMEOUT_SECONDS = 120.0
+STOP_TIMEOUT_SECONDS = 5.0
+MARKER = "SRM_LOCAL_AIRFLOW"
+
+
+class LocalAirflow(AirflowClient):
+    """One Airflow with a home of its own. A context manager; or ``start()`` and ``close()``.
+
+    ``environment`` is added for all processes (``AIRFLOW__SECTION__KEY``, ``AIRFLOW_CONN_...``, ``SRM_CONFIG``); no
+    ``AIRFLOW`` variable of the caller is passed on. ``port`` is the API server's, a free one by default. ``users``
+    are logins of Airflow's simple auth manager, name to (role, password). ``idle_seconds`` is the scheduler's pause
+    between two looks: small makes tests quick. ``directory`` is kept when it is given. ``python`` is the interpreter of
+    another environment that has Airflow, which then finds this package only if it is installed there.
+    """
+
+    def __init__(
+        self,
+        *,
+        dags_folder: Path,
+        directory: Path | None = None,
+        python: Path | None = None,
+        port: int | None = None,
+        environment: Mapping[str, str] | None = None,
+        users: Mapping[str, tuple[str, str]] | None = None,
+        refresh_seconds: int = 5,
+        idle_seconds: float = 0.2,
+        parallelism: int = 4,
+    ) -> None:
+        self._python = Path(sys.executable) if python is None else python
+        # -P: not from the current folder, where a checkout may lie.
+        self._airflow = [str(self._python), "-P", "-m", "airflow"]
+        self._keep_directory = directory is not None
+        self.directory = Path(tempfile.mkdtemp(prefix="srm-airflow-")) if directory is None else directory.absolute()
+        self._reserved = [ReservedPort(), ReservedPort()]
+        if port is None:
+            self._reserved.append(ReservedPort())
+            port = self._reserved[-1].number
+        self.port = port
+        self._users = dict(users or {"admin": ("admin", "admin")})
+        name, (_, password) = next(iter(self._users.items()))
+        super().__init__(f"http://{LOOPBACK}:{port}", name, password)
+        self._prepared = False
+        self._marker = secrets.token_hex(16)
+        self._processes: dict[str, LocalProcess] = {}
+        self.environment = self._environment(
+            dags_folder.absolute(), refresh_seconds, idle_seconds, parallelism, environment or {}
+        )
+
+    # ---- life
+
+    def prepare(self) -> None:
+        """Makes the database; ``start`` does it too, unless it was done before."""
+        if not self._prepared:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            passwords = {name: password for name, (_, password) in self._users.items()}
+            (self.directory / "passwords.json").write_text(json.dumps(passwords))
+            self.command("db", "migrate")
+            self._prepared = True
+
+    def start(self) -> Self:
+        """Starts what does not run; returns when all four are healthy."""
+        self.prepare()
+        for component in COMPONENTS:
+            self.start_component(component)
+        self._wait_until_healthy()
+        return self
+
+    def start_component(self, component: str) -> None:
+        """Starts one of :data:`COMPONENTS` unless it runs."""
+        process = self._processes.get(component)
+        if process is None or not process.running:
+            command = [*self._airflow, component]
+            self._processes[component] = LocalProcess(
+                command, output=self.log_path(component), environment=self.environment
+            )
+
+    def process(self, component: str) -> LocalProcess:
+        return self._processes[component]
+
+    def stop(self) -> None:
+        """Asks all processes to end, and ends those that do not within 5 s, with everything they started."""
+        for process in self._processes.values():
+            process.terminate()
+        deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
+        while any(process.running for process in self._processes.values()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        # The scheduler waits for running tasks, and sometimes for nothing at all.
+        for process in self._processes.values():
+            if process.running:
+                process.kill()
+        self._processes.clear()
+        self._end_descendants()
+
+    def close(self, *, failed: bool = False) -> None:
+        """Stops, and removes a temporary directory; with ``failed`` it stays and is named."""
+        self.stop()
+        for port in self._reserved:
+            port.release()
+        if self._keep_directory:
+            return
+        if failed:
+            print(f"logs of Airflow are kept in {self.directory}", file=sys.stderr)
+        else:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close(failed=True)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(failed=kind is not None)
+
+    def log_path(self, component: str) -> Path:
+        return self.directory / f"{component}.log"
+
+    def command(self, *arguments: str) -> str:
+        """Runs ``airflow <arguments>`` and returns what it prints. Raises LocalAirflowError when it fails."""
+        done = subprocess.run([*self._airflow, *arguments], env=self.environment, capture_output=True, text=True)
+        if done.returncode:
+            raise LocalAirflowError(f"airflow {' '.join(arguments)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout
+
+    def descendants(self) -> list[psutil.Process]:
+        """Every living process that this Airflow started, directly or not, its tasks' Spark jobs among them."""
+        found = []
+        for process in psutil.process_iter():
+            # Others' processes refuse to show their environment; ended ones have none.
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(MARKER) == self._marker and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+        return found
+
+    # ---- inside
+
+    def _end_descendants(self) -> None:
+        deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
+        while left := self.descendants():
+            for process in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+            if time.monotonic() > deadline:
+                raise LocalAirflowError(f"processes of Airflow do not end: {[process.pid for process in left]}")
+            time.sleep(0.05)
+
+    def _wait_until_healthy(self) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while True:
+            with contextlib.suppress(OSError, LocalAirflowError):
+                health = self.get("/api/v2/monitor/health")
+                if all(part["status"] == "healthy" for part in health.values()):
+                    return
+            for component, process in self._processes.items():
+                if not process.running:
+                    raise LocalAirflowError(f"Airflow's {component} ended while starting:\n{process.tail()}")
+            if time.monotonic() > deadline:
+                raise LocalAirflowError(f"Airflow is not healthy in time; see the logs in {self.directory}")
+            time.sleep(0.2)
+
+    def _environment(
+        self, dags_folder: Path, refresh: int, idle: float, parallelism: int, extra: Mapping[str, str]
+    ) -> dict[str, str]:
+        own = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
+        own["PATH"] = os.pathsep.join((str(self._python.parent), own.get("PATH", os.defpath)))
+        if self._python == Path(sys.executable):
+            package_root = str(Path(__file__).resolve().parents[2])
+            own["PYTHONPATH"] = os.pathsep.join(filter(None, (package_root, own.get("PYTHONPATH"))))
+        log_port, trigger_log_port = (str(port.number) for port in self._reserved[:2])
+        url = f"http://{LOOPBACK}:{self.port}"
+        airflow = {
+            "HOME": str(self.directory),
+            "_CORE__DAGS_FOLDER": str(dags_folder),
+            "_CORE__LOAD_EXAMPLES": "False",
+            "_CORE__EXECUTOR": "LocalExecutor",
+            "_CORE__PARALLELISM": str(parallelism),
+            "_CORE__FERNET_KEY": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+            "_CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{n}:{role}" for n, (role, _) in self._users.items()),
+            "_CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.directory / "passwords.json"),
+            "_CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "1",
+            "_DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.directory}/airflow.db",
+            "_DAG_PROCESSOR__REFRESH_INTERVAL": str(refresh),
+            "_DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": str(refresh),
+            "_SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": str(idle),
+            "_API__HOST": LOOPBACK,
+            "_API__PORT": str(self.port),
+            # Workers call the API server by this address; the port alone would leave them at 8080.
+            "_API__BASE_URL": url,
+            "_API__SECRET_KEY": secrets.token_hex(32),
+            "_API_AUTH__JWT_SECRET": secrets.token_hex(48),
+            "_LOGGING__WORKER_LOG_SERVER_PORT": log_port,
+            "_LOGGING__TRIGGER_LOG_SERVER_PORT": trigger_log_port,
+            "_USAGE_DATA_COLLECTION__ENABLED": "False",
+        }
+        # Airflow's processes write their titles over their environment, and the marker with it, unless told not to.
+        own["SPT_NOENV"] = "1"
+        return own | {f"AIRFLOW_{key}": value for key, value in airflow.items()} | {MARKER: self._marker} | dict(extra)
+
+
+def wait_until(condition: Callable[[], Any], timeout_seconds: float, what: str, every_seconds: float = 0.2) -> Any:
+    """The first true value of ``condition``. Raises LocalAirflowError that names ``what`` after the timeout."""
+    deadline = time.monotonic() + timeout_seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise LocalAirflowError(f"{what}: not within {timeout_seconds:.0f} s")
+        time.sleep(every_seconds)
+    return value

@@ -1,0 +1,389 @@
+"""Real Kafka brokers on the loopback address, for tests, demos and benchmarks.
+
+    with LocalKafka(nodes=3, settings={"min.insync.replicas": "2"}) as kafka:
+        kafka.create_topic("orders", partitions=6, replication_factor=3)
+        ...                       # any client, kafka.bootstrap_servers
+        kafka.kill(2)             # SIGKILL
+        kafka.restart(2)          # same port, same data
+
+KRaft, every node broker and controller in one, one JVM each (a node is ready in about two seconds and takes some
+300 MB). Needs Java 17 or newer; Kafka's jars are fetched on first use (see :mod:`srm_common.testing.artifacts`).
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from srm_common.errors import LocalKafkaError
+from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, kafka_jars
+from srm_common.testing.formatting import format_storage, random_id
+from srm_common.testing.java import JavaProcess
+from srm_common.testing.logging_settings import logging_options
+from srm_common.testing.ports import ReservedPort
+
+TunedFor = Literal["tests", "throughput"]
+
+JVM_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    # Quick start and a small footprint: many brokers live for seconds only.
+    "tests": ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
+    # What Kafka's own start script sets.
+    "throughput": (
+        "-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+        "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+    ),
+}  # fmt: skip
+
+QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
+    # A node that was killed may register again, and its leaders move, only after its session has ended (default 9 s).
+    # Compaction comes soon, and its buffer (default 128 MB) does not fill the small heap.
+    "tests": {
+        "broker.session.timeout.ms": "2000", "broker.heartbeat.interval.ms": "400",
+        "log.cleaner.backoff.ms": "500", "log.cleaner.dedupe.buffer.size": "4194304",
+    },
+    "throughput": {},
+}  # fmt: skip
+
+START_TIMEOUT_SECONDS = 90.0
+# A librdkafka client of ours retries quickly while nodes start, and keeps quiet about it.
+ADMIN_SETTINGS: Mapping[str, Any] = {
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 200,
+    "topic.metadata.refresh.interval.ms": 1000,
+    "socket.timeout.ms": 10_000,
+    "log_level": 0,
+}
+
+
+class LocalKafka:
+    """A cluster of ``nodes`` brokers, numbered from 1. A context manager; or ``start()`` and ``close()``.
+
+    ``settings`` are broker settings and win over everything set here. ``version`` is any Kafka from 3.3 on.
+    ``features`` are feature levels to format with (``{"transaction.version": "1"}``), else the version's own.
+    ``client_protocol`` is the security protocol of the listener that clients use (``bootstrap_servers``); unless it is
+    PLAINTEXT, brokers talk to each other over another, open listener (``internal_servers``), and its keys
+    (``ssl.keystore.location``, ``listener.name.client....``) come by ``settings``.
+    ``directory`` is kept after the end when it is given; else a temporary one is removed, unless something failed.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        version: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        directory: Path | str | None = None,
+        *,
+        tuned_for: TunedFor = "tests",
+        features: Mapping[str, str] | None = None,
+        client_protocol: str = "PLAINTEXT",
+        name: str = "kafka",
+    ) -> None:
+        self.version = version or DEFAULT_KAFKA_VERSION
+        self.cluster_id = random_id()
+        self.name = name
+        self._settings = dict(settings or {})
+        self._features = dict(features or {})
+        self._client_protocol = client_protocol
+        self._tuned_for: TunedFor = tuned_for
+        self._keep_directory = directory is not None
+        self._directory = None if directory is None else Path(directory).absolute()
+        self._nodes = tuple(_Node(number, client_protocol != "PLAINTEXT") for number in range(1, nodes + 1))
+        self._admin: AdminClient | None = None
+
+    # ---- addresses and places
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The node numbers, 1..n."""
+        return tuple(node.number for node in self._nodes)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port,...`` of all nodes for clients; the same for the cluster's whole life."""
+        return ",".join(node.client.address for node in self._nodes)
+
+    @property
+    def internal_servers(self) -> str:
+        """The open listener; the same as ``bootstrap_servers`` where clients need no login either."""
+        return ",".join((node.internal or node.client).address for node in self._nodes)
+
+    @property
+    def directory(self) -> Path:
+        """Settings, data and logs: ``node-<n>/{server.properties,data,log}``. Exists once started."""
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix=f"srm-{self.name}-"))
+        return self._directory
+
+    def log_path(self, node: int = 1) -> Path:
+        """The node's log; a restarted node appends."""
+        return self.directory / f"node-{node}" / "log"
+
+    # ---- life
+
+    def start(self) -> Self:
+        """Starts every node that does not run and returns when all of them answer.
+
+        Raises LocalKafkaError with the end of the log when a node ends or does not answer within 90 s.
+        """
+        jars = kafka_jars(self.version)
+        for node in self._nodes:
+            self._prepare(node, jars)
+        for node in self._nodes:
+            if not node.running:
+                self._launch(node, jars)
+        self.wait_until_ready()
+        return self
+
+    def stop(self, node: int | None = None, timeout_seconds: float = 30.0) -> None:
+        """Orderly shutdown (SIGTERM) of one node, or of all; data stay for ``start``."""
+        running = [found for found in self._chosen(node) if found.process and found.running]
+        if running:
+            with ThreadPoolExecutor(len(running)) as together:
+                list(together.map(lambda found: found.stop(timeout_seconds), running))
+
+    def kill(self, node: int | None = 1) -> None:
+        """SIGKILL to one node; ``None`` means all."""
+        for found in self._chosen(node):
+            if found.process:
+                found.process.kill()
+
+    def restart(self, node: int | None = 1) -> None:
+        """Starts a node again on its port and data, after an orderly stop if it still runs; ``None`` means all."""
+        self.stop(node)
+        jars = kafka_jars(self.version)
+        for found in self._chosen(node):
+            self._launch(found, jars)
+        self.wait_until_ready()
+
+    def pause(self, node: int | None = 1) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        for found in self._chosen(node):
+            if found.process:
+                found.process.pause()
+
+    def resume(self, node: int | None = 1) -> None:
+        """SIGCONT."""
+        for found in self._chosen(node):
+            if found.process:
+                found.process.resume()
+
+    def close(self, *, failed: bool = False) -> None:
+        """Ends all nodes at once and removes a temporary directory; with ``failed`` the logs stay and are named."""
+        self._admin = None
+        self.kill(None)
+        for node in self._nodes:
+            node.release()
+        if self._directory is None or self._keep_directory or not self._directory.exists():
+            return
+        if not failed:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            return
+        for node in self._nodes:
+            shutil.rmtree(self._directory / f"node-{node.number}" / "data", ignore_errors=True)
+        print(f"logs of {self.name} (Kafka {self.version}) are kept in {self._directory}", file=sys.stderr)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close(failed=True)
+            raise
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(failed=kind is not None)
+
+    def running(self, node: int = 1) -> bool:
+        """False when the node was stopped, was killed or ended by itself."""
+        return self._node(node).running
+
+    def wait_until_ready(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
+        """Returns when the metadata show all nodes that were started and not stopped."""
+        expected = {node.number for node in self._nodes if node.running}
+        deadline = time.monotonic() + timeout_seconds
+        for node in self._nodes:
+            while node.number in expected and not (node.internal or node.client).answers():
+                self._check_alive(node, deadline)
+                time.sleep(0.05)
+        while True:
+            try:
+                seen = set(self.admin().list_topics(timeout=2).brokers)
+            except KafkaException:
+                seen = set()
+            if expected <= seen:
+                return
+            for node in self._nodes:
+                if node.number in expected:
+                    self._check_alive(node, deadline)
+            time.sleep(0.05)
+
+    # ---- figures
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all broker processes so far, ended ones included."""
+        return sum(process.cpu_seconds() for node in self._nodes for process in node.processes)
+
+    def peak_rss_bytes(self) -> int:
+        """Sum over the nodes of each one's highest resident memory."""
+        return sum(max((p.peak_rss_bytes() for p in node.processes), default=0) for node in self._nodes)
+
+    def pid(self, node: int = 1) -> int:
+        """Process id of a running node."""
+        found = self._node(node)
+        if found.process is None:
+            raise LocalKafkaError(f"node {node} of {self.name} was never started")
+        return found.process.pid
+
+    # ---- topics
+
+    def admin(self) -> AdminClient:
+        """An AdminClient on the open listener, made once."""
+        if self._admin is None:
+            logger = logging.getLogger("srm_common.testing.librdkafka")
+            logger.addHandler(logging.NullHandler())
+            logger.propagate = False
+            self._admin = AdminClient({"bootstrap.servers": self.internal_servers, **ADMIN_SETTINGS}, logger=logger)
+        return self._admin
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int = 1,
+        config: Mapping[str, str] | None = None,
+        *,
+        timeout_seconds: float = 30.0,
+    ) -> None:
+        """Creates a topic and returns when every partition has a leader."""
+        topic = NewTopic(
+            name, num_partitions=partitions, replication_factor=replication_factor, config=dict(config or {})
+        )
+        try:
+            self.admin().create_topics([topic], operation_timeout=timeout_seconds)[name].result(timeout_seconds)
+        except KafkaException as failure:
+            raise LocalKafkaError(f"topic {name} was not created on {self.name}: {failure.args[0].str()}") from failure
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            seen = self.admin().list_topics(name, timeout=5).topics[name].partitions
+            if len(seen) == partitions and all(p.leader >= 0 for p in seen.values()):
+                return
+            if time.monotonic() > deadline:
+                raise LocalKafkaError(f"topic {name} on {self.name} has no leaders after {timeout_seconds:.0f} s")
+            time.sleep(0.02)
+
+    # ---- inside
+
+    def _node(self, number: int) -> _Node:
+        if not 1 <= number <= len(self._nodes):
+            raise LocalKafkaError(f"{self.name} has nodes 1 to {len(self._nodes)}, not {number}")
+        return self._nodes[number - 1]
+
+    def _chosen(self, number: int | None) -> tuple[_Node, ...]:
+        return self._nodes if number is None else (self._node(number),)
+
+    def _check_alive(self, node: _Node, deadline: float) -> None:
+        if not node.running:
+            raise LocalKafkaError(f"node {node.number} of {self.name} ended while starting; {self._log_end(node)}")
+        if time.monotonic() > deadline:
+            raise LocalKafkaError(f"node {node.number} of {self.name} is not ready in time; {self._log_end(node)}")
+
+    def _log_end(self, node: _Node) -> str:
+        tail = node.process.tail() if node.process else ""
+        return f"{self.log_path(node.number)} ends with:\n{tail}"
+
+    def _prepare(self, node: _Node, jars: Path) -> None:
+        """Settings file and formatted data folder; nothing is touched when they are there."""
+        folder = self.directory / f"node-{node.number}"
+        folder.mkdir(parents=True, exist_ok=True)
+        properties = folder / "server.properties"
+        lines = [f"{key}={value}" for key, value in self._node_settings(node, folder).items()]
+        properties.write_text("\n".join(lines) + "\n")
+        format_storage(
+            folder / "data", self.cluster_id, node.number, version=self.version, jars=jars, features=self._features
+        )
+
+    def _node_settings(self, node: _Node, folder: Path) -> dict[str, str]:
+        voters = ",".join(f"{n.number}@{n.controller.address}" for n in self._nodes)
+        listeners = {"CLIENT": (node.client, self._client_protocol)}
+        if node.internal:
+            listeners["INTERNAL"] = (node.internal, "PLAINTEXT")
+        advertised = ",".join(f"{name}://{port.address}" for name, (port, _) in listeners.items())
+        protocols = ",".join(f"{name}:{protocol}" for name, (_, protocol) in listeners.items())
+        copies = str(min(3, len(self._nodes)))
+        quorum = str(2 if len(self._nodes) >= 3 else 1)
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": str(node.number),
+            "controller.quorum.voters": voters,
+            "listeners": f"{advertised},CONTROLLER://{node.controller.address}",
+            "advertised.listeners": advertised,
+            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "INTERNAL" if node.internal else "CLIENT",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": str(folder / "data"),
+            # A misspelt topic must be an error in a test, not a new topic.
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": copies,
+            "offsets.topic.num.partitions": "5",
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": quorum,
+            "transaction.state.log.num.partitions": "5",
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": quorum,
+            "group.initial.rebalance.delay.ms": "0",
+        }
+        return settings | QUICK_SETTINGS[self._tuned_for] | self._settings
+
+    def _launch(self, node: _Node, jars: Path) -> None:
+        folder = self.directory / f"node-{node.number}"
+        arguments = [
+            *JVM_OPTIONS[self._tuned_for],
+            f"-XX:ErrorFile={folder}/hs_err.log",
+            "-Djava.awt.headless=true",
+            *logging_options(self.version, folder),
+            "-cp",
+            f"{jars}/*",
+            "kafka.Kafka",
+            str(folder / "server.properties"),
+        ]
+        node.processes.append(JavaProcess(arguments, output=folder / "log"))
+
+
+class _Node:
+    """Ports and processes of one node; the last process is the current one."""
+
+    def __init__(self, number: int, separate_internal: bool) -> None:
+        self.number = number
+        self.client = ReservedPort()
+        self.controller = ReservedPort()
+        self.internal = ReservedPort() if separate_internal else None
+        self.processes: list[JavaProcess] = []
+
+    @property
+    def process(self) -> JavaProcess | None:
+        return self.processes[-1] if self.processes else None
+
+    @property
+    def running(self) -> bool:
+        return self.process is not None and self.process.running
+
+    def stop(self, timeout_seconds: float) -> None:
+        if self.process:
+            self.process.stop(timeout_seconds)
+
+    def release(self) -> None:
+        for port in (self.client, self.controller, self.internal):
+            if port:
+                port.release()

@@ -1,0 +1,37 @@
+"""A reserved port is usable by a server of ours and by nobody who asks for any free one."""
+
+from __future__ import annotations
+
+import socket
+
+from srm_common.testing.ports import ReservedPort
+
+
+def serve(port: int) -> socket.socket:
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    server.bind(("127.0.0.1", port))
+    server.listen()
+    return server
+
+
+def test_a_server_can_come_and_go_on_it() -> None:
+    port = ReservedPort()
+    assert not port.answers()
+    for _ in range(2):
+        with serve(port.number):
+            assert port.answers()
+        assert not port.answers()
+    port.release()
+
+
+def test_nobody_is_given_it() -> None:
+    kept = {(port := ReservedPort()).number: port for _ in range(500)}
+    assert len(kept) == 500
+    for _ in range(2000):
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", 0))
+            assert other.getsockname()[1] not in kept
+    for port in kept.values():
+        port.release()
