@@ -1,0 +1,94 @@
+"""JSON records in ``srm-flow-state.<source>.internal``: what a flow remembers besides its progress."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from srm_common.domain import names
+from srm_common.domain.flow import FlowSettings
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.compacted import StateReader, last_of_each_key
+from srm_common.kafka.state_writer import NewRecord, StateWriter
+
+_VERSION = 1
+
+
+class FlowState:
+    """The store of one flow. Keys are short words ("run", "slots", "plan", "topics"); values what JSON can say.
+
+    The last write of a key wins. A context manager; connections are made when they are needed.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: from read and write, as the target answers.
+    """
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self._cluster = flow.target
+        self._topic = names.flow_state_topic(flow.name.source)
+        self._reader: StateReader | None = None
+        self._writer: StateWriter | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._writer = None
+
+    def read(self, key: str) -> Any | None:
+        """The value last written for ``key``, None when there is none.
+
+        Raises:
+            CorruptRecord: the record is not ours to read.
+        """
+        return self.read_all(key).get(key)
+
+    def read_all(self, *keys: str) -> dict[str, Any]:
+        """Those of ``keys`` that have a value; all of them are read at once. Without names: every key."""
+        if self._reader is None:
+            self._reader = StateReader(self._cluster)
+        out: dict[str, Any] = {}
+        if not self._reader.partitions(self._topic):
+            return out
+        for raw, record in last_of_each_key(self._reader.read(self._topic)).items():
+            key = raw.decode(errors="backslashreplace")
+            if record.value is not None and (not keys or key in keys):
+                out[key] = self._decoded(key, record.offset, record.value)
+        return out
+
+    def write(self, key: str, value: Any) -> None:
+        """Store ``value``; returns when all in-sync replicas have it. ``None`` removes the key."""
+        payload = None
+        if value is not None:
+            document = {"version": _VERSION, "written_ms": int(time.time() * 1000), "value": value}
+            payload = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+        if self._writer is None:
+            self._writer = StateWriter(self._cluster)
+        record = NewRecord(self._topic, 0, key.encode(), payload)
+        self._writer.write(f"write '{key}' to state topic {self._topic}", [record])
+
+    def _decoded(self, key: str, offset: int, value: bytes) -> Any:
+        try:
+            document = json.loads(value)
+            version = document["version"]
+            found = document["value"]
+        except (UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
+            raise CorruptRecord(
+                f"'{key}' at offset {offset} of {self._topic} on cluster '{self._cluster.alias}' is not one of our "
+                f"records; write a tombstone with that key to drop it"
+            ) from error
+        if version != _VERSION:
+            raise CorruptRecord(
+                f"'{key}' at offset {offset} of {self._topic} on cluster '{self._cluster.alias}' has version "
+                f"{version}, only {_VERSION} is known; run with the newer software that wrote it"
+            )
+        return found

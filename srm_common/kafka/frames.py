@@ -1,0 +1,140 @@
+"""Requests and answers as frames: a Fetch answer into a leased buffer, a Produce request as a list of buffers."""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import kafka.errors as Errors
+from kafka.protocol.parser import KafkaProtocol
+
+from srm_common.kafka.buffers import Lease
+from srm_common.wire import fetch, produce
+from srm_common.wire.batch import Buffer
+
+_CORRELATION = struct.Struct(">i")
+#: Response header version 1: correlation id and an empty set of tags.
+_HEADER_BYTES = 5
+
+
+class RawProduce:
+    """A Produce request whose record batches stay in the buffers they were received into."""
+
+    API_KEY = produce.API_KEY
+
+    def __init__(
+        self,
+        version: int,
+        transactional_id: str | None,
+        timeout_ms: int,
+        topics: dict[str, list[tuple[int, Sequence[Buffer]]]],
+    ) -> None:
+        self.API_VERSION = version
+        self.transactional_id = transactional_id
+        self.timeout_ms = timeout_ms
+        self.topics = topics
+        self.header: Any = None
+
+    def expect_response(self) -> bool:
+        """acks=all always answers."""
+        return True
+
+    def __str__(self) -> str:
+        return f"RawProduce(version={self.API_VERSION}, topics={sorted(self.topics)})"
+
+
+class RawFetch:
+    """A Fetch request (encoded by the library) whose answer is received into ``lease`` and decoded as views."""
+
+    def __init__(self, request: Any, lease: Lease) -> None:
+        self.request = request
+        self.lease = lease
+        self.API_VERSION = fetch.VERSION
+        self.API_KEY = request.API_KEY
+
+    def expect_response(self) -> bool:
+        """Fetch always answers."""
+        return True
+
+    def __str__(self) -> str:
+        return "RawFetch"
+
+
+class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
+    """Frames in, answers out: takes whole frames instead of pieces of a stream."""
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        self._decoders: deque[tuple[int, Lease | None, Callable[[memoryview], Any]]] = deque()
+
+    def send_request(self, request: Any, correlation_id: int | None = None) -> int:
+        """Queue a request's bytes; remembers how its answer is to be received and decoded."""
+        if isinstance(request, RawProduce):
+            number = int(self._next_correlation_id())
+            self.bytes_to_send.extend(
+                produce.encode(
+                    version=request.API_VERSION,
+                    correlation_id=number,
+                    client_id=self._client_id,
+                    transactional_id=request.transactional_id,
+                    timeout_ms=request.timeout_ms,
+                    topics=request.topics,
+                )
+            )
+            self._decoders.append((number, None, _decode_produce))
+            return number
+        if isinstance(request, RawFetch):
+            inner = request.request
+            number = int(super().send_request(inner, correlation_id))
+            self.in_flight_requests.pop()
+            self._decoders.append((number, request.lease, _decode_fetch))
+            return number
+        number = int(super().send_request(request, correlation_id))
+        if request.expect_response():
+            self._decoders.append((number, None, _library_decoder(self.in_flight_requests.pop())))
+        return number
+
+    def send_bytes(self) -> list[Buffer]:
+        """All queued buffers, not joined."""
+        pending: list[Buffer] = self.bytes_to_send
+        self.bytes_to_send: list[Buffer] = []
+        return pending
+
+    def buffer_for(self, size: int, ahead: int) -> memoryview:
+        """Where a frame goes, ``ahead`` answers after the next: the lease of its Fetch, or a buffer of its own."""
+        if ahead >= len(self._decoders):
+            raise Errors.CorrelationIdError("No in-flight-request found for server response")
+        lease = self._decoders[ahead][1]
+        return memoryview(bytearray(size)) if lease is None else lease.room_for(size)
+
+    def receive_bytes(self, frame: memoryview) -> list[tuple[int, Any]]:
+        """Decode one whole frame (without its length)."""
+        expected, _lease, decoder = self._decoders.popleft()
+        (number,) = _CORRELATION.unpack_from(frame, 0)
+        if number != expected:
+            raise Errors.CorrelationIdError(f"Correlation IDs do not match: sent {expected}, recv {number}")
+        try:
+            return [(number, decoder(frame))]
+        except (ValueError, IndexError, struct.error) as error:
+            raise Errors.KafkaProtocolError(f"Unable to decode response: {error}") from error
+
+
+def _decode_fetch(frame: memoryview) -> fetch.FetchAnswer:
+    return fetch.decode(frame[_HEADER_BYTES:])
+
+
+def _decode_produce(frame: memoryview) -> produce.ProduceAnswer:
+    return produce.decode(frame[_HEADER_BYTES:])
+
+
+def _library_decoder(header: Any) -> Callable[[memoryview], Any]:
+    response = header.get_response_class()
+    if response is None:
+        raise Errors.KafkaProtocolError(f"Unable to find response type for api {header.api_key}")
+
+    def decode(frame: memoryview) -> Any:
+        return response.decode(frame, header=True)
+
+    return decode

@@ -1,0 +1,75 @@
+"""Transactions of a producer that the coordinator believes ended, but a partition does not.
+
+After a broker was killed it can happen that the markers of an aborted transaction never reach its partitions, although
+the coordinator reports it complete. The next transaction of the same producer would then commit the aborted records
+together with its own. DescribeProducers (KIP-664) shows such a transaction; only an operator can end it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+
+from kafka.protocol.admin import DescribeProducersRequest
+
+from srm_common.kafka import codes
+from srm_common.kafka.link import LATEST, ClusterLink, Partition, RetriableFault
+
+_DESCRIBE_PRODUCERS_API = 61
+#: Markers of the last commit are written after its answer, usually within milliseconds.
+_MARKERS_SECONDS = 10.0
+_PAUSE_SECONDS = 0.05
+
+
+async def left_open(
+    link: ClusterLink, partitions: Iterable[Partition], producer_id: int, wait_seconds: float | None = None
+) -> dict[Partition, int]:
+    """Where a transaction of ``producer_id`` began that is still open, though none should be.
+
+    Asks for more than two lists of offsets only where the last stable offset lags behind the high watermark. A
+    partition that cannot be asked (no right to read it, no leader) counts as clean: writing to it will tell.
+    """
+    suspects = set(partitions)
+    if not link.offers(_DESCRIBE_PRODUCERS_API):
+        return {}
+    deadline = time.monotonic() + (_MARKERS_SECONDS if wait_seconds is None else wait_seconds)
+    while True:
+        suspects = await _unstable(link, suspects)
+        found = await _open(link, suspects, producer_id)
+        if not found or time.monotonic() > deadline:
+            return found
+        suspects = set(found)
+        await link.loop.sleep(_PAUSE_SECONDS)
+
+
+async def _unstable(link: ClusterLink, partitions: set[Partition]) -> set[Partition]:
+    if not partitions:
+        return set()
+    stable, _ = await link.offsets(partitions, LATEST, committed=True, timeout_seconds=0)
+    ends, _ = await link.offsets(partitions, LATEST, committed=False, timeout_seconds=0)
+    return {one for one in partitions if one in stable and stable[one] < ends.get(one, stable[one])}
+
+
+async def _open(link: ClusterLink, partitions: set[Partition], producer_id: int) -> dict[Partition, int]:
+    by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for topic, partition in partitions:
+        leader = link.leader(topic, partition)
+        if leader is not None:
+            by_leader[leader][topic].append(partition)
+    found: dict[Partition, int] = {}
+    kind = DescribeProducersRequest.TopicRequest
+    for leader, topics in by_leader.items():
+        request = DescribeProducersRequest(
+            version=0, topics=[kind(name=topic, partition_indexes=numbers) for topic, numbers in topics.items()]
+        )
+        try:
+            answer = await link.send(leader, request)
+        except RetriableFault:
+            continue
+        for topic in answer.topics:
+            for part in topic.partitions:
+                for producer in part.active_producers if part.error_code == codes.NONE else ():
+                    if producer.producer_id == producer_id and producer.current_txn_start_offset >= 0:
+                        found[topic.name, part.partition_index] = producer.current_txn_start_offset
+    return found

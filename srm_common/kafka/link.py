@@ -1,0 +1,418 @@
+"""One cluster as the copy engine sees it: leaders, coordinators, one request at a time to a node.
+
+A link drives kafka-python's event loop on the caller's thread; several links may share a loop. All methods that are
+coroutines run inside :meth:`ClusterLink.run`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import kafka.errors as Errors
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
+from kafka.structs import TopicPartition
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.errors import (
+    AccessDenied,
+    ClusterError,
+    NoSuchPartition,
+    PartitionError,
+    SrmError,
+    UnreachableCluster,
+    UnsupportedBroker,
+)
+from srm_common.kafka import codes
+from srm_common.kafka.connection import FrameConnectionManager
+from srm_common.kafka.security import connection_arguments
+
+T = TypeVar("T")
+Partition = tuple[str, int]
+
+EARLIEST, LATEST = -2, -1
+OLDEST_BROKER = "2.8"
+#: api key -> lowest newest-version a broker must offer: Produce 9, Fetch 12, InitProducerId 4, AddPartitionsToTxn 3.
+_NEEDED_APIS = {0: 9, 1: 12, 22: 4, 24: 3, 26: 3}
+_TRANSACTION_COORDINATOR = 1
+_LIST_OFFSETS_VERSION = 6
+
+
+class RetriableFault(Exception):
+    """A request that may succeed when it is sent again; the text says what happened."""
+
+
+def quiet_library() -> None:
+    """Silence kafka-python: its debug log prints passwords, and each lost connection comes with a trace.
+
+    What matters comes back to the caller as an error.
+    """
+    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+
+
+def refuse_old_brokers(alias: str, offered: Mapping[int, tuple[int, int]]) -> None:
+    """``offered``: api key -> (oldest, newest) version, as a broker tells them. Raises :class:`UnsupportedBroker`."""
+    for api, needed in _NEEDED_APIS.items():
+        oldest, newest = offered.get(api, (0, -1))
+        if newest < needed:
+            raise UnsupportedBroker(
+                f"cluster {alias} runs brokers older than Kafka {OLDEST_BROKER} "
+                f"(request type {api} ends at version {newest}, {needed} is needed); upgrade them"
+            )
+        if oldest > needed:
+            raise UnsupportedBroker(
+                f"cluster {alias} runs brokers newer than this software knows "
+                f"(request type {api} begins at version {oldest}, {needed} is needed); upgrade this software"
+            )
+
+
+class ClusterLink:
+    """Connections to the brokers of one cluster.
+
+    Args:
+        settings: addresses and security of the cluster.
+        loop: an event loop to share; a new one by default.
+        request_timeout_ms: a request unanswered for so long closes its connection.
+    """
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        *,
+        loop: NetworkSelector | None = None,
+        client_id: str = "srm",
+        request_timeout_ms: int = 30_000,
+    ) -> None:
+        quiet_library()
+        self.settings = settings
+        self.loop = loop or NetworkSelector(slow_task_threshold_secs=0)
+        self._owns_loop = loop is None
+        options = connection_arguments(settings)
+        options.setdefault("bootstrap_servers", settings.bootstrap_servers.split(","))
+        options.update(
+            client_id=client_id,
+            request_timeout_ms=request_timeout_ms,
+            reconnect_backoff_ms=50,
+            reconnect_backoff_max_ms=1000,
+            # Five are for Produce; the others keep a coordinator on the same node from waiting for them.
+            max_in_flight_requests_per_connection=8,
+        )
+        self.manager = FrameConnectionManager(self.loop, **options)
+        self.manager.cluster.config["allow_auto_create_topics"] = False
+        self._coordinators: dict[str, int] = {}
+        self._opened = False
+
+    @property
+    def alias(self) -> str:
+        """The cluster's alias, for messages."""
+        return self.settings.alias
+
+    def run(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Drive the loop until ``work`` is done."""
+        return self.loop.run(work)  # type: ignore[no-any-return]
+
+    async def open(self, topics: Iterable[str] = (), timeout_seconds: float = 15.0) -> None:
+        """Find the brokers and the leaders of ``topics``.
+
+        Raises:
+            UnreachableCluster: no broker answered in time.
+            AccessDenied: the login was refused.
+            UnsupportedBroker: a broker is older than 2.8.
+        """
+        if self._opened:
+            return
+        self.manager.cluster._topics = set(topics)
+        try:
+            await self.manager.bootstrap_async(timeout_ms=timeout_seconds * 1000)
+        except Errors.KafkaTimeoutError as error:
+            reason = f" ({self.manager.last_fault})" if self.manager.last_fault else ""
+            raise UnreachableCluster(
+                f"cluster {self.alias} is not reachable: no broker of {self.settings.bootstrap_servers} "
+                f"answered within {timeout_seconds:g} s{reason}"
+            ) from error
+        except (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError) as error:
+            raise AccessDenied(f"cluster {self.alias} refused the login: {error}") from error
+        self._check_versions()
+        self._opened = True
+
+    def _check_versions(self) -> None:
+        data = self.manager.broker_version_data
+        refuse_old_brokers(self.alias, {} if data is None else data.api_versions)
+
+    def newest_version(self, api: int) -> int:
+        """The newest version of a request type that the cluster's brokers offer."""
+        return int(self.manager.broker_version_data.api_versions[api][1])
+
+    def offers(self, api: int) -> bool:
+        """Whether the cluster's brokers know a request type at all."""
+        return api in self.manager.broker_version_data.api_versions
+
+    async def refresh(self) -> None:
+        """Ask for the leaders anew; a failure shows at the next use."""
+        try:
+            await self.manager.cluster.refresh_metadata()
+        except Errors.KafkaError:
+            await self.loop.sleep(0.05)
+
+    def leader(self, topic: str, partition: int) -> int | None:
+        """Node id of a partition's leader, None when there is none at the moment."""
+        node = self.manager.cluster.leader_for_partition(TopicPartition(topic, partition))
+        return None if node is None or node < 0 else int(node)
+
+    def leaderless(self, topic: str, partition: int) -> SrmError:
+        """Why :meth:`leader` knows none: AccessDenied, NoSuchPartition, or one is being elected (PartitionError)."""
+        cluster = self.manager.cluster
+        place = f"partition {topic}-{partition} at {self.alias}"
+        if topic in cluster.unauthorized_topics:
+            return AccessDenied(f"{place}: the topic may not be seen; grant DESCRIBE on topic {topic}")
+        known = cluster.partitions_for_topic(topic)
+        if known is None:
+            return NoSuchPartition(f"{place}: the topic does not exist, or was deleted")
+        if partition not in known:
+            return NoSuchPartition(f"{place} does not exist; the topic has {len(known)} partitions")
+        return PartitionError(f"{place} has no leader")
+
+    async def send(self, node: Any, request: Any, timeout_ms: float | None = None) -> Any:
+        """Send one request to a node and wait for its answer; waits out throttling.
+
+        Raises:
+            RetriableFault: no connection, or none any more; whether the request was carried out is unknown.
+            AccessDenied: the login was refused.
+        """
+        return await self.answer(await self.post(node, request, timeout_ms))
+
+    async def post(self, node: Any, request: Any, timeout_ms: float | None = None) -> Any:
+        """Hand one request to a node's connection; returns the library's future of the answer."""
+        while True:
+            try:
+                connection = self.manager.get_connection(node)
+            except (Errors.SaslAuthenticationFailedError, Errors.AuthorizationError) as error:
+                raise AccessDenied(f"cluster {self.alias} refused the login: {error}") from error
+            except Errors.KafkaError as error:
+                raise RetriableFault(f"no connection to broker {node} of {self.alias}: {error}") from error
+            if not connection.paused or connection.initializing:
+                return connection.send_request(request, request_timeout_ms=timeout_ms)
+            pause = connection._throttle_time - time.monotonic() if "throttle" in connection.paused else 0.001
+            await self.loop.sleep(max(pause, 0.001))
+
+    async def answer(self, future: Any) -> Any:
+        """The answer of a posted request, with the library's errors translated."""
+        try:
+            return await future
+        except (Errors.SaslAuthenticationFailedError, Errors.TopicAuthorizationFailedError) as error:
+            raise AccessDenied(f"cluster {self.alias} refused a request: {error}") from error
+        except Errors.IncompatibleBrokerVersion as error:
+            raise UnsupportedBroker(f"cluster {self.alias}: {error}") from error
+        except Errors.KafkaError as error:
+            raise RetriableFault(f"broker of {self.alias} did not answer: {error}") from error
+
+    def disconnect(self, node: Any) -> None:
+        """Close the connection to a node; whatever waits for an answer fails at once."""
+        connection = self.manager._conns.get(node)
+        if connection is not None:
+            connection.close(Errors.KafkaConnectionError("closed after a failed chunk"))
+
+    async def any_node(self) -> Any:
+        """A node for requests that any broker answers."""
+        node = self.manager.least_loaded_node()
+        if node is None:
+            await self.refresh()
+            node = self.manager.least_loaded_node()
+        if node is None:
+            raise RetriableFault(f"no broker of {self.alias} is connected")
+        return node
+
+    async def coordinator(self, transactional_id: str) -> int:
+        """Node id of a transactional id's coordinator; remembered until :meth:`forget_coordinator`.
+
+        Raises:
+            RetriableFault: none is known at the moment.
+            AccessDenied: the transactional id may not be used.
+        """
+        known = self._coordinators.get(transactional_id)
+        if known is not None:
+            return known
+        request = FindCoordinatorRequest(
+            version=4,
+            key=transactional_id,
+            key_type=_TRANSACTION_COORDINATOR,
+            coordinator_keys=[transactional_id],
+        )
+        if self.newest_version(10) < 4:
+            request = FindCoordinatorRequest(version=3, key=transactional_id, key_type=_TRANSACTION_COORDINATOR)
+            found = await self.send(await self.any_node(), request)
+        else:
+            found = (await self.send(await self.any_node(), request)).coordinators[0]
+        if found.error_code in codes.DENIED:
+            raise AccessDenied(
+                f"cluster {self.alias} does not allow the transactional id {transactional_id}: "
+                f"{codes.name(found.error_code)}; grant DESCRIBE and WRITE on it"
+            )
+        if found.error_code:
+            raise RetriableFault(
+                f"no coordinator for {transactional_id} on {self.alias}: {codes.name(found.error_code)}"
+            )
+        self._coordinators[transactional_id] = found.node_id
+        return int(found.node_id)
+
+    def forget_coordinator(self, transactional_id: str) -> None:
+        """The coordinator moved; look it up again at the next use."""
+        self._coordinators.pop(transactional_id, None)
+
+    async def finalized_feature(self, feature: str, timeout_seconds: float = 30.0) -> int:
+        """The finalized level of a cluster feature (KIP-584), 0 when it has none.
+
+        Raises:
+            UnreachableCluster: no broker answered in time.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            try:
+                answer = await self.send(
+                    await self.any_node(),
+                    ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1"),
+                )
+                break
+            except RetriableFault as error:
+                if time.monotonic() > deadline:
+                    raise UnreachableCluster(
+                        f"cluster {self.alias} did not tell its features within {timeout_seconds:g} s: {error}"
+                    ) from error
+                await self.loop.sleep(0.1)
+                await self.refresh()
+        for item in answer.finalized_features or ():
+            if item.name == feature:
+                return int(item.max_version_level)
+        return 0
+
+    async def offsets(
+        self,
+        partitions: Iterable[Partition],
+        at: int,
+        *,
+        committed: bool = True,
+        timeout_seconds: float = 30.0,
+    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        """Offsets of many partitions, one request a leader: (found, faults with a sentence each).
+
+        ``at`` is EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
+        Retriable errors are tried again until ``timeout_seconds`` are over.
+        """
+        found: dict[Partition, int] = {}
+        faults: dict[Partition, str] = {}
+        left = set(partitions)
+        deadline = time.monotonic() + timeout_seconds
+        while left:
+            by_leader: dict[int, list[Partition]] = defaultdict(list)
+            for one in left:
+                node = self.leader(*one)
+                if node is None:
+                    faults[one] = f"partition {one[0]}-{one[1]} has no leader on {self.alias}"
+                else:
+                    by_leader[node].append(one)
+            futures = []
+            for node, ones in by_leader.items():
+                try:
+                    futures.append((ones, await self.post(node, _list_offsets(ones, at, committed))))
+                except RetriableFault as error:
+                    faults.update({one: str(error) for one in ones})
+            for ones, future in futures:
+                try:
+                    answer = await self.answer(future)
+                except RetriableFault as error:
+                    faults.update({one: str(error) for one in ones})
+                    continue
+                for topic in answer.topics:
+                    for part in topic.partitions:
+                        one = (topic.name, part.partition_index)
+                        if part.error_code == codes.NONE:
+                            found[one] = part.offset
+                            left.discard(one)
+                            faults.pop(one, None)
+                            continue
+                        faults[one] = f"partition {one[0]}-{one[1]} of {self.alias}: {codes.name(part.error_code)}"
+                        if not codes.retriable(part.error_code):
+                            left.discard(one)
+            if not left or time.monotonic() > deadline:
+                break
+            await self.loop.sleep(0.1)
+            await self.refresh()
+        return found, faults
+
+    def end_offsets(
+        self, partitions: Iterable[Partition], *, committed: bool = True, timeout_seconds: float = 30.0
+    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        """Blocking: last stable offsets (or high watermarks) of partitions, and faults."""
+        return self._listed(list(partitions), LATEST, committed, timeout_seconds)
+
+    def start_offsets(
+        self, partitions: Iterable[Partition], *, timeout_seconds: float = 30.0
+    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        """Blocking: log start offsets of partitions, and faults."""
+        return self._listed(list(partitions), EARLIEST, True, timeout_seconds)
+
+    def offsets_at(
+        self, partitions: Iterable[Partition], timestamp_ms: int, *, timeout_seconds: float = 30.0
+    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        """Blocking: the first offsets at or after a timestamp (-1 where there is none), and faults."""
+        return self._listed(list(partitions), timestamp_ms, False, timeout_seconds)
+
+    def _listed(
+        self, partitions: list[Partition], at: int, committed: bool, timeout_seconds: float
+    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        async def work() -> tuple[dict[Partition, int], dict[Partition, str]]:
+            await self.open(timeout_seconds=min(timeout_seconds, 15.0))
+            await self.track({topic for topic, _ in partitions})
+            return await self.offsets(partitions, at, committed=committed, timeout_seconds=timeout_seconds)
+
+        return self.run(work)
+
+    async def track(self, topics: Iterable[str]) -> None:
+        """Keep the leaders of these topics, too."""
+        known = self.manager.cluster._topics
+        new = set(topics) - known
+        if new:
+            self.manager.cluster._topics = known | new
+            await self.refresh()
+
+    def close(self) -> None:
+        """End all connections."""
+        self.manager.close()
+        if self._owns_loop:
+            self.loop.close()
+
+    def __enter__(self) -> ClusterLink:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _list_offsets(partitions: Iterable[Partition], at: int, committed: bool) -> Any:
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic, partition in partitions:
+        by_topic[topic].append(partition)
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    return ListOffsetsRequest(
+        version=_LIST_OFFSETS_VERSION,
+        replica_id=-1,
+        isolation_level=int(committed),
+        topics=[
+            kind(
+                name=topic,
+                partitions=[
+                    kind.ListOffsetsPartition(partition_index=one, current_leader_epoch=-1, timestamp=at)
+                    for one in ones
+                ],
+            )
+            for topic, ones in by_topic.items()
+        ],
+    )
+
+
+__all__ = ["ClusterError", "ClusterLink", "Partition", "RetriableFault"]

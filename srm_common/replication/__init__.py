@@ -1,0 +1,1 @@
+"""Moving data: ownership, slots, chunks, copying and re-encoding."""

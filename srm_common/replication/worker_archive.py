@@ -1,0 +1,58 @@
+"""What a Spark worker needs to copy, as one archive that Spark can send to it (docs/spark.md)."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import srm_common
+from srm_common.errors import ConfigError
+
+#: Distributions that slots import, and that bring no further ones.
+_NEEDED = ("kafka-python", "crc32c", "cramjam")
+
+
+def pack_worker_archive(path: Path) -> int:
+    """Write a ``.tar.gz`` with this package and what its slots import, as installed here; returns its size in bytes.
+
+    Workers need the same Python minor version and processor architecture as this machine.
+
+    Raises:
+        ConfigError: a dependency is not installed here, or the file cannot be written.
+    """
+    try:
+        with tarfile.open(path, "w:gz", compresslevel=6) as archive:
+            for origin, name in sorted(_files(), key=lambda pair: pair[1]):
+                archive.add(origin, name, recursive=False, filter=_anonymous)
+    except OSError as error:
+        raise ConfigError(f"the archive {path} cannot be written: {error.strerror or error}") from error
+    return path.stat().st_size
+
+
+def _files() -> Iterator[tuple[Path, str]]:
+    """(where it is, its name in the archive)."""
+    package = Path(srm_common.__file__).parent
+    for origin in package.rglob("*"):
+        if origin.is_file() and "__pycache__" not in origin.parts:
+            yield origin, str(origin.relative_to(package.parent))
+    for needed in _NEEDED:
+        try:
+            distribution = importlib.metadata.distribution(needed)
+        except importlib.metadata.PackageNotFoundError as error:
+            raise ConfigError(f"{needed} is not installed here; install srm-kafka with its dependencies") from error
+        for file in distribution.files or ():
+            # Scripts lie outside of the folder for packages; compiled files are made again.
+            if ".." in file.parts or "__pycache__" in file.parts:
+                continue
+            origin = Path(str(file.locate()))
+            if origin.is_file():
+                yield origin, str(file)
+
+
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    """The same archive whoever packs it."""
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry

@@ -1,0 +1,45 @@
+"""Seeds and rounds of the fault tests.
+
+``FAULT_SEED`` repeats what a failed test printed; ``SOAK_ROUNDS`` says how many rounds ``make soak`` plays.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults.story import Story
+
+SOAK_ROUNDS = int(os.environ.get("SOAK_ROUNDS", "100"))
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> int:
+    """The test's seed: ``$FAULT_SEED``, or a new one, printed so that a failure shows it."""
+    chosen = int(os.environ.get("FAULT_SEED") or random.SystemRandom().randrange(1 << 24))
+    print(f"FAULT_SEED={chosen} for {request.node.name}")
+    return chosen
+
+
+@pytest.fixture
+def story(tmp_path: Path, seed: int) -> Iterator[Callable[..., Story]]:
+    """Makes stories and ends their processes; pytest keeps their logs, and shows where when the test fails."""
+    made: list[Story] = []
+
+    def make(source: Any, target: Any, **options: Any) -> Story:
+        number = next(_numbers)
+        print(f"the runs' logs are in {tmp_path / f'story-{number}'}")
+        one = Story(source, target, tmp_path / f"story-{number}", seed + number, name=f"t{number}", **options)
+        made.append(one)
+        return one
+
+    yield make
+    for one in made:
+        one.close()

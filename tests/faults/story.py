@@ -1,0 +1,346 @@
+"""A story: records are written live, a run copies them, something happens, a last run finishes, both sides are equal.
+
+Every random choice comes from the story's own dice, so that the seed in a failure's text repeats it (apart from the
+operating system's timing).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import random
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import IsolationLevel, TopicPartition
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.run_record import RunRecord
+from srm_common.errors import SrmError
+from srm_common.kafka.source_offsets import read_source_offsets
+from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
+from srm_common.testing import LocalKafka
+from srm_common.testing.java import LocalProcess
+from srm_common.usecases.refresh_topics import apply_plan, plan_topics
+from tests.faults.live_writer import LiveWriter
+from tests.faults.verification import differences, ends, numbered_once, read_committed, unstable
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE, TARGET = "src", "dst"
+DONE, OWNED_ELSEWHERE = 0, 5
+#: For targets that are killed: 4.3 skips transaction markers of partitions that have no leader yet (KAFKA-20734), and
+#: a cluster of one node has none right after its start.
+KEEPS_ITS_MARKERS = "4.1.1"
+_DAEMON = "spark_daemon"
+#: A few seconds hold dozens of transactions, and nothing waits for long.
+SMALL_CHUNKS: dict[str, Any] = {
+    "chunk_bytes": 96 << 10,
+    "chunk_seconds": 0.3,
+    "fetch_bytes": 1 << 20,
+    "fetch_partition_bytes": 16 << 10,
+    "transaction_timeout_ms": 10_000,
+    "request_timeout_ms": 5_000,
+    "retry_timeout_seconds": 40.0,
+}
+
+
+class Story:
+    """One topic from one cluster to another. ``flow`` has small chunks, so that a few seconds hold many."""
+
+    def __init__(
+        self,
+        source: LocalKafka,
+        target: LocalKafka,
+        folder: Path,
+        seed: int,
+        *,
+        name: str,
+        partitions: int = 4,
+        replication_factor: int = 1,
+        module: str = "tests.faults.copier",
+        target_address: str | None = None,
+        **settings: Any,
+    ) -> None:
+        self.source, self.target = source, target
+        self.dice = random.Random(seed)
+        self.seed = seed
+        self.topic = name
+        self.remote = f"{SOURCE}.{name}"
+        self.partitions = partitions
+        self.folder = folder
+        self._module = module
+        self._runs = 0
+        self._started: list[Run] = []
+        self._began = time.monotonic()
+        chosen: dict[str, Any] = {
+            key: replication_factor for key in FlowSettings.__dataclass_fields__ if key.endswith("replication_factor")
+        }
+        chosen |= SMALL_CHUNKS | settings
+        self.flow = replace(
+            FlowSettings(
+                FlowName(SOURCE, TARGET),
+                ClusterSettings.plaintext(SOURCE, source.bootstrap_servers),
+                ClusterSettings.plaintext(TARGET, target_address or target.bootstrap_servers),
+            ),
+            topics=(re.escape(name),),
+            **chosen,
+        )
+        source.create_topic(name, partitions=partitions, replication_factor=min(replication_factor, len(source.nodes)))
+        self._state: StateTopics | None = None
+        self.refresh_topics()
+
+    def refresh_topics(self) -> None:
+        """Create the remote topic as the flow would."""
+        faults = [str(result) for result in apply_plan(self.flow, plan_topics(self.flow)) if result.error]
+        assert not faults, faults
+
+    def set(self, **settings: Any) -> None:
+        """Change settings of the flow for the runs to come."""
+        self.flow = replace(self.flow, **settings)
+        self.note(f"settings {settings}")
+
+    @property
+    def state(self) -> StateTopics:
+        """The flow's state topics."""
+        if self._state is None:
+            self._state = ensure_state_topics(self.flow)
+        return self._state
+
+    def note(self, text: str) -> None:
+        """A line of the story's diary, shown when the test fails."""
+        print(f"{self.topic} {time.monotonic() - self._began:6.2f} s  {text}")
+
+    # ---- runs
+
+    def start_run(self, max_seconds: float, *, until_copying: bool = False) -> Run:
+        """Start a run as a process; 0: one pass to the end as it is then.
+
+        ``until_copying``: return when its workers are there. A run that finds a cluster away at its start ends.
+        """
+        self._runs += 1
+        run = Run(self, self._runs, max_seconds)
+        self._started.append(run)
+        self.note(f"run {self._runs} started")
+        deadline = time.monotonic() + 30
+        while until_copying and not run.workers():
+            assert run.process.running, f"the run ended: {run.outcome()}; {run.process.tail()}"
+            assert time.monotonic() < deadline, f"it has no workers; {run.process.tail()}"
+            time.sleep(0.05)
+        return run
+
+    def last_run(self, timeout_seconds: float = 60.0) -> Run:
+        """A clean run to the end, which must be done without an error."""
+        run = self.start_run(0)
+        code = run.process.wait(timeout_seconds)
+        self.note(f"it ended with {code}")
+        assert code == DONE, f"the last run ended with {code}: {run.outcome()}; {run.process.tail()}"
+        return run
+
+    @contextmanager
+    def writing(self, **options: Any) -> Iterator[LiveWriter]:
+        """Write live while the block lasts."""
+        with LiveWriter(
+            self.source.bootstrap_servers, self.topic, self.partitions, self.dice.randrange(1 << 30), **options
+        ) as writer:
+            yield writer
+
+    def wait_for_copied(self, run: Run, offsets: int = 1, timeout_seconds: float = 40.0) -> None:
+        """Return when the remote topic has that many offsets, while ``run`` is at work."""
+        deadline = time.monotonic() + timeout_seconds
+        while self.copied_offsets() < offsets:
+            assert run.process.running, f"the run ended: {run.outcome()}; {run.process.tail()}"
+            assert time.monotonic() < deadline, f"nothing was copied in {timeout_seconds} s; {run.process.tail()}"
+            time.sleep(0.05)
+
+    def copied_offsets(self) -> int:
+        """How many offsets the remote topic has, markers included."""
+        return sum(self._ends(self.target, self.remote).values())
+
+    def _ends(self, kafka: LocalKafka, topic: str) -> dict[int, int]:
+        places = [TopicPartition(topic, partition) for partition in range(self.partitions)]
+        found = ends(kafka, places, IsolationLevel.READ_COMMITTED)
+        return {place.partition: found[f"{topic}-{place.partition}"] for place in places}
+
+    def wait_until_caught_up(self, run: Run, timeout_seconds: float = 45.0) -> None:
+        """Return when all that was written is committed on the target; ``run`` must do it without ending."""
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            # Asked again each time: markers of the last transactions may still be on their way.
+            wanted = self._ends(self.source, self.topic)
+            try:
+                committed = read_source_offsets(self.flow, self.state)
+            except SrmError as error:
+                positions: object = error
+            else:
+                positions = {one: committed.get((self.topic, one), 0) for one in wanted}
+                if positions == wanted:
+                    self.note("caught up")
+                    return
+            assert run.process.running, f"the run ended: {run.outcome()}; {run.process.tail()}"
+            assert time.monotonic() < deadline, f"not caught up: {positions}, not {wanted}; {run.process.tail()}"
+            time.sleep(0.1)
+
+    def pause(self, low: float, high: float) -> None:
+        """A random moment."""
+        time.sleep(self.dice.uniform(low, high))
+
+    # ---- the end
+
+    def verify(self, *, exactly: bool = True) -> int:
+        """Both sides are equal and nothing holds readers back; the number of records.
+
+        Not ``exactly``: repetitions at the target are allowed, but nothing is missing and the order is kept.
+        """
+        expected = read_committed(self.source.bootstrap_servers, self.topic, self.partitions)
+        actual = read_committed(self.target.bootstrap_servers, self.remote, self.partitions)
+        if not exactly:
+            expected, actual = numbered_once(expected), numbered_once(actual)
+        found = differences(expected, actual)
+        assert not found, "\n".join(map(str, found))
+        held = unstable(self.target, [self.remote, self.state.offsets_topic, self.state.segments_topic])
+        assert not held, f"last stable offset is not the high watermark: {held}"
+        records = sum(map(len, expected.values()))
+        self.note(f"{records} records are equal")
+        return records
+
+    def close(self) -> None:
+        """End every process of the story, orphaned workers included."""
+        for run in self._started:
+            run.kill_all()
+
+
+class Run:
+    """A run of the flow: the driver's process, leader of a process group that holds its workers too."""
+
+    def __init__(self, story: Story, number: int, max_seconds: float) -> None:
+        self._seen: dict[tuple[int, float], psutil.Process] = {}
+        folder = story.folder / f"run-{number}"
+        folder.mkdir(parents=True)
+        flow_file, self._report = folder / "flow.pickle", folder / "report.json"
+        flow_file.write_bytes(pickle.dumps(story.flow))
+        self.process = LocalProcess(
+            [sys.executable, "-m", story._module, str(flow_file), str(max_seconds), str(self._report)],
+            output=folder / "log",
+            environment={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+
+    def outcome(self) -> str:
+        """What the run reported."""
+        return self._report.read_text()[:2000] if self._report.exists() else "no report"
+
+    def record(self) -> RunRecord:
+        """The run record of an ended run."""
+        return RunRecord.from_json(json.loads(self._report.read_text())["record"])
+
+    def processes(self) -> list[psutil.Process]:
+        """The driver and all that came of it, as far as it was ever seen here; the driver first."""
+        with suppress(psutil.NoSuchProcess):
+            driver = psutil.Process(self.process.pid)
+            for one in [driver, *driver.children(recursive=True)]:
+                self._seen.setdefault((one.pid, one.create_time()), one)
+        for folder in Path("/proc").iterdir():
+            # Orphans of the driver's group, whoever adopted them.
+            if folder.name.isdigit() and int(folder.name) != self.process.pid:
+                with suppress(OSError, psutil.NoSuchProcess):
+                    if os.getpgid(int(folder.name)) == self.process.pid:
+                        one = psutil.Process(int(folder.name))
+                        self._seen.setdefault((one.pid, one.create_time()), one)
+        return [one for one in self._seen.values() if one.is_running()]
+
+    def signal_all(self, number: int) -> None:
+        """A signal to the driver and all its processes."""
+        for one in self.processes():
+            with suppress(psutil.NoSuchProcess):
+                one.send_signal(number)
+
+    def signal_driver(self, number: int) -> None:
+        """A signal to the driver alone."""
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, number)
+
+    def jvm(self) -> psutil.Process:
+        """Spark's JVM."""
+        return next(one for one in self.processes() if _command(one)[:1] and _command(one)[0].endswith("java"))
+
+    def workers(self) -> list[int]:
+        """Process ids of those that copy: forked by Spark's Python daemon, or spawned by the driver itself."""
+        found = []
+        for one in self.processes():
+            command = " ".join(_command(one))
+            with suppress(psutil.NoSuchProcess):
+                parent = one.parent()
+                if "multiprocessing.spawn" in command or (
+                    _DAEMON in command and parent is not None and _DAEMON in " ".join(_command(parent))
+                ):
+                    found.append(one.pid)
+        return sorted(found)
+
+    def kill_driver(self) -> None:
+        """SIGKILL to the driver; its workers stay."""
+        self.processes()
+        self.process.kill()
+
+    def kill_all(self) -> None:
+        """SIGKILL to the driver and all its processes."""
+        self.signal_all(signal.SIGKILL)
+        self.process.kill()
+        # What was forked meanwhile.
+        self.signal_all(signal.SIGKILL)
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+Fault = Callable[[Story, Run], None]
+
+
+def survive(
+    story: Story,
+    fault: Fault,
+    *,
+    before_fault: tuple[float, float] = (0.0, 0.8),
+    exactly: bool = True,
+    **writing: Any,
+) -> int:
+    """The run itself must outlive the fault and catch up; it is then killed, and a last run finishes."""
+    with story.writing(**writing):
+        run = story.start_run(120)
+        story.wait_for_copied(run)
+        story.pause(*before_fault)
+        story.note(f"fault, {story.copied_offsets()} offsets copied")
+        fault(story, run)
+        story.note("fault is over")
+        story.pause(0.2, 0.6)
+    story.wait_until_caught_up(run)
+    run.kill_all()
+    story.last_run()
+    return story.verify(exactly=exactly)
+
+
+def take_over(story: Story, fault: Fault, *, before_fault: tuple[float, float] = (0.0, 0.8), **writing: Any) -> int:
+    """The fault ends the run; another one takes over while records are still written, and a last one finishes."""
+    with story.writing(**writing):
+        run = story.start_run(120)
+        story.wait_for_copied(run)
+        story.pause(*before_fault)
+        story.note(f"fault, {story.copied_offsets()} offsets copied")
+        fault(story, run)
+        story.note("fault is over")
+        if story.dice.random() < 0.5:
+            story.last_run()
+    story.last_run()
+    return story.verify()

@@ -1,0 +1,114 @@
+"""Exactly once, whatever is killed or stopped: nothing lost, nothing doubled, order kept.
+
+The slots run in worker processes here instead of Spark's, so that a round takes seconds; test_spark.py has the same
+story with Spark.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from srm_common.testing import LocalKafka
+from tests.faults.story import KEEPS_ITS_MARKERS, OWNED_ELSEWHERE, Run, Story, survive, take_over
+
+pytestmark = [pytest.mark.faults, pytest.mark.kafka]
+
+#: A timed-out transaction is looked for every ten seconds by default.
+QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+
+Clusters = tuple[LocalKafka, LocalKafka]
+MakeStory = Callable[..., Story]
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Clusters]:
+    """A source and a target of this module's own: they are killed again and again."""
+    target = LocalKafka(name="target", version=KEEPS_ITS_MARKERS, settings=QUICK_TIMEOUTS)
+    with LocalKafka(name="source") as source, target:
+        yield source, target
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_driver_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+    """Its workers live on as orphans while the next run takes over."""
+    take_over(story(*clusters), lambda _, run: run.kill_driver())
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_driver_and_workers_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+    """Open transactions are left behind."""
+    take_over(story(*clusters), lambda _, run: run.kill_all())
+
+
+@pytest.mark.parametrize("round_", range(3))
+def test_worker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+    """The run notices, fences and goes on."""
+
+    def kill(one: Story, run: Run) -> None:
+        os.kill(one.dice.choice(run.workers()), signal.SIGKILL)
+
+    survive(story(*clusters), kill)
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_target_broker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+    """And started again after a moment; the same run goes on."""
+
+    def kill(one: Story, run: Run) -> None:
+        one.target.kill()
+        one.pause(0.0, 1.5)
+        one.target.restart()
+
+    survive(story(*clusters), kill)
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_source_broker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+    """And started again after a moment; the same run goes on."""
+
+    def kill(one: Story, run: Run) -> None:
+        one.source.kill()
+        one.pause(0.0, 1.5)
+        one.source.restart()
+
+    survive(story(*clusters), kill)
+
+
+@pytest.mark.parametrize("stopped", ["everything", "driver", "workers"])
+def test_zombie_is_refused(clusters: Clusters, story: MakeStory, stopped: str) -> None:
+    """A run that stood still while another took over, wakes up: it may write nothing, and says who owns the flow."""
+    one = story(*clusters)
+    with one.writing():
+        zombie = one.start_run(120)
+        one.wait_for_copied(zombie)
+        one.pause(0.0, 0.8)
+        if stopped == "everything":
+            zombie.signal_all(signal.SIGSTOP)
+        elif stopped == "driver":
+            zombie.signal_driver(signal.SIGSTOP)
+        else:
+            for worker in zombie.workers():
+                os.kill(worker, signal.SIGSTOP)
+        one.pause(0.0, 0.3)
+        one.last_run()
+        zombie.signal_all(signal.SIGCONT)
+        assert zombie.process.wait(60) == OWNED_ELSEWHERE, zombie.outcome()
+        assert "another run took over flow" in zombie.outcome()
+    one.last_run()
+    one.verify()
+
+
+def test_transaction_timed_out_without_a_successor(clusters: Clusters, story: MakeStory) -> None:
+    """The broker aborted the transaction of a run that stood still; the run goes on with it once more."""
+    one = story(*clusters, transaction_timeout_ms=1500)
+
+    def stand_still(one: Story, run: Run) -> None:
+        run.signal_all(signal.SIGSTOP)
+        one.pause(2.5, 4.0)
+        run.signal_all(signal.SIGCONT)
+
+    survive(one, stand_still)

@@ -1,0 +1,107 @@
+"""Brokers that throttle or do not answer for a while, and flows without transactions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from srm_common.testing import LocalKafka
+from tests.faults.lossy_proxy import PRODUCE, LossyProxy
+from tests.faults.quotas import quota
+from tests.faults.story import Run, Story, survive
+
+pytestmark = [pytest.mark.faults, pytest.mark.kafka]
+
+SETTINGS = {
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    # Quotas are about the last two seconds; by default eleven, so that small amounts would pass unthrottled.
+    "quota.window.num": "2",
+}
+Clusters = tuple[LocalKafka, LocalKafka]
+MakeStory = Callable[..., Story]
+
+
+@pytest.fixture(scope="module")
+def proxy() -> LossyProxy:
+    return LossyProxy()
+
+
+@pytest.fixture(scope="module")
+def clusters(proxy: LossyProxy) -> Iterator[Clusters]:
+    """The target is behind the proxy."""
+    settings = SETTINGS | {"advertised.listeners": f"CLIENT://{proxy.address}"}
+    target = LocalKafka(name="target", settings=settings)
+    with LocalKafka(name="source", settings=SETTINGS) as source, proxy.before(target.bootstrap_servers), target:
+        yield source, target
+
+
+def _fill(story: Story, records: int, size: int) -> None:
+    producer = Producer({"bootstrap.servers": story.source.bootstrap_servers, "linger.ms": 20, "batch.size": 10_000})
+    for number in range(records):
+        value = b"%d " % number + story.dice.randbytes(size)
+        producer.produce(story.topic, value=value, partition=number % story.partitions)
+        producer.poll(0)
+    assert producer.flush(30) == 0
+
+
+def test_throttled_at_the_source(clusters: Clusters, story: MakeStory) -> None:
+    one = story(*clusters)
+    _fill(one, 2000, 1000)
+    with quota(one.source, "consumer_byte_rate", 800_000):
+        started = time.monotonic()
+        one.last_run()
+        assert time.monotonic() - started > 2
+    assert one.verify() == 2000
+
+
+def test_throttled_at_the_target_longer_than_a_transaction_may_last(clusters: Clusters, story: MakeStory) -> None:
+    """One answer of the source takes three seconds to write, the transaction must end within two."""
+    one = story(*clusters, transaction_timeout_ms=2000, fetch_partition_bytes=1 << 20, chunk_bytes=64 << 20)
+    _fill(one, 3000, 1000)
+    with quota(one.target, "producer_byte_rate", 400_000):
+        started = time.monotonic()
+        record = one.last_run().record()
+        assert time.monotonic() - started > 3
+    assert one.verify() == 3000
+    retries = sum(partition.retries for partition in record.partitions)
+    one.note(f"{retries} retries, {sum(partition.transactions for partition in record.partitions)} transactions")
+    assert retries <= 8, f"{retries} chunks were started over: the transactions timed out"
+
+
+def test_requests_throttled(clusters: Clusters, story: MakeStory) -> None:
+    """By the broker's time they cost, so that answers to small requests ask for patience, too."""
+    one = story(*clusters)
+    _fill(one, 1000, 1000)
+    with quota(one.source, "request_percentage", 2.0), quota(one.target, "request_percentage", 2.0):
+        one.last_run(120)
+    assert one.verify() == 1000
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_broker_stands_still(clusters: Clusters, story: MakeStory, side: str) -> None:
+    """Longer than requests are waited for; connections stay open all the while."""
+
+    def stand_still(one: Story, run: Run) -> None:
+        broker = one.source if side == "source" else one.target
+        broker.pause()
+        one.pause(3.0, 4.5)
+        broker.resume()
+
+    survive(story(*clusters, request_timeout_ms=2000), stand_still)
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_at_least_once_loses_nothing(clusters: Clusters, story: MakeStory, proxy: LossyProxy, round_: int) -> None:
+    """Without transactions answers get lost, of data and of offsets; all is copied, in order, some of it twice."""
+    one = story(*clusters, exactly_once=False, target_address=proxy.address)
+
+    def lose(one: Story, run: Run) -> None:
+        proxy.lose_share(PRODUCE, 0.2)
+        one.pause(2.0, 3.0)
+        proxy.calm()
+
+    survive(one, lose, exactly=False)
+    assert proxy.lost[PRODUCE] > 0

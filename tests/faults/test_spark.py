@@ -1,0 +1,61 @@
+"""Exactly once with Spark: its driver, JVM and Python workers are killed, or stand still while others take over."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from srm_common.testing import LocalKafka
+from tests.faults.story import OWNED_ELSEWHERE, Run, Story, survive, take_over
+
+pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.spark]
+
+Clusters = tuple[LocalKafka, LocalKafka]
+MakeStory = Callable[..., Story]
+SPARK = "tests.faults.spark_copier"
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Clusters]:
+    with LocalKafka(name="source") as source, LocalKafka(name="target") as target:
+        yield source, target
+
+
+def test_driver_killed(clusters: Clusters, story: MakeStory) -> None:
+    """Python's side of the driver; JVM and workers end by themselves a little later, or copy on meanwhile."""
+    take_over(story(*clusters, module=SPARK), lambda _, run: run.kill_driver())
+
+
+def test_jvm_killed(clusters: Clusters, story: MakeStory) -> None:
+    def kill(one: Story, run: Run) -> None:
+        run.jvm().kill()
+
+    take_over(story(*clusters, module=SPARK), kill)
+
+
+@pytest.mark.parametrize("round_", range(2))
+def test_worker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+    """Spark starts its task again, which copies nothing; the run fences and goes on."""
+
+    def kill(one: Story, run: Run) -> None:
+        os.kill(one.dice.choice(run.workers()), signal.SIGKILL)
+
+    survive(story(*clusters, module=SPARK), kill)
+
+
+def test_zombie_is_refused(clusters: Clusters, story: MakeStory) -> None:
+    """The whole application stands still while another one takes over."""
+    one = story(*clusters, module=SPARK)
+    with one.writing():
+        zombie = one.start_run(120)
+        one.wait_for_copied(zombie)
+        one.pause(0.0, 0.8)
+        zombie.signal_all(signal.SIGSTOP)
+        one.last_run()
+        zombie.signal_all(signal.SIGCONT)
+        assert zombie.process.wait(60) == OWNED_ELSEWHERE, zombie.outcome()
+    one.last_run()
+    one.verify()

@@ -1,0 +1,52 @@
+"""Between brokers of different age; the run is killed on the way, since that is where versions differ most."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.kafka.link import ClusterLink
+from srm_common.kafka.producer import Producer
+from srm_common.testing import LocalKafka
+from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
+from tests.faults.story import Story, take_over
+
+pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.timeout(600)]
+
+NEWEST = DEFAULT_KAFKA_VERSION
+VERSIONS = ("3.3.2", "3.9.1", "4.1.1", NEWEST)
+QUICK_PAIRS = {("3.3.2", NEWEST), (NEWEST, "3.9.1"), ("4.1.1", "4.1.1"), (NEWEST, "3.3.2")}
+PAIRS = [
+    pytest.param(source, target, id=f"{source}-to-{target}", marks=[] if quick else [pytest.mark.soak])
+    for source in VERSIONS
+    for target in VERSIONS
+    for quick in [(source, target) in QUICK_PAIRS]
+]
+#: ``transaction.version`` came with 4.0; an older broker's transactions are of version 0.
+TRANSACTION_VERSION = {"3.3.2": 0, "3.9.1": 0, "4.1.1": 2, NEWEST: 2}
+
+
+@pytest.mark.parametrize(("source_version", "target_version"), PAIRS)
+def test_exactly_once_between(source_version: str, target_version: str, story: Callable[..., Story]) -> None:
+    with (
+        LocalKafka(version=source_version, name="source") as source,
+        LocalKafka(version=target_version, name="target") as target,
+    ):
+        assert _transaction_version(target) == TRANSACTION_VERSION[target_version]
+        take_over(story(source, target), lambda _, run: run.kill_driver())
+
+
+def _transaction_version(kafka: LocalKafka) -> int:
+    """The level, and that Produce is sent as every broker of that level understands it."""
+    with ClusterLink(ClusterSettings.plaintext("target", kafka.bootstrap_servers)) as link:
+
+        async def ask() -> int:
+            await link.open()
+            level = await link.finalized_feature("transaction.version")
+            producer = Producer(link, None, transactions_v2=level >= 2, transaction_timeout_ms=1000, retry_seconds=5)
+            assert producer.produce_version <= link.newest_version(0)
+            return level
+
+        return link.run(ask)

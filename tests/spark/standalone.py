@@ -1,0 +1,99 @@
+"""A standalone Spark master and workers on this machine."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyspark
+
+from srm_common.testing import ReservedPort
+
+SPARK_HOME = Path(pyspark.__file__).parent
+
+
+class StandaloneSpark:
+    """One master, ``workers`` workers of one core each. A context manager; logs and work in ``directory``."""
+
+    def __init__(self, directory: Path, workers: int = 2) -> None:
+        self._directory = directory
+        self._count = workers
+        self._ports = [ReservedPort() for _ in range(2 + workers)]
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.master = f"spark://127.0.0.1:{self._ports[0].number}"
+
+    def __enter__(self) -> StandaloneSpark:
+        master, page, *pages = (str(port.number) for port in self._ports)
+        try:
+            self._start("master.Master", "--host", "127.0.0.1", "--port", master, "--webui-port", page)
+            self._await(
+                lambda log: "I have been elected leader" in log or "Starting Spark master" in log, "master.Master"
+            )
+            for number, worker_page in enumerate(pages):
+                self._start(
+                    *("worker.Worker", "--host", "127.0.0.1", "--webui-port", worker_page, "--cores", "1"),
+                    *("--memory", "600m", "--work-dir", str(self._directory / f"work-{number}"), self.master),
+                    log=f"worker-{number}",
+                )
+            for number in range(self._count):
+                self._await(lambda log: "Successfully registered with master" in log, f"worker-{number}")
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
+            for member in family:
+                try:
+                    member.kill()
+                except psutil.NoSuchProcess:
+                    continue
+            process.wait(20)
+        for port in self._ports:
+            port.release()
+
+    def logs(self) -> str:
+        """Everything that workers' executors wrote to standard error."""
+        return "\n".join(path.read_text() for path in sorted(self._directory.rglob("stderr")))
+
+    def work_of_last_application(self) -> list[Path]:
+        """Folders of the executors of the newest application."""
+        folders = sorted(self._directory.glob("work-*/app-*/*"), key=lambda path: path.parent.name)
+        return [folder for folder in folders if folder.parent.name == folders[-1].parent.name]
+
+    def executors(self) -> list[psutil.Process]:
+        """Executor JVMs alive now."""
+        return [
+            child
+            for process in self.processes
+            for child in psutil.Process(process.pid).children(recursive=True)
+            if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())
+        ]
+
+    def _start(self, role: str, *arguments: str, log: str | None = None) -> None:
+        # Workers hand their environment to executors: nothing of this test's own Python must be in it.
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK"))}
+        environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK_HOME), "SPARK_DAEMON_MEMORY": "256m"}
+        with (self._directory / f"{log or role}.log").open("wb") as output:
+            self.processes.append(
+                subprocess.Popen(
+                    [SPARK_HOME / "bin" / "spark-class", f"org.apache.spark.deploy.{role}", *arguments],
+                    env=environment,
+                    stdout=output,
+                    stderr=output,
+                    cwd=self._directory,
+                )
+            )
+
+    def _await(self, there: Any, log: str) -> None:
+        deadline = time.monotonic() + 90
+        path = self._directory / f"{log}.log"
+        while not there(path.read_text()):
+            assert time.monotonic() < deadline, path.read_text()[-3000:]
+            time.sleep(0.1)

@@ -1,0 +1,107 @@
+"""``srm-control run``: a flow from its file to the other cluster, without Airflow."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srm_common.testing import LocalKafka, ReservedPort
+from tests.kafka.flows import flow_between, properties_of, read, write
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+ROOT = Path(__file__).parents[2]
+
+
+def srm_control(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "srm_common.cli.main", *arguments],
+        env={key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "SPARK"))}
+        | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=150,
+    )
+
+
+def run(configuration: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
+    done = srm_control("run", "--config", str(configuration), "--output", "json", *arguments)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_it_makes_topics_ready_copies_and_tells(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, configuration_file: Callable[..., Path]
+) -> None:
+    source_kafka.create_topic(name, 2)
+    flow = flow_between(source_kafka, target_kafka, name)
+    configuration = configuration_file(properties_of(flow) | {f"{flow.name}.emit.heartbeats.enabled": "true"})
+    write(source_kafka, name, [b"v%d" % number for number in range(500)], 1)
+    code, answer = run(configuration, "--flow", str(flow.name))
+    assert code == 0, answer
+    assert (answer["state"], answer["records"], answer["lag"], answer["passes"]) == ("done", 500, 0, 1)
+    assert [one["partition"] for one in answer["partitions"]] == [0, 1]
+    assert [(one["task"], one["error"]) for one in answer["after"]] == [
+        ("sync_checkpoints", None),
+        ("emit_heartbeat", None),
+    ]
+    assert any(action["error"] is None for action in answer["topics"])
+    copy = f"{flow.name.source}.{name}"
+    assert read(target_kafka, copy, 1) == read(source_kafka, name, 1)
+
+    # A person reads one line, and a table of what moved.
+    shown = srm_control("run", "--config", str(configuration), "--start", "earliest", "--run-id", "again")
+    assert shown.returncode == 0, shown.stderr
+    assert "500 records" in shown.stdout.splitlines()[-1]
+    assert name in shown.stdout
+    assert len(read(target_kafka, copy, 1)) == 1000
+    # The same run once more does not go back again.
+    code, answer = run(configuration, "--start", "earliest", "--run-id", "again")
+    assert (code, answer["records"]) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["--flow", "nobody->target"], 2, "'nobody' is not one of the clusters"),
+        (["--start", "tomorrow"], 2, "'tomorrow' is not a start position"),
+    ],
+)
+def test_wrong_words(
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+    arguments: list[str],
+    code: int,
+    sentence: str,
+) -> None:
+    flow = flow_between(source_kafka, target_kafka, name)
+    done = srm_control("run", "--config", str(configuration_file(properties_of(flow))), *arguments)
+    assert done.returncode == code
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_an_unreachable_cluster(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, configuration_file: Callable[..., Path]
+) -> None:
+    flow = flow_between(source_kafka, target_kafka, name)
+    port = ReservedPort()
+    try:
+        silent = properties_of(flow) | {
+            f"{flow.name.source}.bootstrap.servers": port.address,
+            f"{flow.name}.admin.timeout.ms": 3000,
+        }
+        done = srm_control("run", "--config", str(configuration_file(silent)))
+    finally:
+        port.release()
+    assert done.returncode == 3, done.stderr
+    assert flow.name.source in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,183 @@
+"""spark_jobs/replicate.py as an operator starts it, with a local master."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.run_record import RunState
+from srm_common.kafka.link import ClusterLink
+from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
+from srm_common.testing import LocalKafka, ReservedPort
+from srm_common.usecases.last_run import last_run
+from tests.kafka.flows import flow_between, prepare, properties_of, read, write
+from tests.spark.standalone import SPARK_HOME
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+    source_kafka.create_topic(name, 2)
+    flow = flow_between(source_kafka, target_kafka, name)
+    prepare(flow)
+    return flow
+
+
+def start(configuration: Path, flow: str, *arguments: str) -> subprocess.Popen[str]:
+    ours = spark_settings("local[2]", 2)
+    options = [item for key in LAUNCH_SETTINGS for item in ("--conf", f"{key}={ours[key]}")]
+    return subprocess.Popen(
+        [
+            *(str(SPARK_HOME / "bin" / "spark-submit"), "--master", "local[2]", *options),
+            *(str(ROOT / "spark_jobs" / "replicate.py"), "--flow", flow, "--config", str(configuration)),
+            *("--run-id", "r", *arguments),
+        ],
+        env={
+            **os.environ,
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(ROOT),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def run(configuration: Path, flow: str, *arguments: str) -> tuple[int, str]:
+    job = start(configuration, flow, *arguments)
+    output, _ = job.communicate(timeout=150)
+    return job.returncode, output
+
+
+def sentence(output: str) -> str:
+    (found,) = [line.removeprefix("srm: ") for line in output.splitlines() if line.startswith("srm: ")]
+    return found
+
+
+def test_it_copies_and_a_second_time_finds_nothing(
+    flow: FlowSettings,
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+) -> None:
+    write(source_kafka, name, [b"v%d" % number for number in range(1000)])
+    configuration = configuration_file(properties_of(flow))
+    code, output = run(configuration, str(flow.name))
+    assert code == 0, output
+    assert "1000 records" in output
+    # What the task's log shows is for people: no Spark chatter.
+    assert len(output.splitlines()) < 25, output
+    assert read(target_kafka, f"{flow.name.source}.{name}") == read(source_kafka, name)
+    code, output = run(configuration, str(flow.name))
+    assert code == 0, output
+    assert "0 records" in output
+    assert "in 0 passes" in output
+
+
+def test_failures_are_one_sentence_and_an_exit_code(
+    flow: FlowSettings, configuration_file: Callable[..., Path], source_kafka: LocalKafka, name: str
+) -> None:
+    configuration = configuration_file(properties_of(flow))
+    code, output = run(configuration, "nowhere->target")
+    assert code == 2
+    assert "nowhere" in sentence(output)
+    port = ReservedPort()
+    try:
+        silent = properties_of(flow) | {
+            f"{flow.name.source}.bootstrap.servers": port.address,
+            f"{flow.name}.admin.timeout.ms": 3000,
+        }
+        code, output = run(configuration_file(silent, "silent.properties"), str(flow.name))
+    finally:
+        port.release()
+    assert code == 3, output
+    assert flow.name.source in sentence(output)
+
+
+def test_told_to_stop_it_fences_writes_its_record_and_ends(
+    flow: FlowSettings,
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+) -> None:
+    write(source_kafka, name, [b"v%d" % number for number in range(1000)])
+    job = start(configuration_file(properties_of(flow)), str(flow.name), "--max-seconds", "300")
+    try:
+        wait_for_a_commit(flow, name)
+        driver = driver_of(job)
+        driver.send_signal(signal.SIGTERM)
+        output, _ = job.communicate(timeout=60)
+    finally:
+        if job.poll() is None:
+            job.kill()
+    assert job.returncode == 130, output
+    assert "was stopped" in sentence(output)
+    record = last_run(flow)
+    assert record is not None
+    assert (record.state, record.error) == (RunState.FAILED, "the run was stopped before its end")
+    assert_nothing_is_open(flow, name)
+
+
+def test_it_ends_when_its_jvm_is_killed(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str, configuration_file: Callable[..., Path]
+) -> None:
+    write(source_kafka, name, [b"v%d" % number for number in range(1000)])
+    job = start(configuration_file(properties_of(flow)), str(flow.name), "--max-seconds", "300")
+    try:
+        wait_for_a_commit(flow, name)
+        family = psutil.Process(job.pid).children(recursive=True)
+        job.kill()
+        # More to copy, so that it notices.
+        write(source_kafka, name, [b"w%d" % number for number in range(1000)])
+        _, alive = psutil.wait_procs(family, timeout=60)
+        assert not [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    finally:
+        job.kill()
+        job.communicate(timeout=20)
+    record = last_run(flow)
+    assert record is not None
+    assert record.state is RunState.FAILED
+    assert "JVM is gone" in str(record.error)
+    assert_nothing_is_open(flow, name)
+
+
+def wait_for_a_commit(flow: FlowSettings, topic: str) -> None:
+    copies = [(f"{flow.name.source}.{topic}", 0)]
+    deadline = time.monotonic() + 120
+    with ClusterLink(flow.target) as link:
+        while not link.end_offsets(copies)[0][copies[0]]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def assert_nothing_is_open(flow: FlowSettings, topic: str) -> None:
+    copies = [(f"{flow.name.source}.{topic}", partition) for partition in range(2)]
+    with ClusterLink(flow.target) as link:
+        stable, high = (link.end_offsets(copies, committed=committed)[0] for committed in (True, False))
+    assert stable == high
+
+
+def driver_of(job: subprocess.Popen[str]) -> psutil.Process:
+    """The Python process that runs the job under spark-submit."""
+    (driver,) = [
+        child
+        for child in psutil.Process(job.pid).children(recursive=True)
+        if child.status() != psutil.STATUS_ZOMBIE and "replicate.py" in " ".join(child.cmdline())
+    ]
+    return driver

@@ -1,0 +1,199 @@
+"""Passes in a real Spark application, between real brokers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from srm_common.domain.copying import CopyJob, CopyRange, SlotResult, SlotTask
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunRecord, RunState
+from srm_common.kafka.link import ClusterLink
+from srm_common.replication.spark_conf import local_master, patient_master, spark_settings
+from srm_common.replication.spark_pass import SparkPassRunner
+from srm_common.testing import LocalKafka
+from srm_common.usecases.replicate import replicate
+from tests.kafka.flows import flow_between, prepare, read, write
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+
+@pytest.fixture
+def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+    source_kafka.create_topic(name, 4)
+    flow = flow_between(source_kafka, target_kafka, name)
+    prepare(flow)
+    return flow
+
+
+def run(flow: FlowSettings, spark: SparkContext, run_id: str = "r", **options: float) -> RunRecord:
+    return replicate(flow, RunOptions(run_id, **options), SparkPassRunner(lambda: spark))  # type: ignore[arg-type]
+
+
+def assert_equal(flow: FlowSettings, source: LocalKafka, target: LocalKafka, topic: str) -> None:
+    for partition in range(4):
+        assert read(target, f"{flow.name.source}.{topic}", partition) == read(source, topic, partition)
+
+
+def values(count: int, size: int = 100) -> list[bytes | None]:
+    return [b"%08d" % number + os.urandom(size) for number in range(count)]
+
+
+def jobs(spark: SparkContext) -> int:
+    return len(spark.statusTracker().getJobIdsForGroup(None))
+
+
+def workers(spark: SparkContext) -> list[psutil.Process]:
+    """The Python processes that run tasks: children of the daemon."""
+    gateway = spark._gateway
+    assert gateway is not None
+    return [
+        process
+        for process in psutil.Process(gateway.proc.pid).children(recursive=True)
+        if (parent := process.parent()) is not None and "daemon" in " ".join(parent.cmdline())
+    ]
+
+
+def test_two_slots_copy_and_an_idle_run_starts_no_stage(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    # Enough that it is worth a second slot, even before anybody knows how large the records are.
+    for partition in range(4):
+        write(source_kafka, name, values(6000, 300), partition)
+    before = jobs(spark)
+    record = run(flow, spark)
+    assert (record.state, record.records, record.lag, record.passes) == (RunState.DONE, 24000, 0, 1)
+    assert jobs(spark) == before + 1
+    assert len(workers(spark)) == 2
+    assert_equal(flow, source_kafka, target_kafka, name)
+    assert run(flow, spark).passes == 0
+    assert jobs(spark) == before + 1
+
+
+def test_two_flows_share_an_application(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    other = f"{name}-other"
+    source_kafka.create_topic(other, 4)
+    second = flow_between(source_kafka, target_kafka, other)
+    prepare(second)
+    first = replace(flow, topics_exclude=(".*other",))
+    for partition in range(4):
+        write(source_kafka, name, values(200), partition)
+        write(source_kafka, other, values(300), partition)
+    records: dict[str, RunRecord] = {}
+    threads = [
+        threading.Thread(target=lambda one=one: records.update({str(one.name): run(one, spark)}))
+        for one in (first, second)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [records[str(one.name)].records for one in (first, second)] == [800, 1200]
+    assert_equal(first, source_kafka, target_kafka, name)
+    assert_equal(second, source_kafka, target_kafka, other)
+
+
+@pytest.mark.faults
+def test_a_killed_worker_loses_and_doubles_nothing(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    # Small chunks, so that the pass lasts and is full of commits.
+    flow = replace(flow, chunk_bytes=64 << 10, fetch_partition_bytes=32 << 10, fetch_bytes=128 << 10)
+    for partition in range(4):
+        write(source_kafka, name, values(4000, 1500), partition, batch_size=16_000)
+    killed: list[int] = []
+
+    def kill() -> None:
+        copies = [(f"{flow.name.source}.{name}", partition) for partition in range(4)]
+        deadline = time.monotonic() + 60
+        with ClusterLink(flow.target) as link:
+            # Not before something is committed.
+            while time.monotonic() < deadline and not any(link.end_offsets(copies)[0].values()):
+                time.sleep(0.01)
+        for victim in workers(spark):
+            victim.send_signal(signal.SIGKILL)
+            killed.append(victim.pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    record = run(flow, spark)
+    killer.join()
+    assert killed
+    assert (record.state, record.lag) == (RunState.DONE, 0)
+    assert record.passes > 1, "the pass was over before the worker died"
+    assert any("lost its worker" in note for note in record.notes)
+    assert_equal(flow, source_kafka, target_kafka, name)
+
+
+def odd(job: CopyJob, task: SlotTask) -> SlotResult:
+    """A slot that meets what nobody foresaw."""
+    raise RuntimeError("nobody foresaw this")
+
+
+def test_an_unforeseen_fault_is_the_error_of_its_partitions(spark: SparkContext, flow: FlowSettings) -> None:
+    job = CopyJob("a->b", "a", flow.source, flow.target, "o", 1, "s", 1)
+    tasks = [SlotTask(slot, None, (CopyRange("t", "a.t", slot, 5, 9),)) for slot in range(2)]
+    results = SparkPassRunner(lambda: spark, odd)(job, tasks)
+    assert [result.slot for result in results] == [0, 1]
+    for result in results:
+        assert result.needs_new_epoch
+        (one,) = result.ranges
+        assert (one.position, one.error_kind) == (5, "SrmError")
+        assert one.error is not None
+        assert "RuntimeError at test_spark_pass.py" in one.error
+        assert one.error.endswith("nobody foresaw this")
+
+
+def dies(job: CopyJob, task: SlotTask) -> SlotResult:
+    """A slot whose process is gone."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("still here")
+
+
+def test_a_second_attempt_copies_nothing_and_says_so(spark: SparkContext, flow: FlowSettings) -> None:
+    job = CopyJob("a->b", "a", flow.source, flow.target, "o", 1, "s", 1)
+    (result,) = SparkPassRunner(lambda: spark, dies)(job, [SlotTask(0, None, (CopyRange("t", "a.t", 0, 5, 9),))])
+    assert result.needs_new_epoch
+    assert [(one.position, one.error) for one in result.ranges] == [(5, None)]
+
+
+def test_no_tasks_start_nothing() -> None:
+    def never() -> SparkContext:
+        raise AssertionError("started")
+
+    runner = SparkPassRunner(never)
+    nothing: Sequence[SlotTask] = ()
+    assert runner(None, nothing) == []  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "patient"),
+    [
+        ("local", "local[1,4]"),
+        ("local[3]", "local[3,4]"),
+        ("local[*]", "local[*,4]"),
+        ("local[2,1]", "local[2,1]"),
+        ("spark://h:7077", "spark://h:7077"),
+    ],
+)
+def test_local_masters_survive_a_lost_worker(given: str, patient: str) -> None:
+    assert patient_master(given) == patient
+
+
+def test_a_shared_cluster_gives_no_more_cores_than_slots() -> None:
+    assert spark_settings("spark://h:7077", 3)["spark.cores.max"] == "3"
+    assert "spark.cores.max" not in spark_settings(local_master(3), 3)

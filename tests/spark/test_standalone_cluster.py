@@ -1,0 +1,153 @@
+"""The Spark job through a real standalone master and two workers that have nothing installed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from srm_common.kafka.link import ClusterLink
+from srm_common.replication.worker_archive import pack_worker_archive
+from srm_common.testing import LocalKafka
+from srm_common.usecases.last_run import last_run
+from tests.kafka.flows import flow_between, prepare, properties_of, read, write
+from tests.spark.standalone import SPARK_HOME, StandaloneSpark
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneSpark]:
+    with StandaloneSpark(tmp_path_factory.mktemp("spark")) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with the standard library only."""
+    folder = tmp_path_factory.mktemp("bare")
+    venv.create(folder, with_pip=False, symlinks=True)
+    return folder / "bin" / "python"
+
+
+def submit(
+    cluster: StandaloneSpark, python: Path, configuration: Path, flow: str, conf: Mapping[str, str]
+) -> subprocess.Popen[str]:
+    """The job as an operator submits it; the driver runs in this interpreter. spark-submit passes all that the driver
+    writes to standard output."""
+    options = [item for key, value in conf.items() for item in ("--conf", f"{key}={value}")]
+    spark_submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.master, *options]
+    job = [str(ROOT / "spark_jobs" / "replicate.py"), "--flow", flow, "--config", str(configuration), "--run-id", "r"]
+    return subprocess.Popen(
+        spark_submit + job,
+        env={
+            **os.environ,
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": str(python),
+            "PYTHONPATH": str(ROOT),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def output_of(job: subprocess.Popen[str]) -> str:
+    try:
+        return job.communicate(timeout=240)[0]
+    finally:
+        if job.poll() is None:
+            job.kill()
+
+
+def test_the_package_and_its_dependencies_reach_the_workers(
+    cluster: StandaloneSpark,
+    bare_python: Path,
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+    tmp_path: Path,
+) -> None:
+    source_kafka.create_topic(name, 4)
+    flow = flow_between(source_kafka, target_kafka, name)
+    prepare(flow)
+    for partition in range(4):
+        write(source_kafka, name, [b"%d" % number + os.urandom(300) for number in range(6000)], partition)
+    configuration = configuration_file(properties_of(flow))
+    archive = tmp_path / "workers.tar.gz"
+    pack_worker_archive(archive)
+
+    without = submit(cluster, bare_python, configuration, str(flow.name), {})
+    output = output_of(without)
+    assert without.returncode == 2, output
+    (sentence,) = [line for line in output.splitlines() if line.startswith("srm: ")]
+    assert sentence.startswith("srm: Spark workers cannot run the copy (ModuleNotFoundError")
+
+    conf = {"spark.archives": f"{archive}#srm", "spark.executorEnv.PYTHONPATH": "srm"}
+    done = submit(cluster, bare_python, configuration, str(flow.name), conf)
+    output = output_of(done)
+    assert done.returncode == 0, output + cluster.logs()[-3000:]
+    record = last_run(flow)
+    assert record is not None
+    assert (record.records, record.lag, record.failed_partitions) == (24000, 0, ())
+    for partition in range(4):
+        assert read(target_kafka, f"{flow.name.source}.{name}", partition) == read(source_kafka, name, partition)
+    # Both workers had a slot.
+    assert len(list(cluster.work_of_last_application())) == 2
+
+
+@pytest.mark.faults
+def test_a_killed_executor_loses_and_doubles_nothing(
+    cluster: StandaloneSpark,
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+) -> None:
+    source_kafka.create_topic(name, 4)
+    flow = flow_between(source_kafka, target_kafka, name)
+    prepare(flow)
+    for partition in range(4):
+        write(
+            source_kafka,
+            name,
+            [b"%d" % number + os.urandom(700) for number in range(8000)],
+            partition,
+            batch_size=16_000,
+        )
+    # Small chunks, so that the pass lasts and is full of commits.
+    chunks = {"chunk.bytes": 65536, "fetch.partition.bytes": 32768, "fetch.bytes": 131072}
+    configuration = configuration_file(
+        properties_of(flow) | {f"{flow.name}.{key}": value for key, value in chunks.items()}
+    )
+    # "Installed" on the workers: this interpreter, and the package where it is.
+    conf = {"spark.executorEnv.PYTHONPATH": str(ROOT)}
+    job = submit(cluster, Path(sys.executable), configuration, str(flow.name), conf)
+    copies = [(f"{flow.name.source}.{name}", partition) for partition in range(4)]
+    deadline = time.monotonic() + 120
+    with ClusterLink(flow.target) as link:
+        while not any(link.end_offsets(copies)[0].values()):
+            assert time.monotonic() < deadline
+            assert job.poll() is None, output_of(job)
+            time.sleep(0.01)
+    victims = cluster.executors()
+    victims[0].kill()
+    output = output_of(job)
+    assert job.returncode == 0, output + cluster.logs()[-3000:]
+    record = last_run(flow)
+    assert record is not None
+    assert record.lag == 0
+    assert any("lost its worker" in note for note in record.notes), output
+    for partition in range(4):
+        assert read(target_kafka, f"{flow.name.source}.{name}", partition) == read(source_kafka, name, partition)
