@@ -1,0 +1,105 @@
+"""What all commands share: the configuration file, the flow asked for, and the form of the answer."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from srm_common.cli.output import Format
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.errors import ConfigError, SrmError, UnknownFlow
+from srm_common.settings_files.configuration import Configuration, load_configuration
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+DEFAULT_FILE = "srm.properties"
+
+
+@dataclass
+class Invocation:
+    """One call of ``srm-control``."""
+
+    config: Path = field(default_factory=lambda: Path(os.environ.get("SRM_CONFIG") or DEFAULT_FILE))
+    output: Format = "table"
+    verbose: bool = False
+
+    def configuration(self) -> Configuration:
+        """Raises :class:`ConfigError`."""
+        if not self.config.exists():
+            raise ConfigError(
+                "there is no such file; name one with --config FILE or the variable SRM_CONFIG", file=str(self.config)
+            )
+        return load_configuration(self.config)
+
+    def flow(self, name: str | None) -> FlowSettings:
+        """The flow called ``name``; without a name the only flow of the file. Raises :class:`ConfigError`."""
+        configuration = self.configuration()
+        if name is not None:
+            return configuration.flow(name)
+        enabled: list[FlowName] = [flow.name for flow in configuration.enabled_flows] + list(configuration.faults)
+        if len(enabled) == 1:
+            return configuration.flow(enabled[0])
+        listed = ", ".join(f'"{flow}"' for flow in enabled)
+        raise UnknownFlow(
+            f"say which flow with --flow: {listed}" if enabled else "no flow is enabled", file=str(self.config)
+        )
+
+
+pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
+
+
+def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def keep(context: click.Context, parameter: click.Parameter, value: Any) -> None:
+        if value is not None:
+            setattr(context.ensure_object(Invocation), name, value)
+
+    return keep
+
+
+def _complete_flow(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    try:
+        flows = context.ensure_object(Invocation).configuration().flows
+    except SrmError:
+        return []  # a broken file must not break the prompt; the command itself will say what is wrong
+    return [CompletionItem(str(name)) for name in flows if str(name).startswith(incomplete)]
+
+
+def config_option(command: F) -> F:
+    """``--config FILE``, before or after the command's name."""
+    return click.option(
+        "--config",
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_set("config"),
+        expose_value=False,
+        metavar="FILE",
+        help="Configuration file.  [default: $SRM_CONFIG or srm.properties]",
+    )(command)
+
+
+def output_option(command: F) -> F:
+    """``--output table|json``."""
+    return click.option(
+        "--output",
+        "-o",
+        type=click.Choice(["table", "json"]),
+        callback=_set("output"),
+        expose_value=False,
+        help="Form of the answer.  [default: table]",
+    )(command)
+
+
+def flow_option(command: F) -> F:
+    """``--flow "a->b"``, given to the command as ``flow`` (None when the file's only flow is meant)."""
+    return click.option(
+        "--flow",
+        "-f",
+        metavar='"SOURCE->TARGET"',
+        shell_complete=_complete_flow,
+        help="The flow; may be left out when the file has only one.",
+    )(command)

@@ -1,0 +1,121 @@
+"""``srm-control``: commands are loaded when they are asked for, answers printed and errors told in one place.
+
+A command is a module of this package with a click command called ``command``, which returns an
+:class:`~srm_common.cli.output.Answer`; its name and one line of help go into :data:`COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from srm_common import __version__
+from srm_common.cli.invocation import Invocation, config_option, pass_invocation
+from srm_common.cli.output import Answer, show
+from srm_common.errors import SrmError
+
+#: Command -> one line of help, in the order of the listing. The module has the same name.
+COMMANDS = {
+    "plan": "Print what would change on the target before a flow copies, and why.",
+    "topics": "List the topics of the source: which are copied, as what, and why or why not.",
+    "run": "Run a flow once, without Airflow: copy what is new, write checkpoints and a heartbeat.",
+    "pack": "Write an archive for Spark workers that have nothing installed.",
+    "warmup": "Make Spark start faster on this machine.",
+    "status": "Print how far a flow has copied each partition, and what is wrong.",
+    "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
+}
+
+EPILOG = """\
+\b
+Exit codes:
+  0    done
+  1    at least one partition or action failed; the answer says which
+  2    the configuration or the command line is wrong
+  3    a cluster cannot be reached, refuses the login, or is too old
+  4    a state topic cannot be believed
+  5    another run owns the flow
+  130  interrupted
+
+\b
+Completion, for bash (zsh and fish likewise):
+  eval "$(_SRM_CONTROL_COMPLETE=bash_source srm-control)"
+"""
+
+
+class _Commands(click.Group):
+    """Knows its commands by name; imports one only to run it or to print its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"srm_common.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(
+    cls=_Commands, epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
+@config_option
+@click.option("--verbose", "-v", is_flag=True, help="Show where an error comes from.")
+@click.version_option(__version__, prog_name="srm-control")
+@pass_invocation
+def cli(invocation: Invocation, verbose: bool) -> None:
+    """Replicate Kafka topics between clusters: look at flows, plan them, run them."""
+    invocation.verbose = verbose
+
+
+@cli.result_callback()
+@pass_invocation
+def _shown(invocation: Invocation, answer: Answer, verbose: bool) -> int:
+    show(answer, invocation.output)
+    return answer.exit_code
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command line and end the process with its exit code."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a command line; returns the exit code. Errors are one sentence on standard error."""
+    invocation = Invocation()
+    try:
+        code = cli.main(
+            None if arguments is None else list(arguments),
+            prog_name="srm-control",
+            standalone_mode=False,
+            obj=invocation,
+        )
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except SrmError as error:
+        if invocation.verbose:
+            traceback.print_exc()
+        print(f"srm-control: {error}", file=sys.stderr)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("srm-control: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) has gone; there is nobody to tell. Python would complain once more at exit.
+        sys.stdout = None
+        return 0
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""How answers are printed: a command returns an :class:`Answer`, and :func:`show` is the one place that prints it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Format = Literal["table", "json"]
+#: Columns never wrap into one another where nobody looks at the width, as in a pipe or a log.
+_WIDE = 400
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command found out.
+
+    ``data`` is for machines: anything ``json.dumps`` takes. ``text`` is for people: text, a table, or several of them.
+    ``exit_code`` is 0 unless the answer itself is bad news.
+    """
+
+    data: Any
+    text: RenderableType | Sequence[RenderableType]
+    exit_code: int = 0
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> Table:
+    """A table; numbers stand to the right. Nothing in a cell is taken for markup."""
+    made = Table(title=title, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for index, column in enumerate(columns):
+        numbers = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        made.add_column(column, justify="right" if numbers else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+    return made
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Where people read; colours only on a terminal, and none where NO_COLOR is set."""
+    stream = sys.stderr if stderr else sys.stdout
+    return Console(file=stream, width=None if stream.isatty() else _WIDE, highlight=False, soft_wrap=False)
+
+
+def show(answer: Answer, output: Format) -> None:
+    """Print an answer on standard output."""
+    if output == "json":
+        print(json.dumps(answer.data, indent=2, ensure_ascii=False))
+        return
+    text = answer.text
+    parts = [text] if isinstance(text, str) or not isinstance(text, Sequence) else list(text)
+    # str would be read as markup: topic names and expressions may hold brackets.
+    console().print(Group(*(Text(part) if isinstance(part, str) else part for part in parts)))

@@ -1,0 +1,65 @@
+"""``srm-control plan``."""
+
+from __future__ import annotations
+
+import click
+from rich.console import RenderableType
+
+from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.output import Answer, table
+from srm_common.domain.planning import Action, AlterConfigs, CreateTopic, GrowPartitions, Plan
+
+
+@click.command("plan")
+@flow_option
+@config_option
+@output_option
+@pass_invocation
+def command(invocation: Invocation, flow: str | None) -> Answer:
+    """Print what would change on the target before the flow copies, and why.
+
+    Looks at both clusters and changes nothing. The same plan is made and carried out at the beginning of each run.
+    """
+    from srm_common.usecases.refresh_topics import plan_topics
+
+    plan = plan_topics(invocation.flow(flow))
+    return Answer(plan.to_json(), plan_text(plan))
+
+
+def plan_text(plan: Plan) -> list[RenderableType]:
+    """A plan for people."""
+    copied = len(plan.accepted)
+    text: list[RenderableType] = [f"{plan.flow}: {copied} of {len(plan.decisions)} topics are copied"]
+    rows = [row for action in plan.actions for row in _rows(action)]
+    if rows:
+        text += ["", table(["ACTION", "TOPIC", "WHAT", "BEFORE", "AFTER", "WHY"], rows)]
+    else:
+        text.append("Nothing to do.")
+    refused = [decision for decision in plan.decisions if not decision.accepted and decision.remote_topic]
+    text += [f"Refused: {decision.topic}: {decision.reason}" for decision in refused]
+    text += [f"Note: {notice}" for notice in plan.notices]
+    return text
+
+
+def _rows(action: Action) -> list[list[object]]:
+    if isinstance(action, CreateTopic):
+        factor = "broker's default" if action.replication_factor < 0 else str(action.replication_factor)
+        rows: list[list[object]] = [
+            ["create", action.topic, "partitions", None, action.partitions, action.reason],
+            ["", "", "replicas", None, factor, ""],
+        ]
+        return rows + [["", "", key, None, value, ""] for key, value in action.configs]
+    if isinstance(action, GrowPartitions):
+        return [["grow", action.topic, "partitions", action.before, action.after, action.reason]]
+    assert isinstance(action, AlterConfigs)
+    return [
+        [
+            "alter" if first else "",
+            action.topic if first else "",
+            change.key,
+            change.before,
+            change.after,
+            change.reason,
+        ]
+        for first, change in zip([True] + [False] * len(action.changes), action.changes, strict=False)
+    ]

@@ -1,0 +1,198 @@
+"""``srm-control run``: what the tasks of a flow's DAG do, in this process."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+import uuid
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import RenderableType
+
+from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.output import Answer, console, table
+from srm_common.domain.filters import split_list
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.planning import ActionResult
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.start_position import StartPosition
+from srm_common.errors import SrmError
+
+if TYPE_CHECKING:
+    from srm_common.replication.passes import PassRunner
+
+#: Partitions in the table for people; JSON has all.
+_ROWS = 40
+
+
+def _split(context: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, ...] | None:
+    return None if value is None else split_list(value)
+
+
+@dataclass(frozen=True)
+class _After:
+    """What a task after the copy did: its result for machines, or why it failed."""
+
+    task: str
+    result: Any = None
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"task": self.task, "result": self.result, "error": self.error}
+
+
+@click.command("run")
+@flow_option
+@config_option
+@output_option
+@click.option("--max-seconds", type=float, metavar="S", help="Go on reading for so long; 0 is one pass.")
+@click.option("--topics", callback=_split, metavar="A,B.*", help="Only topics that match one of these expressions.")
+@click.option("--topics-exclude", callback=_split, metavar="A,B.*", help="Not the topics that match one of these.")
+@click.option(
+    "--start",
+    default="committed",
+    show_default=True,
+    metavar="WHERE",
+    help="Where this run starts: committed, earliest, latest, timestamp:<milliseconds or ISO 8601>.",
+)
+@click.option("--run-id", metavar="ID", help="Repeat a run that failed under its id, so that --start applies once.")
+@click.option("--master", metavar="URL", help="Spark's master.  [default: local, as many slots as tasks.max]")
+@pass_invocation
+def command(
+    invocation: Invocation,
+    flow: str | None,
+    max_seconds: float | None,
+    topics: tuple[str, ...] | None,
+    topics_exclude: tuple[str, ...] | None,
+    start: str,
+    run_id: str | None,
+    master: str | None,
+) -> Answer:
+    """Run a flow once, without Airflow: make topics ready, copy, write checkpoints and a heartbeat.
+
+    The same code as the tasks of the flow's DAG. Interrupting it is safe: the next run goes on where it was.
+
+    \b
+    Exit codes: 0 all partitions are copied; 1 some partition or topic failed, the answer says which; 2 the
+    configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be believed; 5 another run owns
+    the flow.
+    """
+    from srm_common.usecases.refresh_topics import apply_plan, plan_topics
+    from srm_common.usecases.replicate import replicate
+
+    settings = invocation.flow(flow)
+    options = RunOptions(
+        run_id=run_id or f"manual__{time.strftime('%Y-%m-%dT%H:%M:%S')}__{uuid.uuid4().hex[:6]}",
+        topics=topics,
+        topics_exclude=topics_exclude,
+        max_seconds=max_seconds,
+        start=StartPosition.parse(start),
+    )
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    actions = apply_plan(settings, plan_topics(settings))
+    watched = invocation.output == "table" and sys.stderr.isatty()
+    with _progress() if watched else nullcontext() as progress:
+        record = replicate(settings, options, _spark(settings, master), progress)
+    after = _after(settings)
+    return answer(record, actions, after)
+
+
+def answer(record: RunRecord, actions: list[ActionResult], after: list[_After]) -> Answer:
+    """A run for people and machines."""
+    unhappy = [result for result in actions if result.error is not None]
+    failed = record.state is RunState.FAILED or bool(unhappy) or any(one.error for one in after)
+    return Answer(
+        data={
+            "flow": record.flow,
+            "run_id": record.run_id,
+            "state": record.state.value,
+            "started_ms": record.started_ms,
+            "finished_ms": record.finished_ms,
+            "passes": record.passes,
+            "records": record.records,
+            "bytes": record.bytes,
+            "lag": record.lag,
+            "notes": list(record.notes),
+            "topics": [result.to_json() for result in actions],
+            "partitions": [_partition_json(one) for one in record.partitions],
+            "after": [one.to_json() for one in after],
+        },
+        text=_text(record, unhappy, after),
+        exit_code=1 if failed else 0,
+    )
+
+
+def _progress() -> Any:
+    from srm_common.cli.run_progress import RunProgress
+
+    return RunProgress(console(stderr=True))
+
+
+def _spark(settings: FlowSettings, master: str | None) -> PassRunner:
+    from srm_common.replication.spark_conf import local_master, spark_settings
+    from srm_common.replication.spark_pass import SparkPassRunner, spark_context
+
+    name = f"srm {settings.name}"
+    return SparkPassRunner(
+        lambda: spark_context(
+            lambda chosen: spark_settings(chosen, settings.tasks_max, app_name=name),
+            master or local_master(settings.tasks_max),
+        )
+    )
+
+
+def _after(settings: FlowSettings) -> list[_After]:
+    """The tasks after the copy; one that fails does not keep the others from their work."""
+    from srm_common.usecases.emit_heartbeat import emit_heartbeat
+    from srm_common.usecases.sync_checkpoints import sync_checkpoints
+
+    done = []
+    for task, wanted, work in (
+        ("sync_checkpoints", settings.emit_checkpoints or settings.emit_offset_syncs, sync_checkpoints),
+        ("emit_heartbeat", settings.emit_heartbeats, emit_heartbeat),
+    ):
+        if not wanted:
+            continue
+        try:
+            result = work(settings)
+            faults = getattr(result, "faults", ())
+            fault = f"{len(faults)} faults, the first: {faults[0]}" if faults else None
+            done.append(_After(task, _plain(result), fault))
+        except SrmError as error:
+            done.append(_After(task, error=str(error)))
+    return done
+
+
+def _plain(result: Any) -> Any:
+    to_json = getattr(result, "to_json", None)
+    return to_json() if to_json is not None else str(result)
+
+
+def _partition_json(one: PartitionRecord) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in (*PartitionRecord.__slots__, "lag")}
+
+
+def _text(record: RunRecord, unhappy: list[ActionResult], after: list[_After]) -> list[RenderableType]:
+    from srm_common.usecases.replicate import summary
+
+    moved = [one for one in record.partitions if one.records or one.error or one.lag]
+    text: list[RenderableType] = []
+    if moved:
+        rows = [
+            [one.upstream_topic, one.partition, one.records, one.bytes, one.position, one.end, one.lag, one.error]
+            for one in sorted(moved, key=lambda one: (one.error is None, one.upstream_topic, one.partition))[:_ROWS]
+        ]
+        text.append(table(["TOPIC", "PARTITION", "RECORDS", "BYTES", "POSITION", "END", "LAG", "ERROR"], rows))
+        if len(moved) > _ROWS:
+            text.append(f"... and {len(moved) - _ROWS} more; --output json has all")
+        text.append("")
+    text += [f"Note: {note}" for note in record.notes]
+    text += [str(result) for result in unhappy]
+    text += [f"FAILED: {one.task}: {one.error}" for one in after if one.error is not None]
+    text.append(summary(record))
+    return text

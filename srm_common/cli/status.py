@@ -1,0 +1,55 @@
+"""``srm-control status``."""
+
+from __future__ import annotations
+
+import click
+from rich.console import RenderableType
+
+from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.output import Answer, table
+from srm_common.domain.status_report import StatusReport, duration
+
+
+@click.command("status")
+@flow_option
+@config_option
+@output_option
+@pass_invocation
+def command(invocation: Invocation, flow: str | None) -> Answer:
+    """Print how far the flow has copied each partition, and what is wrong.
+
+    POSITION is the next offset to copy, END the source's end now, LAG their distance in offsets, AGE how old the
+    newest copied record is. The exit code is 1 when the last run or a partition failed.
+    """
+    from srm_common.usecases.status import status
+
+    report = status(invocation.flow(flow))
+    return Answer(report.to_json(), status_text(report), 0 if report.healthy else 1)
+
+
+def status_text(report: StatusReport) -> list[RenderableType]:
+    """A report for people."""
+    text: list[RenderableType] = [report.headline()]
+    if report.run is None:
+        text.append(f"Start one with: srm-control run --flow '{report.flow}'")
+        return text
+    if report.source_fault is not None:
+        text.append(f"The ends are those that the run saw, because {report.source_fault}")
+    rows = [
+        [
+            row.upstream_topic,
+            row.partition,
+            row.position,
+            row.end if row.live or row.end is None else f"{row.end} (then)",
+            row.lag,
+            None if row.age_seconds is None else duration(row.age_seconds * 1000),
+        ]
+        for row in report.partitions
+    ]
+    if rows:
+        text += ["", table(["TOPIC", "PARTITION", "POSITION", "END", "LAG", "AGE"], rows), ""]
+    if report.run.error is not None:
+        text.append(f"Run: {report.run.error}")
+    text += [f"{row.upstream_topic}-{row.partition}: {row.error}" for row in report.partitions if row.error is not None]
+    text += [f"Note: {note}" for note in report.run.notes]
+    return text

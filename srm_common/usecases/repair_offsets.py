@@ -1,0 +1,75 @@
+"""Write lost source offsets again, from the offset map."""
+
+from __future__ import annotations
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets_repair import CopyEnd, RepairAction, repair_action
+from srm_common.domain.segments import Segment
+from srm_common.domain.translation import current_map
+from srm_common.errors import SrmError
+from srm_common.kafka.compacted import LATEST, StateReader
+from srm_common.kafka.flow_state import FlowState
+from srm_common.kafka.segment_log import SegmentLog
+from srm_common.kafka.source_offsets import read_source_offsets
+from srm_common.kafka.state_topics import ensure_state_topics
+from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.replication.ownership import Ownership
+from srm_common.wire.mm2 import source_offset_key, source_offset_value
+from srm_common.wire.murmur2 import partition_for
+
+#: So many offsets of the copy are looked at behind the map's end; one visible record among them is enough.
+_LOOK_AHEAD = 50_000
+
+
+def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairAction]:
+    """Commit the position that the map proves, for each partition that has a map but no position.
+
+    The flow is fenced first, whatever runs it; positions that exist, and partitions that were reset on purpose,
+    are left alone.
+
+    Args:
+        dry_run: only say what would be written; nothing is fenced.
+
+    Returns:
+        One action per partition without a position; those without ``next_offset`` were not written.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
+    """
+    state = ensure_state_topics(flow)
+    if not dry_run:
+        with FlowState(flow) as store:
+            highest = int((store.read("slots") or {}).get("highest", 0))
+        with Ownership.take(flow, flow.tasks_max, max(highest, flow.tasks_max)):
+            pass
+    known = read_source_offsets(flow, state, refuse_loss=False)
+    actions = []
+    with StateReader(flow.target) as reader:
+        segments = SegmentLog(reader, state.segments_topic, state.segments_partitions).read_all().segments
+        for place in sorted(segments):
+            if place not in known and place not in known.resets:
+                actions.append(repair_action(segments[place], _copy_end(flow, reader, segments[place])))
+    if not dry_run:
+        records = []
+        for action in actions:
+            if action.next_offset is not None:
+                key = source_offset_key(flow.name.source, action.topic, action.partition)
+                home = partition_for(key, state.offsets_partitions)
+                value = source_offset_value(action.next_offset - 1)
+                records.append(NewRecord(state.offsets_topic, home, key, value))
+        StateWriter(flow.target).write(f"write source offsets of flow {flow.name}", records)
+    return actions
+
+
+def _copy_end(flow: FlowSettings, reader: StateReader, committed: list[Segment]) -> CopyEnd | str:
+    last = current_map(committed)[-1]
+    remote = flow.policy.format_remote_topic(flow.name.source, last.topic)
+    if last.partition >= reader.partitions(remote):
+        return f"{remote}-{last.partition} does not exist on the target"
+    try:
+        end = reader.offsets(remote, [last.partition], LATEST)[last.partition]
+        until = min(end, last.downstream_end + _LOOK_AHEAD)
+        behind = reader.read(remote, {last.partition: last.downstream_end}, {last.partition: until})
+    except SrmError as error:
+        return str(error)
+    return CopyEnd(end, len(behind))

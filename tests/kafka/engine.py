@@ -1,0 +1,241 @@
+"""The copy engine driven without Spark and Airflow: own the flow, cut ranges, copy slots, and judge the outcome."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.segments import Segment
+from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.link import ClusterLink
+from srm_common.kafka.segment_log import SegmentLog
+from srm_common.kafka.source_offsets import read_source_offsets
+from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
+from srm_common.replication.ownership import Ownership
+from srm_common.replication.slot import copy_slot
+from srm_common.testing import LocalKafka
+from tests.kafka.flows import flow_between
+from tests.kafka.records import Placed, read_all
+
+DEFAULT_LIMIT = 1_048_588
+Partition = tuple[str, int]
+
+
+@dataclass
+class Outcome:
+    """What a pass brought."""
+
+    slots: list[SlotResult]
+    ranges: dict[Partition, RangeResult] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ranges = {(one.upstream_topic, one.partition): one for slot in self.slots for one in slot.ranges}
+
+    @property
+    def errors(self) -> dict[Partition, str]:
+        return {place: one.error for place, one in self.ranges.items() if one.error is not None}
+
+    @property
+    def records(self) -> int:
+        return sum(one.records for one in self.ranges.values())
+
+    def total(self, what: str) -> int:
+        """The sum of a figure over all ranges."""
+        return sum(getattr(one, what) for one in self.ranges.values())
+
+
+class Engine:
+    """A flow between two clusters; topics are its own to make, with any settings on either side."""
+
+    def __init__(self, source: LocalKafka, target: LocalKafka, alias: str, **settings: Any) -> None:
+        self.source, self.target = source, target
+        self.flow: FlowSettings = flow_between(source, target, alias, **settings)
+        # Where clients need a login, the tests themselves come in by the open listener.
+        self.flow = replace(
+            self.flow,
+            source=ClusterSettings.plaintext(self.flow.source.alias, source.internal_servers),
+            target=ClusterSettings.plaintext(self.flow.target.alias, target.internal_servers),
+        )
+        self.state: StateTopics = ensure_state_topics(self.flow)
+        self.limits: dict[str, int] = {}
+
+    def copy_of(self, topic: str) -> str:
+        """The downstream name."""
+        return f"{self.flow.name.source}.{topic}"
+
+    def create(
+        self,
+        topic: str,
+        partitions: int = 1,
+        source: Mapping[str, str] | None = None,
+        target: Mapping[str, str] | None = None,
+    ) -> None:
+        """A topic and its copy, each with settings of its own."""
+        self.source.create_topic(topic, partitions, config=source)
+        self.target.create_topic(self.copy_of(topic), partitions, config=target)
+        if target and "max.message.bytes" in target:
+            self.limits[topic] = int(target["max.message.bytes"])
+
+    def ends(self, *topics: str, committed: bool = True) -> dict[Partition, int]:
+        """Last stable offsets (or high watermarks) at the source, of every partition."""
+        known = self.source.admin().list_topics(timeout=20).topics
+        places = [(topic, partition) for topic in topics for partition in known[topic].partitions]
+        with ClusterLink(self.flow.source) as link:
+            found, faults = link.end_offsets(places, committed=committed)
+        assert not faults
+        return found
+
+    def committed(self) -> dict[Partition, int]:
+        """Next offsets by the offsets topic."""
+        offsets = read_source_offsets(self.flow, self.state)
+        assert not offsets.faults
+        return dict(offsets)
+
+    def copy(
+        self,
+        *topics: str,
+        ends: Mapping[Partition, int] | None = None,
+        starts: Mapping[Partition, int] | None = None,
+        slots: int = 1,
+        **job: Any,
+    ) -> Outcome:
+        """One pass from what is committed (or ``starts``) to ``ends`` (default: all there is)."""
+        exactly_once = job.get("exactly_once", True)
+        targets = self.ends(*topics, committed=job.get("read_committed", True)) | dict(ends or {})
+        owner = Ownership.take(self.flow, slots, slots) if exactly_once else None
+        try:
+            positions = self.committed() | dict(starts or {})
+            ranges = [
+                CopyRange(
+                    topic,
+                    self.copy_of(topic),
+                    partition,
+                    positions.get((topic, partition), 0),
+                    end,
+                    self.limits.get(topic, DEFAULT_LIMIT),
+                )
+                for (topic, partition), end in sorted(targets.items())
+            ]
+            identities: Sequence[Any] = owner.identities if owner else [None] * slots
+            tasks = [SlotTask(slot, identities[slot], tuple(ranges[slot::slots])) for slot in range(slots)]
+            results = [copy_slot(self.job(**job), task) for task in tasks]
+        finally:
+            if owner is not None:
+                owner.release()
+        for result in results:
+            assert result.fenced is None
+            assert not result.needs_new_epoch, result.notes
+        return Outcome(results)
+
+    def job(self, **settings: Any) -> CopyJob:
+        """What all slots share."""
+        flow, state = self.flow, self.state
+        defaults: dict[str, Any] = {"retry_timeout_seconds": flow.retry_timeout_seconds}
+        return CopyJob(
+            str(flow.name),
+            flow.name.source,
+            flow.source,
+            flow.target,
+            state.offsets_topic,
+            state.offsets_partitions,
+            state.segments_topic,
+            state.segments_partitions,
+            **defaults | settings,
+        )
+
+    def segments(self, topic: str) -> dict[int, list[Segment]]:
+        """The offset map of a topic by partition, in the order of the upstream offsets."""
+        with StateReader(self.flow.target) as reader:
+            batch = SegmentLog(reader, self.state.segments_topic, self.state.segments_partitions).read_all()
+        assert not batch.unreadable
+        return {
+            partition: sorted(found, key=lambda one: one.upstream_start)
+            for (name, partition), found in batch.segments.items()
+            if name == topic
+        }
+
+    def check(self, topic: str, *, isolation: str = "read_committed", complete: bool = True) -> int:
+        """Assert that the copy is exact, and return how many records it has.
+
+        For every partition: what a consumer of the target sees is what a consumer of the source sees up to the
+        committed offset; the offset map covers it without overlap; and each record lies where the map says.
+        """
+        upstream = read_all(self.source, topic, isolation=isolation)
+        downstream = read_all(self.target, self.copy_of(topic))
+        committed = self.committed()
+        ends = self.ends(topic, committed=isolation == "read_committed")
+        maps = self.segments(topic)
+        for partition, records in upstream.items():
+            position = committed.get((topic, partition), 0)
+            if complete:
+                assert position == ends[topic, partition]
+            expected = [one for one in records if one.offset < position]
+            copied = downstream.get(partition, [])
+            assert_same(expected, copied, f"{topic}-{partition}")
+            check_map(maps.get(partition, []), expected, copied, position)
+        return sum(map(len, downstream.values()))
+
+
+class Background:
+    """A copy in a thread of its own."""
+
+    def __init__(self, engine: Engine, *topics: str, **job: object) -> None:
+        self.outcome: Outcome | None = None
+        self._error: BaseException | None = None
+
+        def work() -> None:
+            try:
+                self.outcome = engine.copy(*topics, **job)  # type: ignore[arg-type]
+            except BaseException as error:
+                self._error = error
+
+        self._thread = threading.Thread(target=work)
+        self._thread.start()
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def result(self) -> Outcome:
+        """Waits for its end."""
+        self._thread.join(60)
+        if self._error is not None:
+            raise self._error
+        assert self.outcome is not None
+        return self.outcome
+
+
+def assert_same(upstream: Sequence[Placed], downstream: Sequence[Placed], place: str) -> None:
+    """The same records in the same order; says where the first difference is, not all of both."""
+    for number, (up, down) in enumerate(zip(upstream, downstream, strict=False)):
+        assert up.seen == down.seen, f"{place}: record {number} differs"
+    assert len(upstream) == len(downstream), f"{place}: {len(upstream)} records upstream, {len(downstream)} downstream"
+
+
+def check_map(
+    segments: Sequence[Segment], upstream: Sequence[Placed], downstream: Sequence[Placed], position: int
+) -> None:
+    """The segments tile what was copied, and translate the offset of every record exactly."""
+    pairs = iter(zip(upstream, downstream, strict=True))
+    pair = next(pairs, None)
+    end = 0
+    for segment in segments:
+        assert segment.upstream_start >= end
+        assert segment.upstream_end <= position
+        end = segment.upstream_end
+        for run in segment.runs:
+            counted = 0
+            while pair is not None and pair[0].offset < run.upstream_end:
+                up, down = pair[0].offset, pair[1].offset
+                assert up >= run.upstream, f"the record at {up} lies between two runs"
+                distance = up - run.upstream if run.dense else counted
+                assert down == run.downstream + distance, f"the record at {up} is at {down}, not where the map says"
+                counted += 1
+                pair = next(pairs, None)
+            assert counted == run.length
+    assert pair is None, f"no segment covers the record at {pair[0].offset}" if pair else ""

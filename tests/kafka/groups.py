@@ -1,0 +1,24 @@
+"""Consumer groups of real brokers, for tests."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+from srm_common.testing import LocalKafka
+
+
+def commit(kafka: LocalKafka, group: str, *offsets: TopicPartition) -> None:
+    """Set a group's offsets without members.
+
+    Retried: a coordinator that was just made refuses, and says so only for each partition.
+    """
+    request = [ConsumerGroupTopicPartitions(group, list(offsets))]
+    deadline = time.monotonic() + 20
+    while True:
+        answer = kafka.admin().alter_consumer_group_offsets(request)[group].result()
+        if not any(place.error for place in answer.topic_partitions):
+            return
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

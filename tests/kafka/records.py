@@ -1,0 +1,163 @@
+"""Mixed records into real brokers, and everything that can be seen of them there: by a consumer, and in the log."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from srm_common.testing import LocalKafka
+from srm_common.wire.batch import SourceBatch, split
+from tests.kafka.flows import Seen
+
+QUEUE = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1_000_000}
+READ_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A record and its offset."""
+
+    offset: int
+    seen: Seen
+
+
+def mixed_records(count: int, seed: int = 1, size: int = 200) -> list[Seen]:
+    """Null and empty keys and values, headers with nulls and duplicates, times in disorder within the last hour.
+
+    Half of the values are text that compresses, half is noise; ``size`` is their mean length.
+    """
+    dice = random.Random(seed)
+    now = int(time.time() * 1000)
+    records = []
+    for number in range(count):
+        key = dice.choice([None, b"", b"k%d" % number, b"k%d" % (number % 17), dice.randbytes(9)])
+        text = (b'{"number":%d,"text":"%s"}' % (number, b"lorem ipsum " * (size // 6)))[: dice.randrange(2 * size)]
+        value = dice.choice([None, b"", text, text, text, dice.randbytes(dice.randrange(2 * size))])
+        headers = [
+            (dice.choice(["h", "trace", "", "ünï"]), dice.choice([None, b"", b"1", dice.randbytes(5)]))
+            for _ in range(dice.choice([0, 0, 0, 1, 2, 5]))
+        ]
+        records.append(Seen(key, value, tuple(headers), now - dice.randrange(3_600_000)))
+    return records
+
+
+def produce(kafka: LocalKafka, topic: str, partition: int, records: Iterable[Seen], **settings: Any) -> None:
+    """Write records as they are; ``settings`` are librdkafka's with underscores (``compression_type="lz4"``)."""
+    producer = writer(kafka, **settings)
+    put(producer, topic, partition, records)
+    assert producer.flush(60) == 0
+
+
+def writer(kafka: LocalKafka, **settings: Any) -> Producer:
+    """A producer that keeps the order. Not idempotent unless told: to get a producer id takes half a second."""
+    order: dict[str, Any] = {"enable.idempotence": True}
+    if not settings.keys() & {"transactional_id", "enable_idempotence"}:
+        order = {"max.in.flight.requests.per.connection": 1}
+    return Producer(
+        {"bootstrap.servers": kafka.internal_servers, "linger.ms": 20, **QUEUE, **order}
+        | {name.replace("_", "."): value for name, value in settings.items()}
+    )
+
+
+def put(producer: Producer, topic: str, partition: int, records: Iterable[Seen]) -> None:
+    """Hand records to a producer; a record that is refused fails the test."""
+
+    def delivered(error: object, message: object) -> None:
+        assert error is None, error
+
+    for number, one in enumerate(records):
+        producer.produce(
+            topic,
+            key=one.key,
+            value=one.value,
+            headers=list(one.headers) or None,
+            timestamp=one.timestamp_ms,
+            partition=partition,
+            on_delivery=delivered,
+        )
+        if number % 1000 == 0:
+            producer.poll(0)
+
+
+def read_all(
+    kafka: LocalKafka, topic: str, *, isolation: str = "read_committed", partitions: Sequence[int] | None = None
+) -> dict[int, list[Placed]]:
+    """All records of a topic by partition, with their offsets, from its start to its end now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.internal_servers,
+            "group.id": "reader",
+            "enable.auto.commit": False,
+            "isolation.level": isolation,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.message.max.bytes": 8 << 20,
+            "fetch.wait.max.ms": 20,
+        }
+    )
+    try:
+        found = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        wanted = sorted(found) if partitions is None else list(partitions)
+        out: dict[int, list[Placed]] = {partition: [] for partition in wanted}
+        starts = [consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=20)[0] for one in wanted]
+        consumer.assign([TopicPartition(topic, one, low) for one, low in zip(wanted, starts, strict=True)])
+        unfinished = set(wanted)
+        deadline = time.monotonic() + READ_SECONDS
+        while unfinished:
+            assert time.monotonic() < deadline, f"{topic} was not read to its end in {READ_SECONDS:.0f} s"
+            for message in consumer.consume(2000, timeout=0.05):
+                partition = message.partition()
+                assert partition is not None
+                error = message.error()
+                if error is not None:
+                    assert error.name() == "_PARTITION_EOF", error
+                    unfinished.discard(partition)
+                    continue
+                headers: Any = message.headers() or ()
+                offset = message.offset()
+                assert offset is not None
+                seen = Seen(message.key(), message.value(), tuple(headers), message.timestamp()[1])
+                out[partition].append(Placed(offset, seen))
+    finally:
+        consumer.close()
+    return out
+
+
+def log_batches(kafka: LocalKafka, topic: str, partition: int = 0) -> list[SourceBatch]:
+    """The batches of a partition as they lie in the first node's log files, markers included."""
+    out: list[SourceBatch] = []
+    for path in log_files(kafka, topic, partition):
+        out.extend(split(memoryview(path.read_bytes())))
+    return out
+
+
+def log_files(kafka: LocalKafka, topic: str, partition: int = 0, node: int = 1) -> list[Path]:
+    """A partition's segment files, oldest first."""
+    return sorted((kafka.directory / f"node-{node}" / "data" / f"{topic}-{partition}").glob("*.log"))
+
+
+def eventually(what: Callable[[], bool], seconds: float, why: str) -> None:
+    """Wait until ``what`` holds."""
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline, why
+        time.sleep(0.1)
+
+
+def delete_topic(kafka: LocalKafka, topic: str) -> None:
+    """Delete a topic, and wait until nobody knows it."""
+    kafka.admin().delete_topics([topic], operation_timeout=20)[topic].result(20)
+
+    def gone() -> bool:
+        try:
+            return topic not in kafka.admin().list_topics(timeout=10).topics
+        except KafkaException:
+            return False
+
+    eventually(gone, 20, f"{topic} is still there")

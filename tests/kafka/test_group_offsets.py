@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.errors import UnreachableCluster
+from srm_common.kafka.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+from srm_common.testing import LocalKafka
+from tests.kafka.groups import commit
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def reader(source_kafka: LocalKafka) -> GroupReader:
+    return GroupReader(ClusterSettings.plaintext("source", source_kafka.bootstrap_servers))
+
+
+def test_offsets_states_and_notes(source_kafka: LocalKafka, reader: GroupReader, name: str) -> None:
+    source_kafka.create_topic(name, 3)
+    simple, active = name + "-simple", name + "-active"
+    commit(source_kafka, simple, TopicPartition(name, 0, 17, metadata="note"), TopicPartition(name, 2, 0))
+    consumer = Consumer(
+        {"bootstrap.servers": source_kafka.bootstrap_servers, "group.id": active, "enable.auto.commit": False}
+    )
+    try:
+        consumer.subscribe([name])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        consumer.commit(offsets=[TopicPartition(name, 1, 5)], asynchronous=False)
+        groups, faults = reader.groups()
+        assert not faults
+        assert {g.name: g.state for g in groups if g.name.startswith(name)} == {simple: "empty", active: "stable"}
+        found, faults = reader.offsets([active, simple, name + "-unknown"])
+        assert not faults
+        assert found == [
+            GroupOffsets(active, {(name, 1): CommittedOffset(5)}),
+            GroupOffsets(simple, {(name, 0): CommittedOffset(17, "note"), (name, 2): CommittedOffset(0)}),
+            GroupOffsets(name + "-unknown", {}),
+        ]
+    finally:
+        consumer.close()
+
+
+def test_many_groups(source_kafka: LocalKafka, reader: GroupReader, name: str) -> None:
+    source_kafka.create_topic(name, 1)
+    groups = [f"{name}-{i:03}" for i in range(250)]
+    for number, group in enumerate(groups):
+        commit(source_kafka, group, TopicPartition(name, 0, number))
+    found, faults = reader.offsets(groups)
+    assert not faults
+    assert [g.offsets[name, 0].offset for g in found] == list(range(250))
+
+
+def test_an_unreachable_cluster_is_named() -> None:
+    reader = GroupReader(ClusterSettings.plaintext("east", "127.0.0.1:1"), timeout_seconds=1)
+    with pytest.raises(UnreachableCluster, match="'east'"):
+        reader.groups()

@@ -1,0 +1,181 @@
+"""Transactions of our own producer that no coordinator will end: ended rightly, or left alone and told of.
+
+A broker that does not verify transactions takes a transactional batch for a partition which was never added, and no
+marker will ever come: just what a coordinator leaves behind that skipped its markers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from srm_common.domain.copying import CopyRange, ProducerIdentity, SlotTask
+from srm_common.domain.segments import Run, Segment
+from srm_common.kafka import leftovers
+from srm_common.kafka.frames import RawProduce
+from srm_common.kafka.leftovers import left_open
+from srm_common.kafka.link import ClusterLink, Partition
+from srm_common.kafka.producer import Producer
+from srm_common.replication.ownership import Ownership
+from srm_common.replication.slot import copy_slot
+from srm_common.testing import LocalKafka
+from srm_common.wire.batch import TRANSACTIONAL, stamp
+from srm_common.wire.mm2 import source_offset_key, source_offset_value
+from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.plain_records import plain_records
+from srm_common.wire.segments import encode_segment, segment_partition
+from tests.kafka.engine import Engine
+from tests.kafka.records import mixed_records, produce, read_all
+
+RECORDS = 50
+TRUSTING = {"transaction.partition.verification.enable": "false"}
+
+
+@pytest.fixture(scope="module", params=["0", "2"], ids=["transaction.version=0", "transaction.version=2"])
+def target(request: pytest.FixtureRequest) -> Iterator[LocalKafka]:
+    """Takes transactional batches without asking the coordinator, as brokers before 3.6 did."""
+    with LocalKafka(name="trusting", settings=TRUSTING, features={"transaction.version": request.param}) as kafka:
+        yield kafka
+
+
+@dataclass
+class Scene:
+    """Two partitions with records at the source, and a slot that may write their copies."""
+
+    engine: Engine
+    topic: str
+    identity: ProducerIdentity
+    link: ClusterLink
+
+    @property
+    def place(self) -> Partition:
+        return self.engine.copy_of(self.topic), 0
+
+    def producer(self, *, v2: bool = False) -> Producer:
+        return Producer(self.link, self.identity, transactions_v2=v2, transaction_timeout_ms=20_000, retry_seconds=10)
+
+    async def send(self, producer: Producer, place: Partition, body: bytes, count: int) -> int:
+        """Produce a transactional batch as it is; its base offset."""
+        now = int(time.time() * 1000)
+        header = stamp(
+            attributes=TRANSACTIONAL,
+            last_offset_delta=count - 1,
+            base_timestamp=now,
+            max_timestamp=now,
+            record_count=count,
+            body=body,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            base_sequence=producer.take(place, count),
+        )
+        request = RawProduce(9, producer.transactional_id, 10_000, {place[0]: [(place[1], (header, body))]})
+        answer = await self.link.send(self.link.leader(*place), request)
+        (part,) = answer.partitions
+        assert part.error_code == 0
+        return int(part.base_offset)
+
+    def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        async def go() -> None:
+            state = self.engine.state
+            await self.link.open([self.place[0], state.offsets_topic, state.segments_topic])
+            await work()
+
+        self.link.run(go)
+
+    def copy(self, start: int) -> tuple[str | None, str | None]:
+        """Copy both partitions, the first from ``start``; what each came to."""
+        ranges = tuple(
+            CopyRange(self.topic, self.place[0], partition, begin, RECORDS) for partition, begin in ((0, start), (1, 0))
+        )
+        result = copy_slot(self.engine.job(), SlotTask(0, self.identity, ranges))
+        assert result.ranges[1].position == RECORDS
+        return result.ranges[0].error, result.ranges[1].error
+
+
+@pytest.fixture
+def scene(source_kafka: LocalKafka, target: LocalKafka, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setattr(leftovers, "_MARKERS_SECONDS", 0.3)
+    engine = Engine(source_kafka, target, name)
+    engine.create(name, 2)
+    for partition in range(2):
+        produce(source_kafka, name, partition, mixed_records(RECORDS))
+    with Ownership.take(engine.flow, 1, 1) as owner, ClusterLink(engine.flow.target) as link:
+        yield Scene(engine, name, owner.identities[0], link)
+
+
+def _equal(scene: Scene, target: LocalKafka) -> bool:
+    there, here = read_all(scene.engine.source, scene.topic), read_all(target, scene.place[0])
+    return all([one.seen for one in there[part]] == [one.seen for one in here[part]] for part in range(2))
+
+
+def test_found_only_where_it_is_ours(scene: Scene) -> None:
+    async def work() -> None:
+        producer = scene.producer()
+        await scene.send(producer, scene.place, plain_records([(b"k", b"v")]), 1)
+        assert await left_open(scene.link, [scene.place], producer.producer_id, 0.2) == {scene.place: 0}
+        assert await left_open(scene.link, [scene.place], producer.producer_id + 1, 0.2) == {}
+
+    scene.run(work)
+
+
+def test_records_that_are_in_no_map_are_aborted(scene: Scene, target: LocalKafka) -> None:
+    async def work() -> None:
+        await scene.send(scene.producer(), scene.place, plain_records([(b"k", b"v")] * 3), 3)
+
+    scene.run(work)
+    assert scene.copy(0) == (None, None)
+    assert _equal(scene, target)
+
+
+def test_records_of_a_committed_map_are_committed(scene: Scene, target: LocalKafka) -> None:
+    """The first record was copied; offset and map were committed, but the marker never came to the copy."""
+    _copied_without_marker(scene, extra=0)
+    assert scene.copy(1) == (None, None)
+    rows = read_all(target, scene.place[0])
+    assert [len(rows[partition]) for partition in range(2)] == [RECORDS, RECORDS]
+
+
+def test_what_cannot_be_told_is_left_alone(scene: Scene, target: LocalKafka) -> None:
+    """Committed records, and behind them some that nobody committed."""
+    _copied_without_marker(scene, extra=2)
+    error, other = scene.copy(1)
+    assert other is None
+    assert error is not None
+    assert "was never ended in" in error
+    assert "docs/operations.md" in error
+    assert read_all(target, scene.place[0])[0] == []
+
+
+def _copied_without_marker(scene: Scene, extra: int) -> None:
+    state, alias = scene.engine.state, scene.engine.flow.name.source
+
+    async def work() -> None:
+        producer = scene.producer()
+        base = await scene.send(producer, scene.place, plain_records([(b"k", b"v")]), 1)
+        for _ in range(extra):
+            await scene.send(producer, scene.place, plain_records([(b"x", b"y")]), 1)
+        key = source_offset_key(alias, scene.topic, 0)
+        offsets = (state.offsets_topic, partition_for(key, state.offsets_partitions))
+        segment = Segment(scene.topic, 0, 0, 1, base, base + 1, (Run(0, 1, base, 1),))
+        segments = (state.segments_topic, segment_partition(scene.topic, 0, state.segments_partitions))
+        assert await producer.add([offsets, segments]) == {}
+        await scene.send(producer, offsets, plain_records([(key, source_offset_value(0))]), 1)
+        await scene.send(producer, segments, plain_records([encode_segment(segment)]), 1)
+        await producer.commit()
+
+    scene.run(work)
+    # The commit above was one of transaction.version 0: sequences of the epoch are spent.
+    scene.identity = _renewed(scene)
+
+
+def _renewed(scene: Scene) -> ProducerIdentity:
+    producer = scene.producer()
+
+    async def go() -> None:
+        await producer.renew(answered=True)
+
+    scene.link.run(go)
+    return ProducerIdentity(scene.identity.transactional_id, producer.producer_id, producer.epoch)

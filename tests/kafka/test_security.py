@@ -1,0 +1,137 @@
+"""TLS and SASL settings of the properties file reach both Kafka clients, and batches go through TLS unopened."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from srm_common.domain.copying import CopyJob, CopyRange, SlotTask
+from srm_common.errors import AccessDenied
+from srm_common.kafka.link import ClusterLink
+from srm_common.replication.ownership import Ownership
+from srm_common.replication.slot import copy_slot
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.testing import LocalKafka
+
+SECRET = "open-sesame-7"
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A self-signed certificate for loopback with its key, in one PEM file."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=2))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    path = tmp_path_factory.mktemp("tls") / "broker.pem"
+    path.write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+        + certificate.public_bytes(serialization.Encoding.PEM)
+    )
+    (path.parent / "ca.pem").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    return path
+
+
+@pytest.fixture(scope="module")
+def secured(certificate: Path) -> Iterator[LocalKafka]:
+    """A cluster whose clients need TLS and a PLAIN login."""
+    login = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    with LocalKafka(
+        name="secured",
+        client_protocol="SASL_SSL",
+        settings={
+            "listener.name.client.ssl.keystore.type": "PEM",
+            "listener.name.client.ssl.keystore.location": str(certificate),
+            "listener.name.client.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.client.plain.sasl.jaas.config": f'{login} required user_copier="{SECRET}";',
+        },
+    ) as kafka:
+        yield kafka
+
+
+def _configuration(path: Path, source: str, target: str, ca: Path, password: str) -> Path:
+    path.write_text(
+        f"""clusters = a, b
+a.bootstrap.servers = {source}
+b.bootstrap.servers = {target}
+a.security.protocol = SASL_SSL
+a.sasl.mechanism = PLAIN
+a.sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \\
+    username="copier" password="{password}";
+a.ssl.truststore.type = PEM
+a.ssl.truststore.location = {ca}
+a->b.enabled = true
+"""
+    )
+    return path
+
+
+def test_copy_through_tls_and_sasl(
+    secured: LocalKafka, target_kafka: LocalKafka, certificate: Path, tmp_path: Path, name: str
+) -> None:
+    secured.create_topic(name, partitions=2)
+    target_kafka.create_topic(f"a.{name}", partitions=2)
+    offsets, segments = f"{name}-offsets", f"{name}-segments"
+    for topic in (offsets, segments):
+        target_kafka.create_topic(topic, partitions=3, config={"cleanup.policy": "compact"})
+    file = _configuration(
+        tmp_path / "srm.properties",
+        secured.bootstrap_servers,
+        target_kafka.bootstrap_servers,
+        certificate.parent / "ca.pem",
+        SECRET,
+    )
+    flow = load_configuration(file).flow("a->b")
+    assert SECRET not in repr(flow)
+    producer = Producer({**flow.source.confluent, "linger.ms": 20, "batch.size": 500_000})
+    for number in range(4000):
+        producer.produce(name, key=str(number), value=b"%06d" % number * 500, partition=number % 2)
+    producer.flush()
+    assert name in AdminClient(dict(flow.source.confluent)).list_topics(timeout=10).topics
+
+    with ClusterLink(flow.source) as link:
+        ends, faults = link.end_offsets([(name, 0), (name, 1)])
+    assert not faults
+    job = CopyJob(str(flow.name), "a", flow.source, flow.target, offsets, 3, segments, 3, fetch_bytes=2 << 20)
+    with Ownership.take(flow, 1, 1) as owner:
+        ranges = tuple(CopyRange(name, f"a.{name}", p, 0, ends[name, p]) for p in range(2))
+        result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
+    assert [(one.position, one.records, one.error) for one in result.ranges] == [(2000, 2000, None)] * 2
+
+
+def test_wrong_password_is_one_sentence_without_the_password(
+    secured: LocalKafka, target_kafka: LocalKafka, certificate: Path, tmp_path: Path
+) -> None:
+    file = _configuration(
+        tmp_path / "srm.properties",
+        secured.bootstrap_servers,
+        target_kafka.bootstrap_servers,
+        certificate.parent / "ca.pem",
+        "not-the-password",
+    )
+    flow = load_configuration(file).flow("a->b")
+    with ClusterLink(flow.source) as link, pytest.raises(AccessDenied) as caught:
+        link.end_offsets([("any", 0)], timeout_seconds=5)
+    assert "cluster a refused the login" in str(caught.value)
+    assert "not-the-password" not in str(caught.value)

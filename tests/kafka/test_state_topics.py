@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.segments import Run, build_segment
+from srm_common.errors import CorruptRecord, StateTopicInvalid, StateUnavailable
+from srm_common.kafka.flow_state import FlowState
+from srm_common.kafka.source_offsets import read_source_offsets
+from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
+from srm_common.testing import LocalKafka
+from srm_common.wire.mm2 import source_offset_key, source_offset_value
+from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.segments import encode_segment, segment_partition
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+    """A flow with aliases of its own, so that its state topics are its own too."""
+    return FlowSettings(
+        FlowName(name, name + "-t"),
+        ClusterSettings.plaintext(name, source_kafka.bootstrap_servers),
+        ClusterSettings.plaintext(name + "-t", target_kafka.bootstrap_servers),
+    )
+
+
+@pytest.fixture
+def state(flow: FlowSettings) -> StateTopics:
+    return ensure_state_topics(flow)
+
+
+def settings_of(kafka: LocalKafka, topic: str) -> dict[str, str]:
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    entries = kafka.admin().describe_configs([resource])[resource].result()
+    return {name: str(entry.value) for name, entry in entries.items()}
+
+
+def alter(kafka: LocalKafka, topic: str, name: str, value: str) -> None:
+    entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    kafka.admin().incremental_alter_configs([resource])[resource].result()
+    wait_until(lambda: settings_of(kafka, topic)[name] == value)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def delete_before(kafka: LocalKafka, place: TopicPartition) -> None:
+    """Retried, because a log takes a moment to follow a new cleanup policy."""
+
+    def deleted() -> bool:
+        (answer,) = kafka.admin().delete_records([place]).values()
+        error = answer.exception(10)
+        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.POLICY_VIOLATION:
+            return False
+        answer.result()
+        return True
+
+    wait_until(deleted)
+
+
+def write(kafka: LocalKafka, topic: str, *records: tuple[int, bytes, bytes | None]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
+    for partition, key, value in records:
+        producer.produce(topic, key=key, value=value, partition=partition)
+    assert producer.flush(10) == 0
+
+
+def offset_record(flow: FlowSettings, topic: str, value: bytes | None) -> tuple[int, bytes, bytes | None]:
+    key = source_offset_key(flow.name.source, topic, 0)
+    return partition_for(key, 25), key, value
+
+
+def test_all_are_created_once(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    first = ensure_state_topics(flow)
+    assert (first.offsets_topic, first.offsets_partitions) == (f"mm2-offsets.{name}.internal", 25)
+    assert (first.segments_topic, first.segments_partitions) == (f"mm2-offset-segments.{name}.internal", 25)
+    assert any("1 replicas instead of 3" in note for note in first.notes)
+    assert ensure_state_topics(flow) == replace(first, notes=())
+    at_target = target_kafka.admin().list_topics().topics
+    found = {topic: len(at_target[topic].partitions) for topic in at_target if name in topic}
+    assert found == {
+        f"mm2-offsets.{name}.internal": 25,
+        f"mm2-offset-segments.{name}.internal": 25,
+        f"mm2-status.{name}.internal": 5,
+        f"mm2-configs.{name}.internal": 1,
+        f"{name}.checkpoints.internal": 1,
+        f"srm-flow-state.{name}.internal": 1,
+    }
+    assert {"heartbeats", "srm-meta.internal"} <= set(at_target)
+    assert all(settings_of(target_kafka, topic)["cleanup.policy"] == "compact" for topic in found)
+    assert f"mm2-offset-syncs.{name}-t.internal" in source_kafka.admin().list_topics().topics
+
+
+def test_settings_that_lose_nothing_are_repaired(
+    flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
+) -> None:
+    alter(target_kafka, state.offsets_topic, "cleanup.policy", "delete")
+    checkpoints = f"{flow.name.source}.checkpoints.internal"
+    alter(target_kafka, checkpoints, "cleanup.policy", "compact,delete")
+    notes = ensure_state_topics(flow).notes
+    assert len(notes) == 2
+    assert all("set cleanup.policy=compact" in note for note in notes)
+    for topic in (state.offsets_topic, checkpoints):
+        wait_until(lambda t=topic: settings_of(target_kafka, t)["cleanup.policy"] == "compact")  # type: ignore[misc]
+
+
+def test_a_policy_that_has_deleted_records_is_refused(
+    flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
+) -> None:
+    write(target_kafka, state.offsets_topic, (3, b"k", b"v"), (3, b"k", b"v"))
+    alter(target_kafka, state.offsets_topic, "cleanup.policy", "delete")
+    delete_before(target_kafka, TopicPartition(state.offsets_topic, 3, 1))
+    with pytest.raises(
+        StateTopicInvalid, match=rf"{state.offsets_topic} .*cleanup.policy=delete .*kafka-configs.sh .*"
+    ):
+        ensure_state_topics(flow)
+
+
+def test_offsets_are_read_as_mirror_maker_means_them(
+    flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
+) -> None:
+    foreign = source_offset_key("another", "t", 0)
+    write(
+        target_kafka,
+        state.offsets_topic,
+        offset_record(flow, "moved", source_offset_value(3)),
+        offset_record(flow, "moved", source_offset_value(41)),
+        offset_record(flow, "reset", source_offset_value(7)),
+        offset_record(flow, "reset", None),
+        (partition_for(foreign, 25), foreign, source_offset_value(9)),
+        (0, b"not ours", b"anything"),
+    )
+    offsets = read_source_offsets(flow, state)
+    assert offsets == {("moved", 0): 42}
+    assert not offsets.faults
+
+
+def test_a_corrupt_offset_fails_its_own_partition_alone(
+    flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
+) -> None:
+    bad = offset_record(flow, "bad", b'{"offset":"x"}')
+    write(target_kafka, state.offsets_topic, offset_record(flow, "good", source_offset_value(0)), bad)
+    offsets = read_source_offsets(flow, state)
+    assert offsets == {("good", 0): 1}
+    (fault,) = offsets.faults.values()
+    assert isinstance(fault, CorruptRecord)
+    assert list(offsets.faults) == [("bad", 0)]
+    assert f"of {state.offsets_topic}-{bad[0]} " in str(fault)
+    assert bad[1].decode() in str(fault)
+
+
+def test_the_copy_in_the_keys_own_partition_counts_after_growth(
+    flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
+) -> None:
+    home, key, new = offset_record(flow, "grown", source_offset_value(20))
+    stray = (home + 1) % 25
+    write(target_kafka, state.offsets_topic, (home, key, new))
+    write(target_kafka, state.offsets_topic, (stray, key, source_offset_value(10)))
+    assert read_source_offsets(flow, state) == {("grown", 0): 21}
+
+
+def test_an_open_transaction_on_the_offsets_is_not_read_past(
+    flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
+) -> None:
+    partition, key, value = offset_record(flow, "t", source_offset_value(5))
+    producer = Producer(
+        {"bootstrap.servers": target_kafka.bootstrap_servers, "transactional.id": flow.name.source, "log_level": 0}
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(state.offsets_topic, key=key, value=value, partition=partition)
+    producer.flush()
+    with pytest.raises(StateUnavailable, match=rf"{state.offsets_topic}-{partition} .*open transaction"):
+        read_source_offsets(flow, state, stable_within_seconds=0.2)
+    producer.abort_transaction()
+    assert read_source_offsets(flow, state) == {}
+
+
+def test_lost_offsets_are_refused_while_the_map_proves_a_copy(
+    flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
+) -> None:
+    assert read_source_offsets(flow, state) == {}
+    key, value = encode_segment(build_segment("t", 0, 0, 5, [Run(0, 5, 0, 5)], 1000))
+    write(target_kafka, state.segments_topic, (segment_partition("t", 0, 25), key, value))
+    with pytest.raises(
+        StateTopicInvalid, match=rf"{state.offsets_topic} .*1 segments.*srm-control repair --flow '{flow.name}'"
+    ):
+        read_source_offsets(flow, state)
+    # A reset on purpose leaves tombstones: that is no loss.
+    write(target_kafka, state.offsets_topic, offset_record(flow, "t", None))
+    assert read_source_offsets(flow, state) == {}
+
+
+def test_flow_state_keeps_the_last_value(flow: FlowSettings, state: StateTopics) -> None:
+    with FlowState(flow) as store:
+        assert store.read("run") is None
+        store.write("run", {"n": 1, "text": "é"})
+        store.write("run", {"n": 2})
+        store.write("slots", 4)
+        store.write("gone", [1])
+        store.write("gone", None)
+        assert store.read("run") == {"n": 2}
+        assert store.read_all() == {"run": {"n": 2}, "slots": 4}
+    with FlowState(flow) as store:
+        assert store.read_all("slots", "absent") == {"slots": 4}
+
+
+def test_flow_state_takes_megabytes(flow: FlowSettings, state: StateTopics) -> None:
+    rows = [{"topic": f"topic-{i}", "partition": i % 50, "position": i * 7919, "error": None} for i in range(40_000)]
+    with FlowState(flow) as store:
+        store.write("run", rows)
+        assert store.read("run") == rows
+
+
+def test_flow_state_names_foreign_records(flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka) -> None:
+    topic = f"srm-flow-state.{flow.name.source}.internal"
+    write(target_kafka, topic, (0, b"run", b"{"), (0, b"plan", b'{"version":9,"value":1}'))
+    with FlowState(flow) as store:
+        with pytest.raises(CorruptRecord, match=f"'run' at offset 0 of {topic}"):
+            store.read("run")
+        with pytest.raises(CorruptRecord, match="version 9, only 1"):
+            store.read("plan")

@@ -1,0 +1,251 @@
+"""Offset syncs and checkpoints of real copies, judged by what a group would read and by MirrorMaker 2's classes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer, TopicPartition
+
+from srm_common.domain import names
+from srm_common.domain.checkpoints import Checkpoint
+from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunState
+from srm_common.domain.translation import Translated
+from srm_common.kafka.compacted import LATEST, StateReader, last_of_each_key
+from srm_common.kafka.segment_log import SegmentLog
+from srm_common.replication.slot import copy_slot
+from srm_common.testing import LocalKafka
+from srm_common.usecases.emit_heartbeat import emit_heartbeat
+from srm_common.usecases.replicate import replicate
+from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.wire.mm2 import decode_checkpoint, decode_heartbeat, decode_offset_sync
+from tests.kafka.flows import flow_between, prepare, write
+from tests.kafka.groups import commit
+from tests.kafka.judge import mm2_reads
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+    return flow_between(source_kafka, target_kafka, name, topics=(name,), groups=(f"{name}.*",), offset_lag_max=50)
+
+
+def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+    return [copy_slot(job, task) for task in tasks]
+
+
+def copy(flow: FlowSettings) -> None:
+    prepare(flow)
+    assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
+
+
+def values(start: int, end: int) -> list[bytes | None]:
+    return [b"%d" % number for number in range(start, end)]
+
+
+def checkpoints(flow: FlowSettings) -> list[Checkpoint]:
+    """All that were written, in order."""
+    with StateReader(flow.target) as reader:
+        return [decode_checkpoint(r.key, r.value) for r in reader.read(names.checkpoints_topic(flow))]
+
+
+def syncs(flow: FlowSettings) -> list[tuple[int, int]]:
+    cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
+    with StateReader(cluster) as reader:
+        found = [decode_offset_sync(r.key, r.value) for r in reader.read(names.offset_syncs_topic(flow))]
+    # On the source all flows to one target share the topic.
+    return [(sync.upstream, sync.downstream) for sync in found if (sync.topic,) == flow.topics]
+
+
+def visible(kafka: LocalKafka, flow: FlowSettings, topic: str) -> dict[int, bytes | None]:
+    """Offset -> value of partition 0 as read_committed consumers see it."""
+    cluster = flow.source if kafka.bootstrap_servers == flow.source.bootstrap_servers else flow.target
+    with StateReader(cluster) as reader:
+        return {r.offset: r.value for r in reader.read(topic) if r.partition == 0}
+
+
+def test_checkpoints_follow_groups_and_never_go_backwards(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    source_kafka.create_topic(name, 2)
+    group, remote = name + "-g", f"{flow.name.source}.{name}"
+    write(source_kafka, name, values(0, 100))
+    copy(flow)
+    commit(source_kafka, group, TopicPartition(name, 0, 40, metadata="note"), TopicPartition(name, 1, 0))
+    commit(source_kafka, "other-" + name, TopicPartition(name, 0, 1))
+
+    report = sync_checkpoints(flow)
+    assert (report.segments, report.groups, report.checkpoints, report.unchanged) == (1, 1, 1, 0)
+    assert [(row.partition, row.reason) for row in report.untranslated] == [
+        (1, "nothing of this partition was copied yet")
+    ]
+    assert checkpoints(flow) == [Checkpoint(group, remote, 0, 40, 40, "note")]
+    assert syncs(flow) == [(0, 0), (51, 51), (99, 99)]
+
+    report = sync_checkpoints(flow)
+    assert (report.segments, report.offset_syncs, report.checkpoints, report.unchanged) == (0, 0, 0, 1)
+
+    # A second chunk: the commit marker of the first lies between them. Then the group moves, first in the older one.
+    write(source_kafka, name, values(100, 150))
+    copy(flow)
+    assert sync_checkpoints(flow).checkpoints == 0
+    assert syncs(flow)[3:] == [(100, 101), (149, 150)]
+    for position, expected in ((70, 70), (100, 100), (101, 102), (150, 151), (160, 151)):
+        commit(source_kafka, group, TopicPartition(name, 0, position))
+        sync_checkpoints(flow)
+        newest = checkpoints(flow)[-1]
+        assert (newest.upstream, newest.downstream) == (min(position, 150), expected), position
+    # The group was reset at the source: that is followed.
+    commit(source_kafka, group, TopicPartition(name, 0, 10))
+    sync_checkpoints(flow)
+    assert checkpoints(flow)[-1] == Checkpoint(group, remote, 0, 10, 10)
+
+
+@pytest.mark.parametrize("size", [1, 900])
+def test_every_position_reads_what_was_unread(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, size: int
+) -> None:
+    """Transactions that commit and abort at the source, and chunks of any size: holes on both sides.
+
+    Exactly that with records of an ordinary size; of tiny ones, whose map would cost too much, some may come again.
+    """
+    chance = random.Random(7)
+    source_kafka.create_topic(name, 1)
+    settings = {"bootstrap.servers": source_kafka.bootstrap_servers, "transactional.id": name, "log_level": 0}
+    producer = Producer(settings)
+    producer.init_transactions()
+    for _ in range(3):
+        for number in range(12):
+            producer.begin_transaction()
+            for record in range(chance.randint(1, 6)):
+                producer.produce(name, value=b"%d-%d " % (number, record) * size, partition=0)
+            producer.flush()
+            (producer.abort_transaction if chance.random() < 0.4 else producer.commit_transaction)()
+        copy(flow)
+    upstream = visible(source_kafka, flow, name)
+    downstream = visible(target_kafka, flow, f"{flow.name.source}.{name}")
+    assert list(upstream.values()) == list(downstream.values())
+    segments_topic = names.segments_topic(flow.name.source)
+    with StateReader(flow.target) as reader:
+        partitions = reader.partitions(segments_topic)
+        log = SegmentLog(reader, segments_topic, partitions)
+        log.read_news({})
+        # And once more by history alone, with nothing new.
+        old = SegmentLog(reader, segments_topic, partitions)
+        old.read_news(reader.offsets(segments_topic, range(partitions), LATEST))
+        for position in range(max(upstream) + 2):
+            translation = log.translate(name, 0, position)
+            assert isinstance(translation, Translated)
+            assert translation.exact or size == 1
+            assert old.translate(name, 0, position) == translation
+            unread = [value for offset, value in upstream.items() if offset >= position]
+            would_read = [value for offset, value in downstream.items() if offset >= translation.offset]
+            assert would_read[-len(unread) :] == unread or not unread, position
+            assert len(would_read) == len(unread) or not translation.exact, position
+
+
+def test_mirror_makers_own_classes_read_what_we_write(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    flow = replace(flow, offset_syncs_topic_location="target")
+    source_kafka.create_topic(name, 2)
+    group, remote = name + "-g", f"{flow.name.source}.{name}"
+    for partition in (0, 1):
+        write(source_kafka, name, values(0, 30), partition)
+    copy(flow)
+    commit(source_kafka, group, TopicPartition(name, 0, 12), TopicPartition(name, 1, 30, metadata="é"))
+    assert sync_checkpoints(flow).checkpoints == 2
+    beat = emit_heartbeat(flow)
+    lines = mm2_reads(
+        target_kafka,
+        ("heartbeats", "heartbeats"),
+        ("checkpoints", names.checkpoints_topic(flow)),
+        ("syncs", names.offset_syncs_topic(flow)),
+        ("translate", f"{flow.name.source}/{group}"),
+    )
+    source = flow.name.source
+    assert ["heartbeat", source, "target", str(beat.timestamp_ms), str(beat.timestamp_ms)] in lines
+    told = {tuple(line) for line in lines if line[0] != "heartbeat"}
+    assert told == {
+        ("checkpoint", group, f"{remote}-0", "12", "12", ""),
+        ("checkpoint", group, f"{remote}-1", "30", "30", "é"),
+        ("sync", f"{name}-0", "0", "0"),
+        ("sync", f"{name}-0", "29", "29"),
+        ("sync", f"{name}-1", "0", "0"),
+        ("sync", f"{name}-1", "29", "29"),
+        ("translated", f"{remote}-0", "12", ""),
+        ("translated", f"{remote}-1", "30", "é"),
+    }
+
+
+def test_parts_of_the_map_that_left_the_target_are_dropped(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    source_kafka.create_topic(name, 1)
+    for start in (0, 10, 20):
+        write(source_kafka, name, values(start, start + 10))
+        copy(flow)
+    remote = f"{flow.name.source}.{name}"
+    (answer,) = target_kafka.admin().delete_records([TopicPartition(remote, 0, 15)]).values()
+    answer.result()
+    assert sync_checkpoints(flow).pruned_segments == 1
+    topic = names.segments_topic(flow.name.source)
+    with StateReader(flow.target) as reader:
+        kept = [record.value for record in last_of_each_key(reader.read(topic)).values()]
+    assert len(kept) == 3
+    assert kept.count(None) == 1
+    # Not again at once; and a group before what is known is told so.
+    commit(source_kafka, name + "-old", TopicPartition(name, 0, 5))
+    commit(source_kafka, name + "-new", TopicPartition(name, 0, 15))
+    report = sync_checkpoints(flow)
+    assert report.pruned_segments == 0
+    assert [row.group for row in report.untranslated] == [name + "-old"]
+    assert "before upstream offset 10" in report.untranslated[0].reason
+    assert "not translated" in str(report)
+    assert [(c.group, c.upstream, c.downstream) for c in checkpoints(flow)] == [(name + "-new", 15, 16)]
+
+
+def test_records_that_nobody_can_read_are_skipped_and_counted(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    source_kafka.create_topic(name, 1)
+    write(source_kafka, name, values(0, 10))
+    copy(flow)
+    commit(source_kafka, name + "-g", TopicPartition(name, 0, 5))
+    producer = Producer({"bootstrap.servers": target_kafka.bootstrap_servers, "log_level": 0})
+    for topic in (names.checkpoints_topic(flow), names.segments_topic(flow.name.source)):
+        producer.produce(topic, key=b"garbage", value=b"garbage", partition=0)
+    assert producer.flush(10) == 0
+    report = sync_checkpoints(flow)
+    assert (report.checkpoints, report.faults, len(report.skipped)) == (1, (), 2)
+    assert "2 unreadable records skipped" in str(report)
+    assert str(report.to_json()["skipped"][0]).startswith(names.segments_topic(flow.name.source) + "-0 at offset 0: ")
+
+
+def test_nothing_is_written_for_what_the_flow_does_not_emit(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    flow = replace(flow, emit_offset_syncs=False, emit_checkpoints=False, offset_syncs_topic_location="target")
+    source_kafka.create_topic(name, 1)
+    write(source_kafka, name, values(0, 10))
+    copy(flow)
+    commit(source_kafka, name + "-g", TopicPartition(name, 0, 5))
+    report = sync_checkpoints(flow)
+    assert (report.checkpoints, report.offset_syncs, report.groups) == (0, 0, 0)
+    assert names.offset_syncs_topic(flow) not in target_kafka.admin().list_topics().topics
+
+
+def test_heartbeats_need_the_target_alone(flow: FlowSettings, target_kafka: LocalKafka) -> None:
+    nowhere = replace(flow.source, bootstrap_servers="127.0.0.1:1", confluent={"bootstrap.servers": "127.0.0.1:1"})
+    first = emit_heartbeat(replace(flow, source=nowhere), lambda: 1_700_000_000.5)
+    assert first.timestamp_ms == 1_700_000_000_500
+    with StateReader(flow.target) as reader:
+        found = [r for r in reader.read("heartbeats") if flow.name.source.encode() in (r.key or b"")]
+    assert [decode_heartbeat(r.key, r.value) for r in found] == [first]
+    assert [(r.partition, r.timestamp_ms) for r in found] == [(0, first.timestamp_ms)]

@@ -1,0 +1,84 @@
+"""The arrows between packages, what the domain may know, and what parsing a DAG file may cost."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"confluent_kafka", "kafka", "pyspark", "pandas", "pyarrow", "numpy", "cramjam", "crc32c", "sqlalchemy"}
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute here"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def modules(package: str) -> list[str]:
+    folder = ROOT / package.replace(".", "/")
+    return [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in sorted(folder.rglob("*.py"))
+        if path.name not in ("__init__.py", "__main__.py")
+    ]
+
+
+def loaded_after(statements: str) -> set[str]:
+    """Top-level modules in a fresh interpreter after the statements."""
+    script = f"{statements}\nimport sys; print(' '.join({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+def test_import_rules_hold() -> None:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "srm_common/domain").rglob("*.py")), ids=lambda path: path.stem)
+def test_the_domain_knows_the_standard_library_only(path: Path) -> None:
+    strangers = {
+        name
+        for name in imports(path)
+        if name.split(".")[0] not in sys.stdlib_module_names
+        and not name.startswith(("srm_common.domain", "srm_common.errors"))
+    }
+    assert not strangers
+
+
+def test_the_domain_opens_nothing() -> None:
+    doors = {"socket", "ssl", "subprocess", "urllib", "http", "asyncio", "sqlite3"}
+    found = {
+        (path.name, name)
+        for path in (ROOT / "srm_common/domain").rglob("*.py")
+        for name in imports(path)
+        if name.split(".")[0] in doors
+    }
+    assert not found
+
+
+def test_importing_the_domain_is_light() -> None:
+    statements = "\n".join(f"import {name}" for name in modules("srm_common.domain"))
+    assert not loaded_after(statements) & HEAVY
+
+
+@pytest.mark.parametrize("package", ["srm_common.cli", "srm_common.airflow_bridge", "srm_common.usecases"])
+def test_packages_have_a_docstring(package: str) -> None:
+    source = (ROOT / package.replace(".", "/") / "__init__.py").read_text()
+    assert ast.get_docstring(ast.parse(source))
+
+
+@pytest.mark.parametrize("name", ["utils", "helpers", "manager", "misc", "common"])
+def test_no_module_is_a_drawer(name: str) -> None:
+    assert not list((ROOT / "srm_common").rglob(f"*{name}.py"))
