@@ -1,0 +1,29 @@
+"""Airflow's side of the project: flows become DAGs, use cases become tasks, figures become metrics.
+
+A DAG file needs one line of it::
+
+    globals().update(flow_dags())
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.sdk import DAG
+
+__all__ = ["flow_dags"]
+
+
+def flow_dags(config: str | Path | None = None) -> dict[str, DAG]:
+    """One DAG per flow of the configuration file, by DAG id.
+
+    ``config`` is the properties file; without it ``SRM_CONFIG``, then ``srm.properties`` in ``$AIRFLOW_HOME``. Raises
+    :class:`srm_common.errors.ConfigError` for a file that cannot be read, which Airflow shows as an import error. A
+    fault in the keys of one flow gives that flow a DAG that only says so; the others are not affected.
+    """
+    # Not at the top: the plugin lives in this package too, and every Airflow process imports it.
+    from srm_common.airflow_bridge.dag_factory import build_dags
+
+    return build_dags(config)

@@ -1,0 +1,34 @@
+"""Which properties file Airflow's processes read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from srm_common.errors import ConfigError
+
+VARIABLE = "SRM_CONFIG"
+DEFAULT_NAME = "srm.properties"
+
+
+def configuration_path(config: str | Path | None = None) -> Path:
+    """``config``, else ``SRM_CONFIG``, else ``srm.properties`` in Airflow's home. Absolute.
+
+    Raises :class:`ConfigError` when there is no such file; the sentence names every place that was looked in.
+    """
+    if config is not None:
+        return _existing(Path(config), "the DAG file names it")
+    if named := os.environ.get(VARIABLE):
+        return _existing(Path(named), f"{VARIABLE} names it")
+    home = Path(os.environ.get("AIRFLOW_HOME", "~/airflow")).expanduser()
+    return _existing(home / DEFAULT_NAME, f"{VARIABLE} is not set, so it was looked for in Airflow's home")
+
+
+def _existing(path: Path, why: str) -> Path:
+    path = path.absolute()
+    if not path.is_file():
+        raise ConfigError(
+            f"there is no such file ({why}); set {VARIABLE} to the file that describes clusters and flows",
+            file=str(path),
+        )
+    return path

@@ -1,0 +1,147 @@
+"""From flows to DAGs: the one place where plain task values become Airflow objects.
+
+Runs whenever Airflow parses the DAG file, so it reads one properties file and nothing else: no broker, no Spark, no
+database. Its result depends on that file alone; a value that changed from parse to parse would give each flow a new
+DAG version every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG, Asset, BaseOperator, Param, get_parsing_context
+from airflow.sdk.configuration import conf
+
+from srm_common.airflow_bridge.configuration_path import configuration_path
+from srm_common.airflow_bridge.flow_tasks import DagSpec, TaskSpec, Work, flow_dag, misconfigured_dag
+from srm_common.airflow_bridge.operators import (
+    EmitHeartbeatOperator,
+    MisconfiguredOperator,
+    RefreshTopicsOperator,
+    ReportLagOperator,
+    SyncCheckpointsOperator,
+)
+from srm_common.airflow_bridge.replicate_operator import ReplicateOperator
+from srm_common.domain.flow import FlowName
+from srm_common.settings_files.configuration import load_configuration
+
+# Any fixed day in the past: runs are not caught up, and a date that moves would change the DAG.
+START_DATE = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def build_dags(config: str | Path | None = None) -> dict[str, DAG]:
+    """See :func:`srm_common.airflow_bridge.flow_dags`."""
+    path = configuration_path(config)
+    # A worker parses the file for one task of one DAG.
+    only = get_parsing_context().dag_id
+    return {spec.dag_id: _build_dag(spec, path) for spec in _specs(path) if only is None or spec.dag_id == only}
+
+
+def flow_asset(flow: FlowName) -> Asset:
+    """The asset that stands for a flow's copy; its state holds the last figures."""
+    return Asset(name=flow.dag_id, uri=f"srm://{flow.source}/{flow.target}", group="srm")
+
+
+def _specs(path: Path) -> Iterator[DagSpec]:
+    configuration = load_configuration(path)
+    web_path = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+    known = {*configuration.flows, *configuration.faults}
+    for name, settings in sorted(configuration.flows.items()):
+        yield flow_dag(settings, web_path, goes_back=FlowName(name.target, name.source) in known)
+    for flow, fault in sorted(configuration.faults.items()):
+        yield misconfigured_dag(flow, fault)
+
+
+def _build_dag(spec: DagSpec, config: Path) -> DAG:
+    dag = DAG(
+        dag_id=spec.dag_id,
+        dag_display_name=spec.display_name,
+        description=spec.fault or f"Copies {spec.flow.source} to {spec.flow.target}",
+        schedule=spec.schedule,
+        start_date=START_DATE,
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=spec.paused_at_first,
+        tags=sorted(spec.tags),
+        doc_md=spec.doc,
+        params=None if spec.fault else _params(spec),
+        default_args={"owner": "srm"},
+    )
+    operators = {task.work: _build_task(dag, spec, task, config) for task in spec.tasks}
+    for task in spec.tasks:
+        for earlier in task.after:
+            operators[earlier].set_downstream(operators[task.work])
+    return dag
+
+
+def _build_task(dag: DAG, spec: DagSpec, task: TaskSpec, config: Path) -> BaseOperator:
+    common: dict[str, Any] = {
+        "dag": dag,
+        "task_id": task.work.value,
+        "doc_md": task.doc,
+        "trigger_rule": "all_done" if task.always else "all_success",
+        "retries": task.retries,
+        "retry_delay": task.retry_delay,
+        "execution_timeout": task.execution_timeout,
+        "pool": task.pool,
+    }
+    flow = {"flow": str(spec.flow), "config": str(config)}
+    match task.work:
+        case Work.REFRESH_TOPICS:
+            return RefreshTopicsOperator(**flow, **common)
+        case Work.REPLICATE:
+            return ReplicateOperator(**flow, conn_id=spec.spark_connection, **common)
+        case Work.SYNC_CHECKPOINTS:
+            return SyncCheckpointsOperator(**flow, **common)
+        case Work.EMIT_HEARTBEAT:
+            return EmitHeartbeatOperator(**flow, **common)
+        case Work.REPORT_LAG:
+            return ReportLagOperator(**flow, asset=flow_asset(spec.flow), **common)
+        case Work.OUTCOME:
+            return EmptyOperator(**common)
+        case Work.MISCONFIGURED:
+            return MisconfiguredOperator(**flow, **common)
+
+
+def _params(spec: DagSpec) -> dict[str, Param]:
+    """What may differ for one run, asked for when the DAG is triggered by hand; see
+    :mod:`srm_common.airflow_bridge.run_params` for the way back."""
+    patterns: dict[str, Any] = {"type": ["null", "array"], "items": {"type": "string"}, "section": "For this run only"}
+    in_file = ", ".join(spec.topics)
+    return {
+        "topics": Param(
+            None,
+            title="Topics",
+            description=f"Only these of the flow's topics ({in_file}): expressions, one a line.",
+            **patterns,
+        ),
+        "topics.exclude": Param(
+            None,
+            title="Topics left out",
+            description="Not these of the flow's topics: expressions, one a line.",
+            **patterns,
+        ),
+        "run.max.seconds": Param(
+            None,
+            type=["null", "number"],
+            minimum=0,
+            title="Go on reading for (seconds)",
+            description=f"0: one pass. Empty: as in the file ({spec.run_max_seconds:g}).",
+            section="For this run only",
+        ),
+        "start": Param(
+            "committed",
+            type="string",
+            pattern=r"^(committed|earliest|latest|timestamp:\S+)$",
+            examples=["committed", "earliest", "latest", "timestamp:2026-01-31T12:00:00Z"],
+            title="Start at",
+            description="committed: go on where the last run ended. The others apply to every partition of this run: "
+            "earliest copies again what was copied before, latest leaves out what lies between.",
+            section="For this run only",
+        ),
+    }

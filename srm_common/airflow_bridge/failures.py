@@ -1,0 +1,66 @@
+"""The project's errors in Airflow's words: which ones end a task, and which ones are worth another try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from srm_common.errors import (
+    AccessDenied,
+    ClusterError,
+    ConfigError,
+    CorruptRecord,
+    OwnershipError,
+    RunFailed,
+    SrmError,
+    StateError,
+    StateTopicInvalid,
+    UnsupportedBroker,
+)
+
+# No retry mends these. Another run that owns the flow is among them: to try again would be to take it back.
+FINAL: tuple[type[SrmError], ...] = (
+    ConfigError,
+    AccessDenied,
+    UnsupportedBroker,
+    StateTopicInvalid,
+    CorruptRecord,
+    OwnershipError,
+)
+# The same for a process that ended with an exit code of :mod:`srm_common.errors`.
+FINAL_EXIT_CODES = frozenset({ConfigError.exit_code, OwnershipError.exit_code})
+# Both kinds end with these; the run's record tells which it was.
+RECORDED_EXIT_CODES = frozenset({RunFailed.exit_code, ClusterError.exit_code, StateError.exit_code})
+
+UNABLE_KEY = "unable"
+
+
+@contextmanager
+def one_sentence() -> Iterator[None]:
+    """Inside, an :class:`SrmError` fails the task with its sentence: at once when it is final, else after retries."""
+    try:
+        yield
+    except SrmError as error:
+        kind = AirflowFailException if isinstance(error, FINAL) else AirflowException
+        # What the client library said stays in the log; the sentence itself need not be there twice.
+        raise kind(str(error)) from error.__cause__
+
+
+def why_unable(context: Mapping[str, Any]) -> str | None:
+    """The sentence by which ``refresh_topics`` of this run could not do its work at all, None when it could."""
+    found = context["ti"].xcom_pull(task_ids="refresh_topics", key=UNABLE_KEY)
+    return None if found is None else str(found)
+
+
+def stop_if_unable(context: Mapping[str, Any]) -> None:
+    """Fails with the reason when ``refresh_topics`` of this run could not do its work at all.
+
+    The tasks after it run whatever its state is, since one topic that cannot be created must not stop the others; but
+    an unreachable cluster or a wrong setting need not be found out again at the price of a Spark job.
+    """
+    sentence = why_unable(context)
+    if sentence is not None:
+        raise AirflowFailException(f"refresh_topics of this run could not work: {sentence}")

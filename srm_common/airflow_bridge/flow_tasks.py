@@ -1,0 +1,201 @@
+"""What the DAG of a flow consists of, as plain values: no Airflow here, so that rules are tested without it.
+
+::
+
+    emit_heartbeat ------------------------------------------+
+                                                             |
+    refresh_topics -> replicate -+-> sync_checkpoints -------+-> outcome
+                                 +-> report_lag -------------+
+
+``replicate``, ``sync_checkpoints`` and ``report_lag`` run whatever happened before them: one topic that cannot be
+created must not stop the others, one partition that fails must not freeze the checkpoints of the others, and a flow
+that stalls must be seen to stall. ``outcome`` costs nothing (Airflow never starts it) and makes the run fail when any
+task failed, since a run's state is that of its leaves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from enum import StrEnum
+
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.errors import ConfigError
+
+MISCONFIGURED_TAG = "srm:misconfigured"
+# A broken flow says so every minute: soon enough to be seen, seldom enough not to fill the database.
+MISCONFIGURED_SCHEDULE = timedelta(minutes=1)
+
+
+class Work(StrEnum):
+    """What a task does; also its task id."""
+
+    REFRESH_TOPICS = "refresh_topics"
+    REPLICATE = "replicate"
+    SYNC_CHECKPOINTS = "sync_checkpoints"
+    EMIT_HEARTBEAT = "emit_heartbeat"
+    REPORT_LAG = "report_lag"
+    OUTCOME = "outcome"
+    MISCONFIGURED = "misconfigured"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """One task. ``always``: it runs when everything before it has ended, in whatever way."""
+
+    work: Work
+    doc: str
+    after: tuple[Work, ...] = ()
+    always: bool = False
+    retries: int = 0
+    retry_delay: timedelta = timedelta(seconds=10)
+    execution_timeout: timedelta | None = None
+    pool: str = "default_pool"
+
+
+@dataclass(frozen=True, slots=True)
+class DagSpec:
+    """One DAG. ``fault`` is the sentence that stops the flow, or None."""
+
+    flow: FlowName
+    schedule: timedelta
+    paused_at_first: bool
+    tags: tuple[str, ...]
+    doc: str
+    tasks: tuple[TaskSpec, ...]
+    topics: tuple[str, ...] = ()
+    run_max_seconds: float = 0.0
+    spark_connection: str = "spark"
+    fault: str | None = None
+
+    @property
+    def dag_id(self) -> str:
+        return self.flow.dag_id
+
+    @property
+    def display_name(self) -> str:
+        return self.dag_id if self.fault is None else f"{self.dag_id} (misconfigured)"
+
+
+def flow_dag(settings: FlowSettings, web_path: str = "", *, goes_back: bool = False) -> DagSpec:
+    """The DAG of a flow. ``web_path`` is the path under which Airflow's pages lie, for the links of the DAG's page;
+    ``goes_back`` tells that the opposite flow has a DAG, too."""
+    return DagSpec(
+        flow=settings.name,
+        schedule=timedelta(seconds=settings.schedule_interval_seconds),
+        paused_at_first=not settings.enabled,
+        tags=_tags(settings.name),
+        doc=_facts(settings) + _links(settings.name, web_path, goes_back),
+        tasks=tuple(_tasks(settings)),
+        topics=settings.topics,
+        run_max_seconds=settings.run_max_seconds,
+        spark_connection=settings.spark_connection,
+    )
+
+
+def misconfigured_dag(flow: FlowName, fault: ConfigError) -> DagSpec:
+    """The DAG of a flow whose keys are wrong: one task, which fails with the reason."""
+    return DagSpec(
+        flow=flow,
+        schedule=MISCONFIGURED_SCHEDULE,
+        paused_at_first=False,
+        tags=(*_tags(flow), MISCONFIGURED_TAG),
+        doc=f"## `{flow}` is stopped\n\n{fault}\n\nMend the file; the DAG comes back by itself. Other flows go on.\n",
+        tasks=(TaskSpec(Work.MISCONFIGURED, doc=f"Fails with the reason why `{flow}` is stopped."),),
+        fault=str(fault),
+    )
+
+
+def _tags(flow: FlowName) -> tuple[str, ...]:
+    return ("srm", f"source:{flow.source}", f"target:{flow.target}")
+
+
+def _tasks(settings: FlowSettings) -> list[TaskSpec]:
+    retry_delay = timedelta(seconds=settings.retry_delay_seconds)
+    limit = settings.execution_timeout_seconds
+    timeout = timedelta(seconds=limit) if limit else None
+    pool = settings.airflow_pool.replace("{source}", settings.name.source).replace("{target}", settings.name.target)
+
+    def spec(work: Work, doc: str, *after: Work, always: bool = False, pool: str = "default_pool") -> TaskSpec:
+        return TaskSpec(work, doc, after, always, settings.retries, retry_delay, timeout, pool)
+
+    tasks = [
+        spec(
+            Work.REFRESH_TOPICS,
+            f"Finds the topics to copy and makes their copies on `{settings.name.target}` ready: creates them, adds "
+            "partitions, keeps their settings alike.",
+        ),
+        spec(
+            Work.REPLICATE,
+            "A Spark job copies what is new, in Kafka transactions. Runs also when some topics could not be made "
+            "ready, for the sake of the others.",
+            Work.REFRESH_TOPICS,
+            always=True,
+            pool=pool,
+        ),
+        spec(
+            Work.SYNC_CHECKPOINTS,
+            "Writes offset syncs and checkpoints, by which consumers find their place on the other cluster.",
+            Work.REPLICATE,
+            always=True,
+        ),
+        spec(
+            Work.REPORT_LAG,
+            "Tells metrics, the flow's asset and this log how far behind the copy is. Runs also when the copy failed.",
+            Work.REPLICATE,
+            always=True,
+        ),
+    ]
+    if settings.emit_heartbeats:
+        # Not tried again: a late heartbeat says nothing, and the next run brings a new one.
+        beat = spec(Work.EMIT_HEARTBEAT, f"Writes a heartbeat to `{settings.name.target}`.")
+        tasks.append(replace(beat, retries=0))
+    everything = tuple(task.work for task in tasks)
+    tasks.append(TaskSpec(Work.OUTCOME, "Succeeds when every task did; the run's state is its state.", everything))
+    return tasks
+
+
+def _facts(settings: FlowSettings) -> str:
+    """Markdown for the DAG's page. No credentials: addresses and choices only."""
+    name = settings.name
+    pace = (
+        f"every {settings.schedule_interval_seconds:g} s, one pass a run"
+        if not settings.run_max_seconds
+        else f"every {settings.schedule_interval_seconds:g} s, reading on for {settings.run_max_seconds:g} s a run"
+    )
+    rows = [
+        ("Source", f"`{name.source}` at `{settings.source.bootstrap_servers}`"),
+        ("Target", f"`{name.target}` at `{settings.target.bootstrap_servers}`"),
+        ("Topics", _patterns(settings.topics)),
+        ("Left out", _patterns(settings.topics_exclude)),
+        ("Copies are named", _example_names(settings)),
+        ("Delivery", "exactly once" if settings.exactly_once else "at least once"),
+        ("Runs", pace),
+        ("Parallel slots", str(settings.tasks_max)),
+        ("When records were lost at the source", str(settings.on_data_loss)),
+    ]
+    table = "\n".join(f"| {what} | {value} |" for what, value in rows)
+    return (
+        f"## `{name}`\n\n| | |\n|---|---|\n{table}\n\n"
+        f"Pause this DAG to pause the flow. `srm-control status --flow '{name}'` prints every partition's position.\n"
+    )
+
+
+def _links(flow: FlowName, web_path: str, goes_back: bool) -> str:
+    links = [
+        f"[figures of the last run]({web_path}/srm/api/v2/flows/{flow.dag_id})",
+        f"[REST API]({web_path}/srm/docs)",
+    ]
+    if goes_back:
+        back = FlowName(flow.target, flow.source)
+        links.append(f"[the way back, {back}]({web_path}/dags/{back.dag_id})")
+    return "\n" + " \u00b7 ".join(links) + "\n"
+
+
+def _patterns(patterns: tuple[str, ...]) -> str:
+    # A bar would end the table's cell.
+    return ", ".join(f"`{pattern}`".replace("|", "\\|") for pattern in patterns) or "none"
+
+
+def _example_names(settings: FlowSettings) -> str:
+    return f"`orders` becomes `{settings.policy.format_remote_topic(settings.name.source, 'orders')}`"

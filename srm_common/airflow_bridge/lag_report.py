@@ -1,0 +1,212 @@
+"""How far behind a flow is, after a run: out of the run record, into metrics, the asset's state and the task's log."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from srm_common.domain.flow import ARROW
+from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+
+# Airflow keeps values of at most 65,535 bytes; a flow may have thousands of topics.
+MAX_STATE_BYTES = 60_000
+
+
+class FlowHealth(StrEnum):
+    """OK: the run copied what there was. FAILED: it ran, and a partition or the whole of it failed. STALLED: it left
+    no record. UNREACHABLE: the record cannot be read now."""
+
+    OK = "ok"
+    FAILED = "failed"
+    STALLED = "stalled"
+    UNREACHABLE = "unreachable"
+
+
+class MetricKind(StrEnum):
+    GAUGE = "gauge"
+    COUNTER = "counter"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One figure with its tags. Counters hold what this run adds."""
+
+    name: str
+    kind: MetricKind
+    value: float
+    tags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFigures:
+    """One upstream topic, all partitions together. ``lag`` sums the partitions where it is known."""
+
+    topic: str
+    remote_topic: str
+    partitions: int
+    failed_partitions: int
+    records: int
+    bytes: int
+    lag: int
+    last_record_ms: int | None
+
+    @classmethod
+    def of(cls, partitions: list[PartitionRecord]) -> TopicFigures:
+        stamps = [p.last_record_timestamp_ms for p in partitions if p.last_record_timestamp_ms is not None]
+        return cls(
+            topic=partitions[0].upstream_topic,
+            remote_topic=partitions[0].downstream_topic,
+            partitions=len(partitions),
+            failed_partitions=sum(p.error is not None for p in partitions),
+            records=sum(p.records for p in partitions),
+            bytes=sum(p.bytes for p in partitions),
+            lag=sum(p.lag or 0 for p in partitions),
+            last_record_ms=max(stamps, default=None),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    """``record`` is the newest run record there is, of this run or, when this one left none, of an earlier one."""
+
+    flow: str
+    run_id: str
+    health: FlowHealth
+    reason: str | None
+    record: RunRecord | None
+
+    @classmethod
+    def of(cls, flow: str, run_id: str, record: RunRecord | None, unable: str | None = None) -> LagReport:
+        """What the record says about the run ``run_id``, whose copying has ended one way or the other.
+
+        ``unable`` is the sentence by which the run could not even begin to copy.
+        """
+        if record is None or record.run_id != run_id:
+            health = FlowHealth.STALLED
+            reason = unable or f"run {run_id} left no record; the log of its task replicate says why"
+        elif record.state is RunState.RUNNING:
+            health, reason = FlowHealth.STALLED, f"run {run_id} was ended before it had finished"
+        elif record.state is RunState.FAILED:
+            health, reason = FlowHealth.FAILED, _why(record)
+        else:
+            health, reason = FlowHealth.OK, None
+        return cls(flow, run_id, health, reason, record)
+
+    @classmethod
+    def unreachable(cls, flow: str, run_id: str, reason: str) -> LagReport:
+        """The target does not answer, so nothing is known but that."""
+        return cls(flow, run_id, FlowHealth.UNREACHABLE, reason, None)
+
+    @property
+    def topics(self) -> list[TopicFigures]:
+        """Sorted by name."""
+        grouped: dict[str, list[PartitionRecord]] = {}
+        for partition in self.record.partitions if self.record else ():
+            grouped.setdefault(partition.upstream_topic, []).append(partition)
+        return [TopicFigures.of(grouped[topic]) for topic in sorted(grouped)]
+
+    def metrics(self) -> Iterator[Metric]:
+        """For Airflow's metrics. What an earlier run counted is not counted again."""
+        # As in the asset's address: StatsD refuses names with a '>' in them.
+        flow = {"flow": self.flow.replace(ARROW, "/")}
+        yield Metric("srm.flow_ok", MetricKind.GAUGE, float(self.health is FlowHealth.OK), flow)
+        if self.record is None:
+            return
+        of_this_run = self.record.run_id == self.run_id
+        for one in self.record.partitions:
+            tags = {**flow, "topic": one.upstream_topic, "partition": str(one.partition)}
+            if one.lag is not None:
+                yield Metric("srm.records_lag", MetricKind.GAUGE, one.lag, tags)
+            if not of_this_run:
+                continue
+            for name, count in (
+                ("srm.records", one.records),
+                ("srm.bytes", one.bytes),
+                ("srm.reencoded_records", one.reencoded_records),
+                ("srm.lost_records", one.lost_records),
+                ("srm.retries", one.retries),
+                ("srm.errors", int(one.error is not None)),
+            ):
+                if count:
+                    yield Metric(name, MetricKind.COUNTER, count, tags)
+            for name, value in (
+                ("srm.latency_ms_min", one.latency_ms_min),
+                ("srm.latency_ms_avg", one.latency_ms_avg),
+                ("srm.latency_ms_max", one.latency_ms_max),
+            ):
+                if value is not None:
+                    yield Metric(name, MetricKind.GAUGE, value, tags)
+
+    def asset_state(self, before: Mapping[str, Any] | None, now_ms: int) -> dict[str, Any]:
+        """Values by key for the flow's asset; ``before`` is the ``status`` it has. Figures that are not known now are
+        left out, so that the last known ones stay."""
+        same = before is not None and before.get("state") == self.health.value
+        status = {
+            "state": self.health.value,
+            "reason": self.reason,
+            "since_ms": before["since_ms"] if before is not None and same else now_ms,
+            "run_id": self.run_id,
+            "reported_ms": now_ms,
+        }
+        if self.record is None:
+            return {"status": status}
+        topics, left_out = _fitting([topic.to_json() for topic in self.topics])
+        figures = {
+            "run_id": self.record.run_id,
+            "started_ms": self.record.started_ms,
+            "finished_ms": self.record.finished_ms,
+            "passes": self.record.passes,
+            "partitions": len(self.record.partitions),
+            "failed_partitions": len(self.record.failed_partitions),
+            "records": self.record.records,
+            "bytes": self.record.bytes,
+            "lag": self.record.lag,
+            "topics_left_out": left_out,
+        }
+        return {"status": status, "figures": figures, "topics": topics}
+
+    def text(self) -> str:
+        """For people: one line of verdict, then a line per topic, then what failed."""
+        lines = [f"{self.flow}: {self.health}" + (f", {self.reason}" if self.reason else "")]
+        rows = [("topic", "partitions", "copied", "bytes", "behind", "failed")]
+        rows += [
+            (t.topic, f"{t.partitions}", f"{t.records:,}", f"{t.bytes:,}", f"{t.lag:,}", f"{t.failed_partitions}")
+            for t in self.topics
+        ]
+        if len(rows) > 1:
+            widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+            for name, *figures in rows:
+                cells = [name.ljust(widths[0])]
+                cells += [figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True)]
+                lines.append("  ".join(cells))
+        if self.record is not None:
+            lines += [f"{p.upstream_topic}-{p.partition}: {p.error}" for p in self.record.failed_partitions]
+        return "\n".join(lines)
+
+
+def _why(record: RunRecord) -> str:
+    if record.error is not None:
+        return record.error
+    failed = record.failed_partitions
+    if not failed:
+        return "the run failed"
+    first = failed[0]
+    place = f"{first.upstream_topic}-{first.partition}"
+    return f"{len(failed)} of {len(record.partitions)} partitions failed, the first {place}: {first.error}"
+
+
+def _fitting(topics: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
+    """As many as Airflow stores, those furthest behind; and how many are left out."""
+    chosen, used = [], 2
+    for topic in sorted(topics, key=lambda topic: (-topic["failed_partitions"], -topic["lag"], topic["topic"])):
+        used += len(json.dumps(topic)) + 2
+        if used > MAX_STATE_BYTES:
+            break
+        chosen.append(topic)
+    return sorted(chosen, key=lambda topic: str(topic["topic"])), len(topics) - len(chosen)

@@ -1,0 +1,138 @@
+"""The tasks of a flow besides the copy itself: each one calls a use case and logs what it did.
+
+They hold names only. The configuration file is read when a task runs, so that no credential is ever part of a DAG.
+Use cases are imported then, too: parsing a DAG file must not load a Kafka client.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Asset, BaseOperator
+from airflow.sdk.exceptions import AirflowException, AirflowFailException
+
+from srm_common.airflow_bridge.failures import UNABLE_KEY, one_sentence, stop_if_unable, why_unable
+from srm_common.settings_files.configuration import load_configuration
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from srm_common.airflow_bridge.lag_report import LagReport
+    from srm_common.domain.flow import FlowSettings
+
+
+class FlowOperator(BaseOperator):
+    """A task of one flow. ``flow`` is ``source->target``, ``config`` the path of the properties file."""
+
+    ui_color = "#e8f1ff"
+
+    def __init__(self, *, flow: str, config: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.flow = flow
+        self.config = config
+
+    def settings(self) -> FlowSettings:
+        """The flow as the file has it now."""
+        return load_configuration(Path(self.config)).flow(self.flow)
+
+
+class RefreshTopicsOperator(FlowOperator):
+    """Makes the topics on the target ready; fails at the end when an action failed, having done all others."""
+
+    def execute(self, context: Context) -> None:
+        from srm_common.errors import SrmError
+        from srm_common.usecases.refresh_topics import apply_plan, failed, plan_topics
+
+        with one_sentence():
+            try:
+                settings = self.settings()
+                plan = plan_topics(settings)
+                self.log.info("%s", plan.render())
+                results = apply_plan(settings, plan)
+            except SrmError as error:
+                context["ti"].xcom_push(key=UNABLE_KEY, value=str(error))
+                raise
+        for result in results:
+            self.log.log(logging.INFO if result.error is None else logging.ERROR, "%s", result)
+        if failures := failed(results):
+            raise AirflowException(f"{len(failures)} of {len(results)} changes failed, the first: {failures[0]}")
+
+
+class SyncCheckpointsOperator(FlowOperator):
+    """Writes offset syncs and checkpoints; fails at the end when a group could not be read, having done all others."""
+
+    def execute(self, context: Context) -> None:
+        from srm_common.usecases.sync_checkpoints import sync_checkpoints
+
+        stop_if_unable(context)
+        with one_sentence():
+            report = sync_checkpoints(self.settings())
+        self.log.info("%s: %s", self.flow, report)
+        if report.faults:
+            raise AirflowException(f"{len(report.faults)} faults, the first: {report.faults[0]}")
+
+
+class EmitHeartbeatOperator(FlowOperator):
+    """Writes one heartbeat to the target."""
+
+    def execute(self, context: Context) -> None:
+        from srm_common.usecases.emit_heartbeat import emit_heartbeat
+
+        with one_sentence():
+            emit_heartbeat(self.settings())
+        self.log.info("%s: heartbeat written", self.flow)
+
+
+class ReportLagOperator(FlowOperator):
+    """Reads the flow's last run record and tells metrics, the asset's state and the log how far behind the copy is."""
+
+    def __init__(self, *, asset: Asset, **kwargs: Any) -> None:
+        # An outlet, since only a task's own assets may keep state; and other DAGs may wait for fresh data by it.
+        super().__init__(outlets=[asset], **kwargs)
+        self.asset = asset
+
+    def execute(self, context: Context) -> None:
+        from srm_common.airflow_bridge.lag_report import LagReport
+        from srm_common.errors import ClusterError
+        from srm_common.usecases.last_run import last_run
+
+        with one_sentence():
+            try:
+                record = last_run(self.settings())
+            except ClusterError as error:
+                self._tell(LagReport.unreachable(self.flow, context["run_id"], str(error)), context)
+                raise
+        self._tell(LagReport.of(self.flow, context["run_id"], record, why_unable(context)), context)
+
+    def _tell(self, report: LagReport, context: Context) -> None:
+        from airflow.sdk.observability import stats
+
+        from srm_common.airflow_bridge.lag_report import MetricKind
+
+        self.log.info("%s", report.text())
+        store = context["asset_state_store"][self.asset]
+        before = store.get("status")
+        now_ms = round(time.time() * 1000)
+        for key, value in report.asset_state(before if isinstance(before, dict) else None, now_ms).items():
+            store.set(key, value)
+        # Last, so that a task that is tried again does not count twice.
+        for metric in report.metrics():
+            if metric.kind is MetricKind.GAUGE:
+                stats.gauge(metric.name, metric.value, tags=dict(metric.tags))
+            else:
+                stats.incr(metric.name, round(metric.value), tags=dict(metric.tags))
+
+
+class MisconfiguredOperator(FlowOperator):
+    """Stands where the tasks of a flow would be whose keys are wrong."""
+
+    ui_color = "#ffd9d9"
+
+    def execute(self, context: Context) -> None:
+        with one_sentence():
+            self.settings()
+        # The worker's copy of the file is newer than the one this DAG was made from.
+        raise AirflowFailException(f"{self.flow} is right again in {self.config}; its DAG comes back within a minute")

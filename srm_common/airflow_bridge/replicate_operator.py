@@ -1,0 +1,143 @@
+"""The task that copies: the Spark provider's operator, with this project's job and submit wrapper."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
+
+import srm_common
+from srm_common.airflow_bridge.failures import (
+    FINAL_EXIT_CODES,
+    RECORDED_EXIT_CODES,
+    one_sentence,
+    stop_if_unable,
+)
+from srm_common.airflow_bridge.run_params import RunParams
+from srm_common.errors import ConfigError
+from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
+from srm_common.settings_files.configuration import load_configuration
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+    from srm_common.domain.flow import FlowSettings
+
+# The job's last word: one sentence after this mark.
+ERROR_MARK = "srm: "
+
+
+class ReplicateOperator(SparkSubmitOperator):
+    """Submits ``spark_jobs/replicate.py`` for one flow.
+
+    The command line is made when the task runs, out of the worker's own paths; it holds names only, since everybody on
+    the machine can read it. Fails without a retry when the exit code says that none would help.
+    """
+
+    ui_color = "#cfe8d5"
+
+    def __init__(self, *, flow: str, config: str, conn_id: str = "spark", **kwargs: Any) -> None:
+        super().__init__(conn_id=conn_id, name=f"srm {flow}", **kwargs)
+        self.flow = flow
+        self.config = config
+
+    def execute(self, context: Context) -> None:
+        stop_if_unable(context)
+        self._require_connection()
+        with one_sentence():
+            settings = load_configuration(Path(self.config)).flow(self.flow)
+            self.application = job_path()
+        self.conf = launch_settings(settings.tasks_max)
+        self._spark_binary = str(submit_wrapper())
+        self.env_vars = spark_environment()
+        self.application_args = [
+            *("--flow", self.flow),
+            *("--config", self.config),
+            *("--run-id", context["run_id"]),
+            *RunParams.of(context["params"]).arguments(),
+        ]
+        try:
+            super().execute(context)
+        except AirflowException as failure:
+            raise self._in_one_sentence(failure, settings, context["run_id"]) from None
+
+    def _require_connection(self) -> None:
+        """The provider takes a missing connection for YARN and says so nowhere."""
+        try:
+            BaseHook.get_connection(self._conn_id)
+        except AirflowNotFoundException:
+            raise AirflowFailException(
+                f"the Airflow connection '{self._conn_id}', which says where Spark runs, does not exist; create it: "
+                f"airflow connections add {self._conn_id} --conn-type spark --conn-host 'local[2]'"
+            ) from None
+
+    def _in_one_sentence(self, failure: AirflowException, flow: FlowSettings, run_id: str) -> AirflowException:
+        process = None if self._hook is None else self._hook._submit_sp
+        code = None if process is None else process.returncode
+        final = code in FINAL_EXIT_CODES or (code in RECORDED_EXIT_CODES and recorded_as_final(flow, run_id))
+        kind = AirflowFailException if final else AirflowException
+        for line in reversed(str(failure).splitlines()):
+            if line.startswith(ERROR_MARK):
+                return kind(line.removeprefix(ERROR_MARK))
+        return kind(f"spark-submit of {self.flow} ended with exit code {code}; its output is in this log, above")
+
+
+def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:
+    """Whether the run's record names errors that only an operator can mend, and no other: then a retry is in vain."""
+    from srm_common.domain.partition_track import is_final
+    from srm_common.errors import SrmError
+    from srm_common.usecases.last_run import last_run
+
+    try:
+        record = last_run(flow)
+    except SrmError:
+        # The run's own error is the one to show; that its record cannot be read either is no reason to give up.
+        return False
+    if record is None or record.run_id != run_id:
+        return False
+    kinds = {record.error_kind, *(partition.error_kind for partition in record.failed_partitions)} - {None}
+    return bool(kinds) and all(kind is not None and is_final(kind) for kind in kinds)
+
+
+def submit_wrapper() -> Path:
+    """``srm-spark-submit``, which ends Spark with its parent process."""
+    return Path(__file__).with_name("srm-spark-submit")
+
+
+def job_path() -> str:
+    """Path of the Spark job: inside the installed wheel, or beside the package in a checkout. Raises ConfigError."""
+    package = Path(srm_common.__file__).parent
+    for folder in (package, package.parent):
+        job = folder / "spark_jobs" / "replicate.py"
+        if job.is_file():
+            return str(job)
+    raise ConfigError(f"spark_jobs/replicate.py is not in {package}; install the wheel again")
+
+
+def launch_settings(tasks_max: int) -> dict[str, str]:
+    """What the driver's JVM must be told before it starts; the job itself sets the rest, where nobody else did."""
+    settings = spark_settings("local", tasks_max)
+    return {key: settings[key] for key in LAUNCH_SETTINGS}
+
+
+def spark_environment() -> dict[str, str]:
+    """Environment of spark-submit: driver and local workers run in this interpreter, where srm_common is installed.
+
+    Without SPARK_HOME, pip's spark-submit asks the first python on the PATH for its pyspark, which may be another one.
+    """
+    # Where the environment names another Python, that is the one of the cluster's workers.
+    environment = {
+        "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable),
+        "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON", sys.executable),
+    }
+    if "SPARK_HOME" not in os.environ:
+        pyspark = importlib.util.find_spec("pyspark")
+        if pyspark is not None and pyspark.origin is not None:
+            environment["SPARK_HOME"] = str(Path(pyspark.origin).parent)
+    return environment

@@ -1,0 +1,30 @@
+"""Airflow reads its settings when it is first imported, so they are made here, before any test module is."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+_HOME = Path(tempfile.mkdtemp(prefix="srm-airflow-tests-"))
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+for _name in [name for name in os.environ if name.startswith("AIRFLOW") or name == "SRM_CONFIG"]:
+    del os.environ[_name]
+os.environ.update(
+    AIRFLOW_HOME=str(_HOME),
+    AIRFLOW__CORE__LOAD_EXAMPLES="False",
+    AIRFLOW__DATABASE__SQL_ALCHEMY_CONN=f"sqlite:///{_HOME}/airflow.db",
+    AIRFLOW__LOGGING__LOGGING_LEVEL="WARNING",
+)
+
+DAGS_FOLDER = Path(__file__).resolve().parents[2] / "dags"
+
+
+@pytest.fixture(scope="session")
+def dags_folder() -> Path:
+    """The repository's own."""
+    return DAGS_FOLDER

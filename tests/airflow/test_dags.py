@@ -1,0 +1,268 @@
+"""The DAG file as Airflow reads it: no Kafka, no Spark, no database."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.serialization.serialized_objects import DagSerialization
+
+from srm_common.airflow_bridge.operators import MisconfiguredOperator
+from srm_common.airflow_bridge.replicate_operator import ReplicateOperator
+from srm_common.errors import ConfigError
+
+pytestmark = pytest.mark.airflow
+
+ConfigurationFile = Callable[..., Path]
+PARSE_SECONDS = 0.5
+
+
+TWO_CLUSTERS = {
+    "clusters": "a, b",
+    "a.bootstrap.servers": "a-1.example:9092",
+    "b.bootstrap.servers": "b-1.example:9092",
+}
+
+
+def fifty_flows() -> dict[str, str]:
+    aliases = [f"c{number}" for number in range(51)]
+    properties = {"clusters": ", ".join(aliases)}
+    for alias in aliases:
+        properties[f"{alias}.bootstrap.servers"] = f"{alias}.example:9092"
+    for source, target in itertools.pairwise(aliases):
+        properties[f"{source}->{target}.enabled"] = "true"
+        properties[f"{source}->{target}.topics"] = "orders.*, payments"
+    return properties
+
+
+@pytest.fixture
+def parse(
+    dags_folder: Path, configuration_file: ConfigurationFile, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., DagBag]:
+    """Loads the repository's DAG file with these properties (or this text) as the configuration."""
+
+    def load(properties: dict[str, str] | str) -> DagBag:
+        path = configuration_file(properties if isinstance(properties, dict) else {})
+        if isinstance(properties, str):
+            path.write_text(properties)
+        monkeypatch.setenv("SRM_CONFIG", str(path))
+        return DagBag(str(dags_folder / "replicate_flows.py"), load_op_links=False)
+
+    return load
+
+
+def test_each_flow_of_the_file_is_a_dag(parse: Callable[..., DagBag]) -> None:
+    bag = parse({**TWO_CLUSTERS, "a->b.enabled": "true", "b->a.topics": "x"})
+    assert bag.import_errors == {}
+    assert sorted(bag.dags) == ["srm.a.b", "srm.b.a"]
+
+
+def test_a_dag_is_scheduled_as_its_flow_says(parse: Callable[..., DagBag]) -> None:
+    dag = parse({**TWO_CLUSTERS, "a->b.enabled": "true", "a->b.schedule.interval.seconds": "45"}).dags["srm.a.b"]
+    assert dag.schedule == timedelta(seconds=45)
+    assert (dag.catchup, dag.max_active_runs) == (False, 1)
+    assert dag.is_paused_upon_creation is False
+    assert dag.tags == {"srm", "source:a", "target:b"}
+
+
+def test_a_flow_that_is_not_enabled_is_paused_at_first(parse: Callable[..., DagBag]) -> None:
+    dags = parse({**TWO_CLUSTERS, "a->b.topics": "x", "b->a.enabled": "false"}).dags
+    assert [dags[dag_id].is_paused_upon_creation for dag_id in ("srm.a.b", "srm.b.a")] == [True, True]
+
+
+def test_tasks_of_a_flow(parse: Callable[..., DagBag]) -> None:
+    properties = {**TWO_CLUSTERS, "a->b.enabled": "true", "airflow.pool": "srm_{target}", "task.retries": "3"}
+    dag = parse(properties).dags["srm.a.b"]
+    assert {task.task_id: task.upstream_task_ids for task in dag.tasks} == {
+        "refresh_topics": set(),
+        "emit_heartbeat": set(),
+        "replicate": {"refresh_topics"},
+        "sync_checkpoints": {"replicate"},
+        "report_lag": {"replicate"},
+        "outcome": {"refresh_topics", "emit_heartbeat", "replicate", "sync_checkpoints", "report_lag"},
+    }
+    replicate = dag.get_task("replicate")
+    assert isinstance(replicate, ReplicateOperator)
+    assert (replicate.pool, replicate._conn_id, replicate.retries) == ("srm_b", "spark", 3)
+    assert replicate.execution_timeout == timedelta(hours=6)
+    assert [str(outlet.uri) for outlet in dag.get_task("report_lag").outlets] == ["srm://a/b"]
+
+
+@pytest.mark.parametrize("dag_id", ["srm.c0.c1", "srm.c49.c50"])
+def test_rules_that_every_dag_keeps(parse: Callable[..., DagBag], dag_id: str) -> None:
+    dag = parse(fifty_flows()).dags[dag_id]
+    assert dag.doc_md
+    assert dag.owner == "srm"
+    assert "srm" in dag.tags
+    for task in dag.tasks:
+        assert task.doc_md, task.task_id
+        assert task.retry_delay <= timedelta(minutes=5)
+        assert task.execution_timeout is not None or task.task_id == "outcome"
+
+
+def test_what_may_be_chosen_for_one_run(parse: Callable[..., DagBag]) -> None:
+    params = parse({**TWO_CLUSTERS, "a->b.enabled": "true"}).dags["srm.a.b"].params
+    assert params.dump() == {"topics": None, "topics.exclude": None, "run.max.seconds": None, "start": "committed"}
+    params["topics"] = ["orders.*"]
+    params["run.max.seconds"] = 30
+    params["start"] = "timestamp:2026-01-31T12:00:00Z"
+    with pytest.raises(Exception, match="yesterday"):
+        params["start"] = "yesterday"
+    with pytest.raises(Exception, match="-1"):
+        params["run.max.seconds"] = -1
+
+
+def test_the_same_file_gives_the_same_dags(parse: Callable[..., DagBag]) -> None:
+    """Whatever differs from parse to parse would make a new version of each DAG every time."""
+
+    def serialized() -> dict[str, Any]:
+        dags = parse(fifty_flows()).dags
+        return {dag_id: json.dumps(DagSerialization.serialize_dag(dag), sort_keys=True) for dag_id, dag in dags.items()}
+
+    assert serialized() == serialized()
+
+
+def test_a_broken_file_is_an_import_error_that_says_where_and_why(parse: Callable[..., DagBag]) -> None:
+    bag = parse("clusters = a, b\na.bootstrap.servers = a:9092\nb.bootstrap.servers = \\u00zz\n")
+    assert not bag.dags
+    (error,) = bag.import_errors.values()
+    assert "srm.properties:3: " in error
+    assert error.strip().splitlines()[-1].startswith("srm_common.errors.ConfigError: ")
+
+
+def test_a_missing_file_is_an_import_error_that_says_what_to_set(
+    dags_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SRM_CONFIG", raising=False)
+    monkeypatch.setenv("AIRFLOW_HOME", str(tmp_path))
+    (error,) = DagBag(str(dags_folder / "replicate_flows.py"), load_op_links=False).import_errors.values()
+    assert f"{tmp_path}/srm.properties: " in error
+    assert "SRM_CONFIG is not set" in error
+
+
+def test_a_faulty_flow_stops_alone_and_visibly(parse: Callable[..., DagBag]) -> None:
+    properties = {
+        **TWO_CLUSTERS,
+        "a->b.enabled": "true",
+        "b->a.enabled": "true",
+        "b->a.tasks.max": "many",
+    }
+    bag = parse(properties)
+    assert bag.import_errors == {}
+    healthy, faulty = bag.dags["srm.a.b"], bag.dags["srm.b.a"]
+    assert "srm:misconfigured" not in healthy.tags
+    assert "srm:misconfigured" in faulty.tags
+    assert faulty.dag_display_name == "srm.b.a (misconfigured)"
+    assert "tasks.max" in (faulty.description or "")
+    assert faulty.is_paused_upon_creation is False
+    (task,) = faulty.tasks
+    assert isinstance(task, MisconfiguredOperator)
+    with pytest.raises(Exception, match=r"srm.properties:6: .*tasks.max") as raised:
+        task.execute({})
+    assert type(raised.value).__name__ == "AirflowFailException"
+
+
+def test_credentials_are_in_no_dag(parse: Callable[..., DagBag]) -> None:
+    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="hush-hush";'
+    properties = {
+        **TWO_CLUSTERS,
+        "a.security.protocol": "SASL_SSL",
+        "a.sasl.mechanism": "PLAIN",
+        "a.sasl.jaas.config": jaas,
+        "a->b.enabled": "true",
+    }
+    bag = parse(properties)
+    assert bag.import_errors == {}
+    assert "hush-hush" not in json.dumps(DagSerialization.serialize_dag(bag.dags["srm.a.b"]))
+
+
+def test_fifty_flows_are_parsed_in_time(parse: Callable[..., DagBag]) -> None:
+    """Processor time, the best of three: a busy machine must not fail this, slow code must."""
+    seconds = []
+    for _ in range(3):
+        before = time.process_time()
+        bag = parse(fifty_flows())
+        seconds.append(time.process_time() - before)
+    assert len(bag.dags) == 50
+    assert min(seconds) < PARSE_SECONDS
+
+
+# Runs in a fresh interpreter: whatever Airflow itself loads and opens is there before the DAG file is.
+_AUDIT = """
+import json, sys, time
+import airflow.dag_processing.dagbag, airflow.sdk, airflow.providers.standard.operators.empty
+from airflow.dag_processing.dagbag import DagBag
+DagBag("/nonexistent", load_op_links=False)
+before, opened = set(sys.modules), []
+def audit(event, arguments):
+    if event in ("socket.connect", "socket.getaddrinfo", "sqlite3.connect", "subprocess.Popen", "os.system"):
+        opened.append(f"{event} {arguments}")
+sys.addaudithook(audit)
+started = time.process_time()
+bag = DagBag(sys.argv[1], load_op_links=False)
+seconds = time.process_time() - started
+print(json.dumps({"dags": len(bag.dags), "errors": bag.import_errors, "opened": opened, "seconds": seconds,
+                  "modules": sorted(set(sys.modules) - before)}))
+"""
+HEAVY = (
+    "kafka",
+    "confluent_kafka",
+    "pyspark",
+    "py4j",
+    "pandas",
+    "numpy",
+    "pyarrow",
+    "cramjam",
+    "crc32c",
+    "rich",
+    "click",
+)
+
+
+def test_parsing_loads_nothing_heavy_and_opens_nothing(
+    dags_folder: Path, configuration_file: ConfigurationFile
+) -> None:
+    environment = {**os.environ, "SRM_CONFIG": str(configuration_file(fifty_flows()))}
+    environment["PYTHONPATH"] = str(dags_folder.parent)
+    command = [sys.executable, "-c", _AUDIT, str(dags_folder / "replicate_flows.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert (seen["dags"], seen["errors"], seen["opened"]) == (50, {}, [])
+    assert [module for module in seen["modules"] if module.partition(".")[0] in HEAVY] == []
+    assert seen["seconds"] < 2 * PARSE_SECONDS, "with the imports of a first parse"
+
+
+def test_a_worker_builds_only_the_dag_of_its_task(
+    dags_folder: Path, configuration_file: ConfigurationFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SRM_CONFIG", str(configuration_file(fifty_flows())))
+    # What Airflow's task runner sets; see airflow.sdk.definitions.context.
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_DAG_ID", "srm.c7.c8")
+    monkeypatch.setenv("_AIRFLOW_PARSING_CONTEXT_TASK_ID", "replicate")
+    assert list(DagBag(str(dags_folder / "replicate_flows.py"), load_op_links=False).dags) == ["srm.c7.c8"]
+
+
+def test_the_dag_file_is_three_lines(dags_folder: Path) -> None:
+    code = [line for line in (dags_folder / "replicate_flows.py").read_text().splitlines() if line.strip()]
+    assert len(code) == 3
+
+
+def test_a_named_file_goes_before_the_environment(
+    configuration_file: ConfigurationFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from srm_common.airflow_bridge import flow_dags
+
+    monkeypatch.setenv("SRM_CONFIG", "/nowhere/srm.properties")
+    with pytest.raises(ConfigError, match="SRM_CONFIG names it"):
+        flow_dags()
+    assert list(flow_dags(configuration_file({**TWO_CLUSTERS, "a->b.enabled": "true"}))) == ["srm.a.b"]

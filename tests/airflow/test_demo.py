@@ -1,0 +1,108 @@
+"""The demo as ``make demo`` and ``make demo-stop`` run it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+
+import psutil
+import pytest
+
+from srm_common.testing.local_airflow import wait_until
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Demo:
+    """The demo in a folder of its own, its output line by line."""
+
+    def __init__(self, folder: Path) -> None:
+        self.environment = {**os.environ, "SRM_DEMO_FOLDER": str(folder), "PYTHONUNBUFFERED": "1"}
+        self.lines: list[str] = []
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "demo", "--interval", "5"],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        self.lines += [""]
+        for line in self.process.stdout:
+            self.lines.append(line)
+
+    def found(self, pattern: str) -> re.Match[str] | None:
+        return re.search(pattern, "".join(self.lines))
+
+    def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "demo", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=90,
+        )
+
+
+def living(processes: list[psutil.Process]) -> list[str]:
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                found.append(f"{process.pid} {' '.join(process.cmdline())}")
+    return found
+
+
+def test_the_demo_copies_says_where_to_look_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    demo = Demo(tmp_path / "demo")
+    started: list[psutil.Process] = []
+    try:
+        wait_until(lambda: demo.found("open (http://\\S+) and log in as admin"), 150, "an address to open")
+        address = demo.found("open (http://\\S+) and log in as admin with password admin")
+        assert address is not None
+        with urllib.request.urlopen(address[1], timeout=20) as page:
+            assert page.status == 200
+        wait_until(lambda: demo.found(r"copied: [1-9]\d*"), 90, "copied records")
+        for topic in ("orders", "payments", "clicks", "profiles", "sensors", "audit"):
+            assert demo.found(rf"behind: .*\b{topic} \d+")
+
+        again = demo.command()
+        assert again.returncode != 0
+        assert "a demo runs already" in again.stderr
+
+        started = psutil.Process(demo.process.pid).children(recursive=True)
+        assert len(started) > 7, "two brokers, a writer, four processes of Airflow and what they started"
+        assert demo.command("stop").stdout == "the demo has ended\n"
+        assert demo.process.wait(30) == 0
+    finally:
+        if demo.process.poll() is None:
+            demo.command("stop")
+        demo.process.kill()
+    assert living(started) == []
+    assert demo.command("stop").stdout == "no demo runs\n"
+
+
+def test_what_a_killed_demo_left_is_ended_by_demo_stop(tmp_path: Path) -> None:
+    demo = Demo(tmp_path / "demo")
+    try:
+        wait_until(lambda: demo.found("open http"), 150, "an address to open")
+        started = psutil.Process(demo.process.pid).children(recursive=True)
+        demo.process.kill()
+        demo.process.wait(10)
+    finally:
+        stopped = demo.command("stop")
+    assert stopped.stdout == "the demo has ended\n"
+    assert living(started) == []

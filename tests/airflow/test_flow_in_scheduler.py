@@ -1,0 +1,349 @@
+"""The flow DAG in a real scheduler, with real brokers and real Spark: what an operator does, and what may go wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+
+from srm_common.testing import LocalKafka
+from srm_common.testing.local_airflow import LocalAirflow, wait_until
+from srm_common.testing.ports import LOOPBACK
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+
+DAG_ID = "srm.a.b"
+TASKS = {"refresh_topics", "replicate", "sync_checkpoints", "emit_heartbeat", "report_lag", "outcome"}
+Headers = list[tuple[str, bytes | None]]
+Row = tuple[bytes | None, bytes | None, Headers, int]
+
+
+class Statsd:
+    """A UDP socket that keeps every line that comes in."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((LOOPBACK, 0))
+        self.port: int = self._socket.getsockname()[1]
+        self.lines: list[str] = []
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                self.lines += self._socket.recv(65536).decode().splitlines()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def values(self, metric: str, **tags: str) -> list[float]:
+        """Of lines like ``airflow.srm.records_lag,flow=a/b,partition=0,topic=orders:0|g``."""
+        found = []
+        for line in self.lines:
+            series, _, rest = line.rpartition(":")
+            name, *pairs = series.split(",")
+            if name == f"airflow.{metric}" and tags.items() <= dict(pair.split("=", 1) for pair in pairs).items():
+                found.append(float(rest.partition("|")[0]))
+        return found
+
+
+@pytest.fixture(scope="module")
+def statsd() -> Iterator[Statsd]:
+    listener = Statsd()
+    yield listener
+    listener.close()
+
+
+# Brokers of their own: one test stops them.
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[tuple[LocalKafka, LocalKafka]]:
+    with LocalKafka(name="a") as source, LocalKafka(name="b") as target:
+        yield source, target
+
+
+@pytest.fixture(scope="module")
+def airflow(
+    clusters: tuple[LocalKafka, LocalKafka],
+    statsd: Statsd,
+    dags_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[LocalAirflow]:
+    source, target = clusters
+    configuration = tmp_path_factory.mktemp("flow") / "srm.properties"
+    configuration.write_text(
+        f"""\
+clusters = a, b
+a.bootstrap.servers = {source.bootstrap_servers}
+b.bootstrap.servers = {target.bootstrap_servers}
+a->b.enabled = true
+# Once, at the start; then the tests say when.
+schedule.interval.seconds = 86400
+task.retries = 1
+task.retry.delay.seconds = 2
+admin.timeout.ms = 5000
+replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+"""
+    )
+    environment = {
+        "SRM_CONFIG": str(configuration),
+        "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
+        "AIRFLOW__METRICS__STATSD_ON": "True",
+        "AIRFLOW__METRICS__STATSD_HOST": LOOPBACK,
+        "AIRFLOW__METRICS__STATSD_PORT": str(statsd.port),
+        "AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED": "True",
+    }
+    users = {"admin": ("admin", "admin"), "watcher": ("viewer", "watcher")}
+    with LocalAirflow(dags_folder=dags_folder, environment=environment, users=users) as running:
+        running.wait_for_dag(DAG_ID)
+        yield running
+
+
+@pytest.fixture
+def topic(clusters: tuple[LocalKafka, LocalKafka], name: str) -> str:
+    clusters[0].create_topic(name, partitions=2)
+    return name
+
+
+def write(kafka: LocalKafka, topic: str, count: int, first: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "compression.type": "lz4", "linger.ms": 20})
+    for number in range(first, first + count):
+        producer.produce(topic, key=f"{number}", value=f"value {number}", headers=[("h", b"1"), ("h", None)])
+    assert producer.flush(30) == 0
+
+
+def read(kafka: LocalKafka, topic: str, partitions: int = 2) -> dict[int, list[Row]]:
+    """What a read_committed consumer sees, by partition."""
+    settings = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": "reader", "isolation.level": "read_committed"}
+    consumer = Consumer({**settings, "enable.auto.commit": False, "enable.partition.eof": True})
+    rows: dict[int, list[Row]] = {number: [] for number in range(partitions)}
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in rows])
+    left = set(rows)
+    deadline = time.monotonic() + 30
+    while left and time.monotonic() < deadline:
+        message = consumer.poll(1)
+        if message is None:
+            continue
+        if message.error():
+            left.discard(message.partition() or 0)
+            continue
+        headers: Any = message.headers() or []
+        rows[message.partition() or 0].append((message.key(), message.value(), headers, message.timestamp()[1]))
+    consumer.close()
+    assert not left
+    return rows
+
+
+def run(airflow: LocalAirflow, params: dict[str, Any] | None = None) -> tuple[str, str]:
+    """(run id, final state)."""
+    run_id = airflow.trigger(DAG_ID, params)
+    return run_id, airflow.wait_for_run(DAG_ID, run_id)
+
+
+def spark_processes(airflow: LocalAirflow, run_id: str) -> list[psutil.Process]:
+    """The JVM of a run, its driver and its Python workers; the workers' command lines are the same for all runs."""
+    found = []
+    for process in airflow.descendants():
+        with contextlib.suppress(psutil.Error):
+            command = process.cmdline()
+            if "airflow" not in command and (run_id in command or any("daemon" in word for word in command)):
+                found.append(process)
+    return found
+
+
+def copying(airflow: LocalAirflow, run_id: str, remote: str, target: LocalKafka) -> Callable[[], bool]:
+    """True once Spark has copied something in this run and still runs."""
+
+    def ask() -> bool:
+        known = target.admin().list_topics(timeout=5).topics
+        return remote in known and bool(spark_processes(airflow, run_id)) and any(read(target, remote).values())
+
+    return ask
+
+
+def test_an_enabled_flow_copies_by_itself_and_reports(
+    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka], statsd: Statsd, topic: str
+) -> None:
+    source, target = clusters
+    # The scheduler makes the first run as soon as it sees the DAG; it may have been before the topic was written.
+    first = wait_until(lambda: airflow.runs(DAG_ID), 30, "a first run")[-1]["dag_run_id"]
+    assert airflow.wait_for_run(DAG_ID, first) == "success", airflow.task_states(DAG_ID, first)
+    assert first.startswith("scheduled__")
+
+    write(source, topic, 1000)
+    run_id, state = run(airflow)
+    assert state == "success", airflow.task_states(DAG_ID, run_id)
+    assert airflow.task_states(DAG_ID, run_id) == dict.fromkeys(TASKS, "success")
+    assert read(target, f"a.{topic}") == read(source, topic)
+
+    log = airflow.log(DAG_ID, run_id, "report_lag")
+    assert "a->b: ok" in log
+    assert any(line.split()[:3] == [topic, "2", "1,000"] for line in log.splitlines()), log
+
+    lags = wait_until(lambda: statsd.values("srm.records_lag", flow="a/b", topic=topic), 10, "lag metrics")
+    assert set(lags) == {0.0}
+    assert sum(statsd.values("srm.records", flow="a/b", topic=topic)) == 1000
+    assert statsd.values("srm.flow_ok", flow="a/b")[-1] == 1.0
+
+    (asset,) = airflow.get("/api/v2/assets", uri_pattern="srm://a/b")["assets"]
+    entries = airflow.get(f"/api/v2/assets/{asset['id']}/state-store")["asset_state_store"]
+    state_of = {entry["key"]: entry["value"] for entry in entries}
+    assert (state_of["status"]["state"], state_of["status"]["run_id"]) == ("ok", run_id)
+    assert state_of["figures"]["lag"] == 0
+    (figures,) = [row for row in state_of["topics"] if row["topic"] == topic]
+    assert (figures["records"], figures["lag"], figures["remote_topic"]) == (1000, 0, f"a.{topic}")
+
+    (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
+    assert (flow["flow"], flow["dag_id"], flow["paused"], flow["status"]["state"]) == ("a->b", DAG_ID, False, "ok")
+
+    heartbeat = read(target, "heartbeats", partitions=1)[0]
+    assert heartbeat, "emit_heartbeat has written"
+
+
+def test_no_secret_and_no_noise_in_the_log_of_the_copy(airflow: LocalAirflow) -> None:
+    run_id, state = run(airflow, {"topics": ["nothing-of-this-name"]})
+    assert state == "success"
+    log = airflow.log(DAG_ID, run_id, "replicate")
+    assert "--flow a->b" in log
+    assert " INFO " not in log, "Spark's own chatter"
+
+
+def test_a_paused_flow_copies_nothing_until_it_is_unpaused(
+    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka], topic: str
+) -> None:
+    source, target = clusters
+    write(source, topic, 10)
+    airflow.pause(DAG_ID)
+    run_id = airflow.trigger(DAG_ID)
+    time.sleep(5)
+    assert not any(airflow.task_states(DAG_ID, run_id).values())
+    assert f"a.{topic}" not in target.admin().list_topics(timeout=5).topics
+    airflow.unpause(DAG_ID)
+    assert airflow.wait_for_run(DAG_ID, run_id) == "success"
+    assert read(target, f"a.{topic}") == read(source, topic)
+
+
+def test_a_cluster_that_is_down_fails_the_run_with_its_name_and_the_next_run_recovers(
+    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka], topic: str
+) -> None:
+    source, target = clusters
+    write(source, topic, 10)
+    target.stop()
+    try:
+        run_id, state = run(airflow)
+    finally:
+        target.restart()
+    assert state == "failed"
+    tasks = airflow.tasks(DAG_ID, run_id)
+    assert {task_id: task["state"] for task_id, task in tasks.items()} == {
+        **dict.fromkeys(TASKS, "failed"),
+        "outcome": "upstream_failed",
+    }
+    assert tasks["refresh_topics"]["try_number"] == 2, "tried again"
+    sentence = airflow.log(DAG_ID, run_id, "refresh_topics", 2)
+    assert "cluster 'b'" in sentence
+    assert target.bootstrap_servers in sentence
+    assert tasks["replicate"]["try_number"] == 1, "no Spark job for what is known to be in vain"
+    assert "refresh_topics of this run could not work: " in airflow.log(DAG_ID, run_id, "replicate")
+    (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
+    assert flow["status"]["state"] == "unreachable"
+    assert "cluster 'b'" in flow["status"]["reason"]
+
+    run_id, state = run(airflow)
+    assert state == "success", airflow.task_states(DAG_ID, run_id)
+    assert read(target, f"a.{topic}") == read(source, topic)
+    (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
+    assert flow["status"]["state"] == "ok"
+
+
+def test_a_killed_spark_job_is_tried_again_without_loss_or_repeat(
+    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka], topic: str
+) -> None:
+    source, target = clusters
+    write(source, topic, 1000)
+    run_id = airflow.trigger(DAG_ID, {"topics": [topic], "run.max.seconds": 15})
+    wait_until(copying(airflow, run_id, f"a.{topic}", target), 60, "copying")
+    for process in spark_processes(airflow, run_id):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
+    write(source, topic, 500, first=1000)
+    assert airflow.wait_for_run(DAG_ID, run_id) == "success", airflow.task_states(DAG_ID, run_id)
+    assert airflow.tasks(DAG_ID, run_id)["replicate"]["try_number"] == 2
+    assert read(target, f"a.{topic}") == read(source, topic)
+
+
+def test_marked_failed_while_running_ends_spark(
+    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka], topic: str
+) -> None:
+    source, target = clusters
+    write(source, topic, 100)
+    run_id = airflow.trigger(DAG_ID, {"topics": [topic], "run.max.seconds": 120})
+    wait_until(copying(airflow, run_id, f"a.{topic}", target), 60, "copying")
+    airflow.patch(f"/api/v2/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances/replicate", {"new_state": "failed"})
+    wait_until(lambda: not spark_processes(airflow, run_id), 20, "the end of Spark")
+    assert airflow.wait_for_run(DAG_ID, run_id) == "failed"
+    states = airflow.task_states(DAG_ID, run_id)
+    assert (states["replicate"], states["report_lag"], states["outcome"]) == ("failed", "success", "upstream_failed")
+    (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
+    # The driver may live on for a moment after its JVM, long enough to write down that it is gone.
+    assert flow["status"]["state"] in ("stalled", "failed"), flow["status"]
+
+    write(source, topic, 100, first=100)
+    run_id, state = run(airflow)
+    assert state == "success", airflow.task_states(DAG_ID, run_id)
+    assert read(target, f"a.{topic}") == read(source, topic)
+
+
+def test_lost_records_fail_the_run_at_once_until_the_operator_says_where_to_start(
+    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka], topic: str
+) -> None:
+    source, target = clusters
+    write(source, topic, 100)
+    only = {"topics": [topic]}
+    assert run(airflow, only)[1] == "success"
+    write(source, topic, 100, first=100)
+    # Everything is gone before it was copied, as when retention overtakes a flow.
+    whole = {TopicPartition(topic, number, -1) for number in range(2)}
+    for future in source.admin().delete_records(list(whole)).values():
+        future.result(30)
+
+    run_id, state = run(airflow, only)
+    assert state == "failed"
+    tasks = airflow.tasks(DAG_ID, run_id)
+    assert {task_id for task_id, task in tasks.items() if task["state"] != "success"} == {"replicate", "outcome"}
+    assert tasks["replicate"]["try_number"] == 1, "no retry brings the records back"
+    assert topic in airflow.log(DAG_ID, run_id, "replicate").rpartition("AirflowFailException")[2]
+    (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
+    assert flow["status"]["state"] == "failed"
+    assert topic in flow["status"]["reason"]
+
+    write(source, topic, 100, first=200)
+    run_id, state = run(airflow, {**only, "start": "earliest"})
+    assert state == "success", airflow.task_states(DAG_ID, run_id)
+    copied, left = read(target, f"a.{topic}"), read(source, topic)
+    assert sum(map(len, copied.values())) == 200
+    assert all(rows[len(rows) - len(left[number]) :] == left[number] for number, rows in copied.items())
+
+
+def test_figures_are_for_those_who_are_logged_in(airflow: LocalAirflow) -> None:
+    import urllib.error
+    import urllib.request
+
+    from srm_common.testing.airflow_client import AirflowClient
+
+    for path in ("/srm/api/v2/flows", f"/srm/api/v2/flows/{DAG_ID}"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(airflow.url + path, timeout=10)
+        assert refused.value.code == 401
+        assert AirflowClient(airflow.url, "watcher", "watcher").get(path)

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, FlowHealth, LagReport, Metric, MetricKind
+from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+
+COPIED = PartitionRecord(
+    "orders",
+    "a.orders",
+    0,
+    records=10,
+    bytes=1000,
+    position=90,
+    end=100,
+    latency_ms_avg=12.5,
+    last_record_timestamp_ms=7,
+)
+FAILED = PartitionRecord("orders", "a.orders", 1, position=5, end=5, error="records were lost", error_kind="DataLost")
+IDLE = PartitionRecord("clicks", "a.clicks", 0, position=3, end=3)
+UNKNOWN = PartitionRecord("clicks", "a.clicks", 1)
+DONE = RunRecord("a->b", "run-2", 1_000, 2_000, 1, RunState.DONE, partitions=(COPIED, IDLE, UNKNOWN))
+
+
+def report(record: RunRecord | None, run_id: str = "run-2") -> LagReport:
+    return LagReport.of("a->b", run_id, record)
+
+
+def by_name(found: LagReport, name: str) -> list[Metric]:
+    return [metric for metric in found.metrics() if metric.name == name]
+
+
+def test_a_run_that_copied_is_ok() -> None:
+    assert (report(DONE).health, report(DONE).reason) == (FlowHealth.OK, None)
+
+
+def test_a_failed_run_says_why() -> None:
+    record = replace(DONE, state=RunState.FAILED, partitions=(COPIED, FAILED))
+    assert report(record).health is FlowHealth.FAILED
+    assert report(record).reason == "1 of 2 partitions failed, the first orders-1: records were lost"
+    assert report(replace(record, error="no broker answered")).reason == "no broker answered"
+
+
+@pytest.mark.parametrize("record", [None, replace(DONE, run_id="run-1"), replace(DONE, state=RunState.RUNNING)])
+def test_a_run_without_a_finished_record_is_stalled(record: RunRecord | None) -> None:
+    assert report(record).health is FlowHealth.STALLED
+    assert "run-2" in (report(record).reason or "")
+
+
+def test_a_run_that_could_not_begin_says_why() -> None:
+    found = LagReport.of("a->b", "run-3", DONE, unable="cluster 'a' did not answer")
+    assert (found.health, found.reason) == (FlowHealth.STALLED, "cluster 'a' did not answer")
+
+
+def test_every_partition_with_a_known_lag_is_a_gauge() -> None:
+    lags = by_name(report(DONE), "srm.records_lag")
+    assert {(m.tags["topic"], m.tags["partition"]): m.value for m in lags} == {("orders", "0"): 10, ("clicks", "0"): 0}
+    assert all(m.kind is MetricKind.GAUGE and m.tags["flow"] == "a/b" for m in lags)
+
+
+def test_counts_are_of_this_run_and_only_of_what_happened() -> None:
+    counters = [metric for metric in report(DONE).metrics() if metric.kind is MetricKind.COUNTER]
+    assert {(m.name, m.tags["topic"], m.value) for m in counters} == {
+        ("srm.records", "orders", 10),
+        ("srm.bytes", "orders", 1000),
+    }
+
+
+def test_a_stalled_run_counts_nothing_again_but_still_shows_the_lag() -> None:
+    stalled = report(DONE, run_id="run-3")
+    assert not [metric for metric in stalled.metrics() if metric.kind is MetricKind.COUNTER]
+    assert by_name(stalled, "srm.records_lag")
+    assert [metric.value for metric in by_name(stalled, "srm.flow_ok")] == [0.0]
+
+
+def test_an_unreachable_target_keeps_the_last_known_figures() -> None:
+    found = LagReport.unreachable("a->b", "run-3", "no broker of 'b' answered")
+    state = found.asset_state(None, now_ms=5)
+    assert list(state) == ["status"]
+    assert state["status"]["state"] == "unreachable"
+    assert [metric.name for metric in found.metrics()] == ["srm.flow_ok"]
+
+
+def test_since_when_moves_only_with_the_state() -> None:
+    first = report(DONE).asset_state(None, now_ms=100)["status"]
+    second = report(DONE).asset_state(first, now_ms=200)["status"]
+    third = report(None).asset_state(second, now_ms=300)["status"]
+    assert [status["since_ms"] for status in (first, second, third)] == [100, 100, 300]
+
+
+def test_topics_are_summed() -> None:
+    state = report(DONE).asset_state(None, now_ms=1)
+    assert state["figures"]["lag"] == 10
+    assert [(topic["topic"], topic["partitions"], topic["lag"]) for topic in state["topics"]] == [
+        ("clicks", 2, 0),
+        ("orders", 1, 10),
+    ]
+
+
+def test_the_topics_furthest_behind_fit_into_airflows_limit() -> None:
+    many = tuple(
+        PartitionRecord(f"topic-{number}", f"a.topic-{number}", 0, position=0, end=number) for number in range(5000)
+    )
+    state = report(replace(DONE, partitions=many)).asset_state(None, now_ms=1)
+    assert len(json.dumps(state["topics"])) <= MAX_STATE_BYTES
+    assert state["figures"]["topics_left_out"] == 5000 - len(state["topics"]) > 0
+    assert min(topic["lag"] for topic in state["topics"]) == state["figures"]["topics_left_out"]
+
+
+def test_the_text_names_topics_and_errors() -> None:
+    text = report(replace(DONE, state=RunState.FAILED, partitions=(COPIED, FAILED))).text()
+    assert text.splitlines()[0].startswith("a->b: failed, 1 of 2 partitions failed")
+    assert any(line.split()[:2] == ["orders", "2"] for line in text.splitlines())
+    assert "orders-1: records were lost" in text
