@@ -1,0 +1,74 @@
+"""What a side of the comparison must be able to do, and the two clusters both work on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from bench.process_tree import ProcessTree
+from srm_common.testing import LocalKafka
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """Source and target, one broker each, so that a broker's log is one directory."""
+
+    source: LocalKafka
+    target: LocalKafka
+
+    def broker_cpu_seconds(self) -> float:
+        return self.source.cpu_seconds() + self.target.cpu_seconds()
+
+    @staticmethod
+    def log_directory(kafka: LocalKafka) -> Path:
+        return kafka.directory / f"node-{kafka.nodes[0]}" / "data"
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One copy job. ``alias`` is the source's name; it is new for every run, so every run starts from nothing."""
+
+    alias: str
+    topic_pattern: str
+    codec: str
+    record_bytes: int
+    exactly_once: bool
+
+    @property
+    def target_alias(self) -> str:
+        return "backup"
+
+    def remote_topic(self, topic: str) -> str:
+        return f"{self.alias}.{topic}"
+
+    @property
+    def offsets_topic(self) -> str:
+        return f"mm2-offsets.{self.alias}.internal"
+
+
+class Side(Protocol):
+    """A running copier."""
+
+    name: str
+
+    def start(self, clusters: Clusters, flow: Flow, folder: Path) -> None: ...
+
+    def tree(self) -> ProcessTree:
+        """Of the running process, to look at its CPU time and memory."""
+        ...
+
+    def running(self) -> bool: ...
+
+    def log_tail(self) -> str: ...
+
+    def finish(self) -> float:
+        """Lets it end, or ends it, and returns the CPU seconds of its tree's whole life.
+
+        The tree is still being watched. Raises BenchError when it failed.
+        """
+        ...
+
+    def abandon(self) -> None:
+        """Ends it, however it is. Never raises for a process that has ended."""
+        ...

@@ -1,0 +1,53 @@
+"""How far each topic's copy is, seen from outside: ends at the source, committed offsets at the target."""
+
+from __future__ import annotations
+
+from confluent_kafka.admin import OffsetSpec
+
+from demo.topics import TOPICS
+from demo.view import TopicLag
+from srm_common.domain import names
+from srm_common.domain.flow import FlowSettings
+from srm_common.kafka.admin import ClusterAdmin
+from srm_common.kafka.compacted import StateReader, last_of_each_key
+from srm_common.wire.mm2 import parse_source_offset_key, parse_source_offset_value
+
+LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class LagReader:
+    """Keeps its connections; ``read`` takes a few milliseconds."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self._source = ClusterAdmin(flow.source, timeout_seconds=10)
+        self._state = StateReader(flow.target)
+        self._offsets_topic = names.offsets_topic(flow.name.source)
+        self._partitions = [(topic.name, number) for topic in TOPICS for number in range(topic.partitions)]
+
+    def read(self) -> list[TopicLag]:
+        """One row a topic. Raises ClusterError when a cluster does not answer."""
+        positions = self._positions()
+        ends = self._source.offsets(self._partitions, LATEST)
+        rows = []
+        for topic in TOPICS:
+            end = position = 0
+            for number in range(topic.partitions):
+                found = ends[topic.name, number]
+                if isinstance(found, Exception):
+                    raise found
+                end += found
+                position += positions.get((topic.name, number), 0)
+            rows.append(TopicLag(topic.name, end, min(position, end)))
+        return rows
+
+    def _positions(self) -> dict[tuple[str, int], int]:
+        """Next offset to copy, as far as it is committed now; nothing before the flow's first run."""
+        found: dict[tuple[str, int], int] = {}
+        if not self._state.partitions(self._offsets_topic):
+            return found
+        for record in last_of_each_key(self._state.read(self._offsets_topic)).values():
+            place = parse_source_offset_key(record.key) if record.key is not None else None
+            last = parse_source_offset_value(record.value)
+            if place is not None and last is not None:
+                found[place[2], place[3]] = last + 1
+        return found

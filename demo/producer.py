@@ -1,0 +1,70 @@
+"""Writes the demo's topics until it is ended: ``python -m demo.producer <bootstrap servers>``."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Sequence
+
+from confluent_kafka import Producer
+
+from demo.topics import TOPICS, DemoTopic
+
+TICKS_PER_SECOND = 5
+ABORTED = 0.1
+
+
+class TopicWriter:
+    """One producer for one topic, so that each has its own codec."""
+
+    def __init__(self, topic: DemoTopic, bootstrap_servers: str) -> None:
+        self._topic = topic
+        self._dice = random.Random(topic.name)
+        self._number = 0
+        self._owed = 0.0
+        settings: dict[str, str | int] = {
+            "bootstrap.servers": bootstrap_servers,
+            "compression.type": topic.codec,
+            "linger.ms": 50,
+            "enable.idempotence": "true",
+        }
+        if topic.transactional:
+            settings["transactional.id"] = f"demo-{topic.name}"
+        self._producer = Producer(settings)
+        if topic.transactional:
+            self._producer.init_transactions(30)
+
+    def tick(self) -> None:
+        """Writes the records of a fifth of a second."""
+        self._owed += self._topic.per_second / TICKS_PER_SECOND
+        count = int(self._owed)
+        self._owed -= count
+        if self._topic.transactional:
+            self._producer.begin_transaction()
+        for _ in range(count):
+            key, value, headers = self._topic.make(self._dice, self._number)
+            self._producer.produce(self._topic.name, key=key, value=value, headers=headers)
+            self._number += 1
+        if not self._topic.transactional:
+            self._producer.poll(0)
+        elif self._dice.random() < ABORTED:
+            self._producer.abort_transaction(30)
+        else:
+            self._producer.commit_transaction(30)
+
+
+def main(arguments: Sequence[str]) -> None:
+    (bootstrap_servers,) = arguments
+    writers = [TopicWriter(topic, bootstrap_servers) for topic in TOPICS]
+    due = time.monotonic()
+    while True:
+        for writer in writers:
+            writer.tick()
+        # A tick that came late is made up for, so that rates hold on a busy machine; a long stop is not.
+        due = max(due + 1 / TICKS_PER_SECOND, time.monotonic() - 1)
+        time.sleep(max(0.0, due - time.monotonic()))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

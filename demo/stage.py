@@ -1,0 +1,191 @@
+"""Everything the demo runs: two clusters, the writer, Airflow. Ends what it started, and only that."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from demo.topics import TOPICS
+from srm_common.domain.flow import FlowSettings
+from srm_common.errors import SrmError
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.testing import LocalKafka
+from srm_common.testing.java import LocalProcess
+from srm_common.testing.local_airflow import LocalAirflow
+from srm_common.testing.ports import LOOPBACK
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = Path(os.environ.get("SRM_DEMO_FOLDER", ROOT / ".demo"))
+FLOW = "east->west"
+DAG_ID = "srm.east.west"
+LOGIN = ("admin", "admin")
+FIRST_PORT = 8080
+MARKER = "SRM_DEMO"
+STOP_SECONDS = 30.0
+
+CONFIGURATION = """\
+# The demo's two clusters and the flow between them.
+clusters = east, west
+east.bootstrap.servers = {east}
+west.bootstrap.servers = {west}
+
+east->west.enabled = true
+east->west.topics = .*
+schedule.interval.seconds = {interval}
+
+# One Airflow pool per target cluster bounds how many Spark jobs write into it at once.
+airflow.pool = srm_{{target}}
+
+# One broker each: nothing to put further replicas on.
+replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+"""
+
+
+class DemoError(SrmError):
+    """The demo cannot be started or stopped."""
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The running demo: the flow's settings, and the API client of its Airflow."""
+
+    flow: FlowSettings
+    airflow: LocalAirflow
+
+
+@contextmanager
+def running(interval_seconds: int = 30) -> Iterator[Stage]:
+    """Starts the demo in ``.demo``; everything ends with the block. Raises DemoError when another one runs."""
+    _claim()
+    east, west = (LocalKafka(name=name, directory=FOLDER / name) for name in ("east", "west"))
+    configuration = FOLDER / "srm.properties"
+    configuration.write_text(
+        CONFIGURATION.format(east=east.bootstrap_servers, west=west.bootstrap_servers, interval=interval_seconds)
+    )
+    airflow = LocalAirflow(
+        dags_folder=ROOT / "dags",
+        directory=FOLDER / "airflow",
+        port=_free_port(),
+        environment={
+            "SRM_CONFIG": str(configuration),
+            "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
+        },
+        users={LOGIN[0]: ("admin", LOGIN[1])},
+    )
+    with ExitStack() as ending:
+        # The last one entered ends first: Airflow, then the writer, then the clusters.
+        ending.callback((FOLDER / "demo.json").unlink, missing_ok=True)
+        ending.callback(east.close)
+        ending.callback(west.close)
+        with ThreadPoolExecutor() as together:
+            for done in [together.submit(start) for start in (east.start, west.start, airflow.prepare)]:
+                done.result()
+        for topic in TOPICS:
+            east.create_topic(topic.name, topic.partitions, config=topic.config)
+        writer = LocalProcess(
+            [sys.executable, "-m", "demo.producer", east.bootstrap_servers],
+            output=FOLDER / "producer.log",
+            environment={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        ending.callback(writer.kill)
+        ending.callback(airflow.close)
+        airflow.start()
+        airflow.create_pool("srm_west", slots=1, description="Spark jobs that write into west")
+        yield Stage(load_configuration(configuration).flow(FLOW), airflow)
+
+
+def stop() -> bool:
+    """Ends the demo that runs, or what is left of one; False when there is none."""
+    found = _noted()
+    if found is None:
+        return False
+    process = _main_process(found)
+    if process is not None:
+        process.terminate()
+        with suppress(psutil.TimeoutExpired):
+            process.wait(STOP_SECONDS)
+    _end_marked(str(found["marker"]))
+    (FOLDER / "demo.json").unlink(missing_ok=True)
+    return True
+
+
+def _claim() -> None:
+    """Notes this process as the demo and empties the folder. What it starts inherits the marker."""
+    found = _noted()
+    if found is not None:
+        if _main_process(found) is not None:
+            raise DemoError(f"a demo runs already (process {found['pid']}); end it with: make demo-stop")
+        _end_marked(str(found["marker"]))
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    os.environ[MARKER] = secrets.token_hex(16)
+    note = {"pid": os.getpid(), "started": psutil.Process().create_time(), "marker": os.environ[MARKER]}
+    (FOLDER / "demo.json").write_text(json.dumps(note))
+
+
+def _noted() -> dict[str, int | float | str] | None:
+    with suppress(FileNotFoundError, ValueError):
+        found: dict[str, int | float | str] = json.loads((FOLDER / "demo.json").read_text())
+        return found
+    return None
+
+
+def _main_process(note: dict[str, int | float | str]) -> psutil.Process | None:
+    """The noted process, if it still runs: a process id alone may be somebody else's by now."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(int(note["pid"]))
+        if process.create_time() == note["started"] and process.status() != psutil.STATUS_ZOMBIE:
+            return process
+    return None
+
+
+def _end_marked(marker: str) -> None:
+    """Kills every process that inherited the marker; more may appear while it looks."""
+    deadline = time.monotonic() + STOP_SECONDS
+    while left := list(_marked(marker)):
+        for process in left:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        if time.monotonic() > deadline:
+            raise DemoError(f"processes of the demo do not end: {[process.pid for process in left]}")
+        time.sleep(0.1)
+
+
+def _marked(marker: str) -> Iterator[psutil.Process]:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if (
+                process.pid != os.getpid()
+                and process.environ().get(MARKER) == marker
+                and process.status() != psutil.STATUS_ZOMBIE
+            ):
+                yield process
+
+
+def _free_port() -> int:
+    """8080 if nobody has it, else the next one that is free."""
+    for port in range(FIRST_PORT, FIRST_PORT + 100):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind((LOOPBACK, port))
+                return port
+    raise DemoError(f"no port from {FIRST_PORT} to {FIRST_PORT + 99} is free")

@@ -1,0 +1,189 @@
+"""docker-compose.yaml: what ``docker compose config`` says where there is one, and what parsing tells everywhere."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+COMPOSE = ROOT / "docker-compose.yaml"
+DOCUMENT: dict[str, Any] = yaml.safe_load(COMPOSE.read_text())
+SERVICES: dict[str, dict[str, Any]] = DOCUMENT["services"]
+SECRET_NAME = re.compile(r"(?i)password|secret|token|fernet|sql_alchemy_conn|api_key|private_key")
+# Names that hold no secret although they sound so.
+HARMLESS = {"AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE"}
+REFERENCE = re.compile(r"\$\{(\w+)(:?[-?])?([^}]*)\}")
+
+
+def compose_command() -> list[str] | None:
+    if shutil.which("docker") and subprocess.run(["docker", "compose", "version"], capture_output=True).returncode == 0:
+        return ["docker", "compose"]
+    if shutil.which("docker-compose"):
+        version = subprocess.run(["docker-compose", "version", "--short"], capture_output=True, text=True)
+        if version.stdout.strip().lstrip("v").split(".")[0] not in ("", "1"):  # 1 knows neither 'name' nor '--wait'
+            return ["docker-compose"]
+    return None
+
+
+def example_environment() -> dict[str, str]:
+    names = re.findall(r"^([A-Z_]+)=$", (ROOT / ".env.example").read_text(), re.MULTILINE)
+    return {name: "x" * 24 for name in names}
+
+
+def is_one_shot(name: str) -> bool:
+    return any(
+        needs.get(name, {}).get("condition") == "service_completed_successfully"
+        for needs in (service.get("depends_on", {}) for service in SERVICES.values())
+    )
+
+
+def test_compose_itself_accepts_the_file(tmp_path: Path) -> None:
+    command = compose_command()
+    if command is None:
+        pytest.skip("no docker compose on this machine; the other tests of this file parse it")
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **example_environment()}
+    done = subprocess.run(
+        [*command, "-f", str(COMPOSE), "config"], capture_output=True, text=True, env=environment, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(yaml.safe_load(done.stdout)["services"]) == set(SERVICES)
+
+
+def test_compose_refuses_to_start_without_secrets(tmp_path: Path) -> None:
+    command = compose_command()
+    if command is None:
+        pytest.skip("no docker compose on this machine; the next test looks at each reference")
+    empty = tmp_path / "empty.env"
+    empty.touch()
+    done = subprocess.run(
+        [*command, "--env-file", str(empty), "-f", str(COMPOSE), "config"],
+        capture_output=True,
+        text=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert "run docker/make-env.sh" in done.stderr
+
+
+def test_every_secret_comes_from_the_environment_and_is_required() -> None:
+    secrets = [
+        (service, key, str(value))
+        for service, body in SERVICES.items()
+        for key, value in body.get("environment", {}).items()
+        if SECRET_NAME.search(key) and key not in HARMLESS
+    ]
+    assert len(secrets) > 10
+    for service, key, value in secrets:
+        kinds = [kind for _, kind, _ in REFERENCE.findall(value)]
+        assert kinds, f"{service}: {key} is written out"
+        assert set(kinds) == {":?"}, f"{service}: {key} may be empty"
+
+
+def test_no_password_stands_in_a_url_or_command() -> None:
+    assert not re.findall(r"://[^/\s:@]+:(?!\$\{)[^/\s@]+@", COMPOSE.read_text())
+
+
+def test_the_example_names_every_required_variable_and_no_value() -> None:
+    required = {name for name, kind, _ in REFERENCE.findall(COMPOSE.read_text()) if kind == ":?"}
+    assert set(example_environment()) == required
+    optional = {name for name, kind, _ in REFERENCE.findall(COMPOSE.read_text()) if kind == ":-"}
+    assert optional == set(re.findall(r"^#([A-Z_]+)=", (ROOT / ".env.example").read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_ready_means_ready(name: str) -> None:
+    """``up --wait`` waits for health checks, and for one-shots that somebody waits for."""
+    service = SERVICES[name]
+    if is_one_shot(name):
+        assert service["restart"] == "no"
+        assert "healthcheck" not in service
+    else:
+        check = service["healthcheck"]
+        assert check["test"][0] == "CMD"
+        assert {"interval", "timeout", "retries", "start_period"} <= set(check)
+
+
+@pytest.mark.parametrize("name", SERVICES)
+def test_dependencies_exist_and_their_conditions_can_come_true(name: str) -> None:
+    for needed, how in SERVICES[name].get("depends_on", {}).items():
+        assert needed in SERVICES
+        if how["condition"] == "service_completed_successfully":
+            assert SERVICES[needed]["restart"] == "no"
+        else:
+            assert how["condition"] == "service_healthy"
+            assert "healthcheck" in SERVICES[needed]
+
+
+def test_dependencies_have_no_circle() -> None:
+    done: set[str] = set()
+    while len(done) < len(SERVICES):
+        free = {name for name, body in SERVICES.items() if set(body.get("depends_on", {})) <= done} - done
+        assert free, f"circle among {set(SERVICES) - done}"
+        done |= free
+
+
+def test_every_file_that_is_named_exists() -> None:
+    image_files = set()
+    for service in SERVICES.values():
+        for part in (*service.get("command", ()), *service.get("healthcheck", {}).get("test", ())):
+            if part.startswith("/opt/srm/"):
+                image_files.add(part.removeprefix("/opt/srm/"))
+        for volume in service.get("volumes", ()):
+            source = volume.split(":")[0]
+            if source.startswith("."):
+                assert (ROOT / source).is_file(), source
+            else:
+                assert source in DOCUMENT["volumes"]
+        if "build" in service:
+            assert (ROOT / service["build"]["dockerfile"]).is_file()
+    dockerfile = (ROOT / "docker/Dockerfile").read_text()
+    for path in image_files:
+        assert (ROOT / path).is_file(), path
+        assert path in dockerfile, f"{path} is not copied into the image"
+        if path.endswith(".sh"):
+            assert os.access(ROOT / path, os.X_OK), path
+
+
+def test_the_image_is_built_from_files_that_exist() -> None:
+    lines = (ROOT / "docker/Dockerfile").read_text().splitlines()
+    copied = [
+        part for line in lines if line.startswith("COPY ") and "--from" not in line for part in line.split()[1:-1]
+    ]
+    allowed = (ROOT / "docker/Dockerfile.dockerignore").read_text().splitlines()
+    for path in copied:
+        assert (ROOT / path).exists(), path
+        assert f"!{path.split('/')[0]}" in allowed, f"{path} is hidden from the build"
+
+
+def test_published_ports_are_this_machine_alone_and_differ() -> None:
+    ports = [port for service in SERVICES.values() for port in service.get("ports", ())]
+    assert all(port.startswith("127.0.0.1:") for port in ports)
+    assert len({port.split(":")[1] for port in ports}) == len(ports)
+
+
+def test_clusters_have_identities_of_their_own() -> None:
+    identities = {SERVICES[name]["environment"]["CLUSTER_ID"] for name in ("kafka-east", "kafka-west")}
+    assert len(identities) == 2
+
+
+def test_made_secrets_fill_every_name_and_are_never_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "docker").mkdir()
+    shutil.copy(ROOT / "docker/make-env.sh", tmp_path / "docker")
+    shutil.copy(ROOT / ".env.example", tmp_path)
+    subprocess.run([tmp_path / "docker/make-env.sh"], check=True, capture_output=True)
+    written = (tmp_path / ".env").read_text()
+    values = dict(re.findall(r"^([A-Z_]+)=(.+)$", written, re.MULTILINE))
+    assert set(values) == set(example_environment())
+    assert len(set(values.values())) == len(values)
+    assert len(values["AIRFLOW_FERNET_KEY"]) == 44
+    assert (tmp_path / ".env").stat().st_mode & 0o077 == 0
+    assert subprocess.run([tmp_path / "docker/make-env.sh"], capture_output=True).returncode == 1
+    assert (tmp_path / ".env").read_text() == written
