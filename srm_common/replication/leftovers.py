@@ -14,9 +14,9 @@ from contextlib import suppress
 from srm_common.domain.copying import CopyJob
 from srm_common.domain.segments import Segment
 from srm_common.errors import CorruptRecord, PartitionError
-from srm_common.kafka.compacted import LATEST, StateReader
+from srm_common.kafka.committed_log import committed_records
 from srm_common.kafka.leftovers import left_open
-from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.link import LATEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import Producer, UncertainCommit
 from srm_common.replication.ranges import RangeState
 from srm_common.wire.mm2 import source_offset_key
@@ -40,16 +40,15 @@ async def end_leftovers(
         return {}
     unclear = {state for state in states if any(home in found for home in homes[state])}
     verdicts: dict[bool, list[Partition]] = {True: [], False: []}
-    with StateReader(job.target) as reader:
-        for state in states:
-            start = found.get(state.downstream)
-            if start is None or state in unclear:
-                continue
-            committed = _committed(reader, job, state, start)
-            if committed is None:
-                unclear.add(state)
-            else:
-                verdicts[committed].append(state.downstream)
+    for state in states:
+        start = found.get(state.downstream)
+        if start is None or state in unclear:
+            continue
+        committed = await _committed(target, job, state, start)
+        if committed is None:
+            unclear.add(state)
+        else:
+            verdicts[committed].append(state.downstream)
     for committed, partitions in verdicts.items():
         if partitions:
             # Whether it helped is seen below; the next run tries again.
@@ -74,11 +73,12 @@ def _homes(job: CopyJob, state: RangeState) -> tuple[Partition, Partition]:
     )
 
 
-def _committed(reader: StateReader, job: CopyJob, state: RangeState, start: int) -> bool | None:
-    """Whether the records from ``start`` on are in the committed map; None when only some of them are."""
-    _, (topic, home) = _homes(job, state)
+async def _committed(target: ClusterLink, job: CopyJob, state: RangeState, start: int) -> bool | None:
+    """Whether the records from ``start`` on are in the committed map; None when only some of them are, or when the
+    end of the partition cannot be told."""
+    _, home = _homes(job, state)
     segments: list[Segment] = []
-    for record in reader.read(topic, ends=reader.offsets(topic, [home], LATEST)):
+    for record in await committed_records(target, home):
         try:
             segment = None if record.value is None else decode_segment(record.key, record.value)
         except CorruptRecord:
@@ -87,9 +87,8 @@ def _committed(reader: StateReader, job: CopyJob, state: RangeState, start: int)
             segments.append(segment)
     if not any(one.downstream_start <= start < one.downstream_end for one in segments):
         return False
-    downstream, partition = state.downstream
-    end = reader.offsets(downstream, [partition], LATEST, committed=False)[partition]
-    return True if end == max(one.downstream_end for one in segments) else None
+    ends, _ = await target.offsets([state.downstream], LATEST, committed=False)
+    return True if ends.get(state.downstream) == max(one.downstream_end for one in segments) else None
 
 
 def _error(job: CopyJob, state: RangeState, producer: Producer, found: dict[Partition, int]) -> PartitionError:

@@ -11,7 +11,7 @@ import srm_common
 from srm_common.errors import ConfigError
 
 #: Distributions that slots import, and that bring no further ones.
-_NEEDED = ("kafka-python", "crc32c", "cramjam")
+NEEDED = ("kafka-python", "crc32c", "cramjam")
 
 
 def pack_worker_archive(path: Path) -> int:
@@ -37,7 +37,7 @@ def _files() -> Iterator[tuple[Path, str]]:
     for origin in package.rglob("*"):
         if origin.is_file() and "__pycache__" not in origin.parts:
             yield origin, str(origin.relative_to(package.parent))
-    for needed in _NEEDED:
+    for needed in NEEDED:
         try:
             distribution = importlib.metadata.distribution(needed)
         except importlib.metadata.PackageNotFoundError as error:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from srm_common.replication.worker_archive import NEEDED
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"confluent_kafka", "kafka", "pyspark", "pandas", "pyarrow", "numpy", "cramjam", "crc32c", "sqlalchemy"}
@@ -71,6 +74,13 @@ def test_the_domain_opens_nothing() -> None:
 def test_importing_the_domain_is_light() -> None:
     statements = "\n".join(f"import {name}" for name in modules("srm_common.domain"))
     assert not loaded_after(statements) & HEAVY
+
+
+def test_slots_need_only_what_the_worker_archive_brings() -> None:
+    """A Spark worker may have nothing installed; of the Kafka clients only kafka-python is pure enough to be sent."""
+    statements = "import srm_common.replication.spark_pass, srm_common.replication.slot"
+    shipped = {re.split("[-.]", needed)[0].replace("-", "_") for needed in NEEDED}
+    assert not (loaded_after(statements) & HEAVY) - shipped
 
 
 @pytest.mark.parametrize("package", ["srm_common.cli", "srm_common.airflow_bridge", "srm_common.usecases"])

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from kafka.record.memory_records import MemoryRecords
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 
-from srm_common.wire.batch import stamp
-from srm_common.wire.plain_records import plain_records
+from srm_common.errors import CorruptBatch
+from srm_common.wire import codec
+from srm_common.wire.batch import Buffer, SourceBatch, parse_header, split, stamp
+from srm_common.wire.plain_records import plain_records, read_plain_records
 
 
 def test_library_reads_keys_values_and_tombstones() -> None:
@@ -28,3 +33,47 @@ def test_library_reads_keys_values_and_tombstones() -> None:
     assert [(record.key, record.value, record.timestamp) for record in batch] == [
         (key, value, 1000) for key, value in entries
     ]
+
+
+def _batch(body: Buffer, count: int, attributes: int = 0) -> SourceBatch:
+    header = stamp(
+        attributes=attributes,
+        last_offset_delta=count - 1,
+        base_timestamp=1000,
+        max_timestamp=1000,
+        record_count=count,
+        body=body,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+    )
+    data = memoryview(bytes(header) + bytes(body))
+    return SourceBatch(parse_header(data), data)
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=300), st.none() | st.binary(max_size=300)), min_size=1, max_size=20),
+    st.sampled_from(sorted(codec.NAMES)),
+)
+def test_what_was_written_is_read(entries: list[tuple[bytes, bytes | None]], kind: int) -> None:
+    batch = _batch(codec.compress(kind, plain_records(entries)), len(entries), kind)
+    assert [tuple(record) for record in read_plain_records(batch)] == [
+        (offset, key, value) for offset, (key, value) in enumerate(entries)
+    ]
+
+
+def test_records_with_headers_written_by_the_library_are_read() -> None:
+    builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
+    builder.append(timestamp=5, key=b"k", value=b"v", headers=[("h", b"1"), ("h", None)])
+    builder.append(timestamp=9, key=None, value=None)
+    builder.close()
+    (batch,) = split(memoryview(bytes(builder.buffer())))
+    assert [tuple(record) for record in read_plain_records(batch)] == [(0, b"k", b"v"), (1, b"", None)]
+
+
+def test_a_wrong_checksum_is_refused() -> None:
+    batch = _batch(plain_records([(b"k", b"v")]), 1)
+    broken = bytearray(batch.data)
+    broken[-1] ^= 1
+    with pytest.raises(CorruptBatch, match="checksum"):
+        list(read_plain_records(SourceBatch(batch.header, memoryview(broken))))
