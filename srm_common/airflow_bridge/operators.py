@@ -43,8 +43,10 @@ class RefreshTopicsOperator(FlowOperator):
     """Makes the topics on the target ready; fails at the end when an action failed, having done all others."""
 
     def execute(self, context: Context) -> None:
+        from srm_common.domain.actions import failed
         from srm_common.errors import SrmError
-        from srm_common.usecases.refresh_topics import apply_plan, failed, plan_topics
+        from srm_common.usecases.apply_plan import apply_plan
+        from srm_common.usecases.plan_topics import plan_topics
 
         with one_sentence():
             try:

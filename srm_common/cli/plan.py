@@ -7,7 +7,8 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.planning import Action, AlterConfigs, CreateTopic, GrowPartitions, Plan
+from srm_common.domain.actions import Action
+from srm_common.domain.plan import Plan
 
 
 @click.command("plan")
@@ -20,7 +21,7 @@ def command(invocation: Invocation, flow: str | None) -> Answer:
 
     Looks at both clusters and changes nothing. The same plan is made and carried out at the beginning of each run.
     """
-    from srm_common.usecases.refresh_topics import plan_topics
+    from srm_common.usecases.plan_topics import plan_topics
 
     plan = plan_topics(invocation.flow(flow))
     return Answer(plan.to_json(), plan_text(plan))
@@ -42,24 +43,13 @@ def plan_text(plan: Plan) -> list[RenderableType]:
 
 
 def _rows(action: Action) -> list[list[object]]:
-    if isinstance(action, CreateTopic):
-        factor = "broker's default" if action.replication_factor < 0 else str(action.replication_factor)
-        rows: list[list[object]] = [
-            ["create", action.topic, "partitions", None, action.partitions, action.reason],
-            ["", "", "replicas", None, factor, ""],
-        ]
-        return rows + [["", "", key, None, value, ""] for key, value in action.configs]
-    if isinstance(action, GrowPartitions):
-        return [["grow", action.topic, "partitions", action.before, action.after, action.reason]]
-    assert isinstance(action, AlterConfigs)
     return [
         [
-            "alter" if first else "",
-            action.topic if first else "",
-            change.key,
-            change.before,
-            change.after,
-            change.reason,
+            *((action.word, action.topic) if first else ("", "")),
+            one.what,
+            one.before,
+            one.after,
+            one.reason or (action.reason if first else ""),
         ]
-        for first, change in zip([True] + [False] * len(action.changes), action.changes, strict=False)
+        for first, one in zip([True] + [False] * len(action.differences()), action.differences(), strict=False)
     ]

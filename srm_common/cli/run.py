@@ -15,9 +15,9 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, console, table
+from srm_common.domain.actions import ActionResult
 from srm_common.domain.filters import split_list
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.planning import ActionResult
 from srm_common.domain.run_options import RunOptions
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.start_position import StartPosition
@@ -82,7 +82,8 @@ def command(
     configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be believed; 5 another run owns
     the flow.
     """
-    from srm_common.usecases.refresh_topics import apply_plan, plan_topics
+    from srm_common.usecases.apply_plan import apply_plan
+    from srm_common.usecases.plan_topics import plan_topics
     from srm_common.usecases.replicate import replicate
 
     settings = invocation.flow(flow)

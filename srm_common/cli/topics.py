@@ -16,7 +16,7 @@ from srm_common.cli.output import Answer, table
 @pass_invocation
 def command(invocation: Invocation, flow: str | None, everything: bool) -> Answer:
     """List the topics of the source: which are copied, as what, and why or why not."""
-    from srm_common.usecases.refresh_topics import decide_topics
+    from srm_common.usecases.plan_topics import decide_topics
 
     settings = invocation.flow(flow)
     decisions = [

@@ -1,16 +1,17 @@
-"""What has to change on the target before a flow can copy: a plan of small frozen actions, each with its reason.
+"""What has to change on the target before a flow can copy: from two views of the clusters to a :class:`Plan`.
 
-A plan is a value: printing it and applying it are two readers of the same thing. Applying a plan twice is harmless.
+Applying a plan twice is harmless, and a plan never deletes a topic or takes partitions away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange, counted
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import heartbeats_topic
+from srm_common.domain.plan import Plan
 from srm_common.domain.selection import TopicDecision
 from srm_common.domain.topic_settings import (
     FOLLOWED,
@@ -21,159 +22,6 @@ from srm_common.domain.topic_settings import (
     TopicSetting,
     same_value,
 )
-
-
-@dataclass(frozen=True)
-class CreateTopic:
-    """Create ``topic`` on the cluster ``cluster``. A ``replication_factor`` of -1 is the broker's default."""
-
-    cluster: str
-    topic: str
-    partitions: int
-    replication_factor: int
-    configs: tuple[tuple[str, str], ...]
-    reason: str
-
-    def __str__(self) -> str:
-        replicas = (
-            "replicas by the broker's default"
-            if self.replication_factor < 0
-            else _count(self.replication_factor, "replica")
-        )
-        partitions = _count(self.partitions, "partition")
-        return f"create topic {self.topic} on {self.cluster}: {partitions}, {replicas} ({self.reason})"
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "action": "create_topic",
-            "cluster": self.cluster,
-            "topic": self.topic,
-            "before": None,
-            "after": {
-                "partitions": self.partitions,
-                "replication_factor": self.replication_factor,
-                "configs": dict(self.configs),
-            },
-            "reason": self.reason,
-        }
-
-
-@dataclass(frozen=True)
-class GrowPartitions:
-    """Give ``topic`` as many partitions as ``after`` says."""
-
-    cluster: str
-    topic: str
-    before: int
-    after: int
-    reason: str
-
-    def __str__(self) -> str:
-        return (
-            f"grow topic {self.topic} on {self.cluster} from {self.before} to {_count(self.after, 'partition')} "
-            f"({self.reason})"
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "action": "grow_partitions",
-            "cluster": self.cluster,
-            "topic": self.topic,
-            "before": {"partitions": self.before},
-            "after": {"partitions": self.after},
-            "reason": self.reason,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class SettingChange:
-    """One setting: ``after`` None removes the topic's own value, so that the cluster's default counts."""
-
-    key: str
-    before: str | None
-    after: str | None
-    reason: str
-
-    def __str__(self) -> str:
-        after = "the cluster's default" if self.after is None else self.after
-        return f"{self.key} {self.before} -> {after} ({self.reason})"
-
-
-@dataclass(frozen=True)
-class AlterConfigs:
-    """Change settings of ``topic``; all others stay as they are."""
-
-    cluster: str
-    topic: str
-    changes: tuple[SettingChange, ...]
-    reason: str
-
-    def __str__(self) -> str:
-        return f"alter topic {self.topic} on {self.cluster}: " + "; ".join(str(change) for change in self.changes)
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "action": "alter_configs",
-            "cluster": self.cluster,
-            "topic": self.topic,
-            "before": {change.key: change.before for change in self.changes},
-            "after": {change.key: change.after for change in self.changes},
-            "reason": self.reason,
-            "reasons": {change.key: change.reason for change in self.changes},
-        }
-
-
-Action = CreateTopic | GrowPartitions | AlterConfigs
-
-
-@dataclass(frozen=True, slots=True)
-class ActionResult:
-    """What became of one action: ``error`` is None or one sentence, ``note`` what is worth saying of a success."""
-
-    action: Action
-    error: str | None = None
-    note: str | None = None
-
-    def __str__(self) -> str:
-        if self.error is not None:
-            return f"FAILED: {self.action}: {self.error}"
-        return f"done: {self.action}" + (f"; {self.note}" if self.note else "")
-
-    def to_json(self) -> dict[str, Any]:
-        return {**self.action.to_json(), "error": self.error, "note": self.note}
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Decisions on all topics of the source, and the actions that follow from them.
-
-    ``notices`` are what a person should know and no action mends.
-    """
-
-    flow: FlowName
-    decisions: tuple[TopicDecision, ...]
-    actions: tuple[Action, ...] = ()
-    notices: tuple[str, ...] = ()
-
-    @property
-    def accepted(self) -> tuple[TopicDecision, ...]:
-        return tuple(decision for decision in self.decisions if decision.accepted)
-
-    def to_json(self) -> dict[str, Any]:
-        """Plain values, ready for ``json.dumps``."""
-        return {
-            "flow": str(self.flow),
-            "actions": [action.to_json() for action in self.actions],
-            "notices": list(self.notices),
-            "topics": [decision.to_json() for decision in self.decisions],
-        }
-
-    def render(self) -> str:
-        """The plan as text, actions first."""
-        lines = [f"{self.flow}: {_count(len(self.accepted), 'topic')} of {len(self.decisions)} copied"]
-        lines += [f"  {action}" for action in self.actions] or ["  nothing to do"]
-        lines += [f"  note: {notice}" for notice in self.notices]
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -233,7 +81,7 @@ def make_plan(flow: FlowSettings, decisions: list[TopicDecision], source: Source
             actions.append(GrowPartitions(flow.name.target, remote, existing, wanted, reason))
         elif existing > wanted:
             notices.append(
-                f"{remote} has {_count(existing, 'partition')} on {flow.name.target}, but {topic} has {wanted} on "
+                f"{remote} has {counted(existing, 'partition')} on {flow.name.target}, but {topic} has {wanted} on "
                 f"{flow.name.source}; the extra ones stay empty"
             )
         changes = _changes(rules, settings, there)
@@ -302,8 +150,4 @@ def _affordable(factor: int, brokers: int) -> tuple[int, str]:
     """The replication factor that so many brokers can hold, and what to say when it is less than asked."""
     if factor <= brokers:
         return factor, ""
-    return brokers, f"; {factor} replicas asked, but the target has {_count(brokers, 'broker')}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    return brokers, f"; {factor} replicas asked, but the target has {counted(brokers, 'broker')}"

@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from srm_common.domain.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.planning import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError
 from srm_common.kafka.compacted import silent_logger

@@ -25,7 +25,7 @@ from srm_common.replication.pass_watch import PassWatch
 from srm_common.replication.passes import Mapped, Passes, PassRunner
 from srm_common.replication.source_view import SourceView
 from srm_common.replication.starting_points import Partition, StartingPoints
-from srm_common.usecases.refresh_topics import replicated_topics
+from srm_common.usecases.topic_mappings import replicated_topics
 
 _LOG = logging.getLogger(__name__)
 #: How often a long run writes its record between passes.

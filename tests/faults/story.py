@@ -31,7 +31,8 @@ from srm_common.kafka.source_offsets import read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import LocalKafka
 from srm_common.testing.java import LocalProcess
-from srm_common.usecases.refresh_topics import apply_plan, plan_topics
+from srm_common.usecases.apply_plan import apply_plan
+from srm_common.usecases.plan_topics import plan_topics
 from tests.faults.live_writer import LiveWriter
 from tests.faults.verification import differences, ends, numbered_once, read_committed, unstable
 

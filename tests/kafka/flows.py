@@ -9,10 +9,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from srm_common.domain.actions import failed
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.testing import LocalKafka
-from srm_common.usecases.refresh_topics import apply_plan, failed, plan_topics
+from srm_common.usecases.apply_plan import apply_plan
+from srm_common.usecases.plan_topics import plan_topics
 
 
 @dataclass(frozen=True)

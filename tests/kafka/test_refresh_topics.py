@@ -9,14 +9,17 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
+from srm_common.domain.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.planning import AlterConfigs, CreateTopic, GrowPartitions, Plan
+from srm_common.domain.plan import Plan
 from srm_common.domain.topic_settings import AFTER_MAX, BEFORE_MAX, LONG_MAX, Source
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.testing import LocalKafka
-from srm_common.usecases.refresh_topics import apply_plan, decide_topics, plan_topics, replicated_topics
+from srm_common.usecases.apply_plan import apply_plan
+from srm_common.usecases.plan_topics import decide_topics, plan_topics
+from srm_common.usecases.topic_mappings import replicated_topics
 
 pytestmark = pytest.mark.kafka
 

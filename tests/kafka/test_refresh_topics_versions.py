@@ -11,7 +11,9 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.topic_settings import AFTER_MAX, BEFORE_MAX, DIFFERENCE_MAX, LONG_MAX, Source
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.testing import LocalKafka
-from srm_common.usecases.refresh_topics import apply_plan, plan_topics, replicated_topics
+from srm_common.usecases.apply_plan import apply_plan
+from srm_common.usecases.plan_topics import plan_topics
+from srm_common.usecases.topic_mappings import replicated_topics
 
 pytestmark = pytest.mark.kafka
 

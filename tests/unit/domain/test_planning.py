@@ -9,19 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.planning import (
-    ActionResult,
-    AlterConfigs,
-    CreateTopic,
-    GrowPartitions,
-    Plan,
-    SettingChange,
-    SourceView,
-    TargetView,
-    make_plan,
-)
+from srm_common.domain.plan import Plan
+from srm_common.domain.planning import SourceView, TargetView, make_plan
 from srm_common.domain.selection import select_topics
 from srm_common.domain.topic_settings import (
     AFTER_MAX,

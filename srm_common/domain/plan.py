@@ -1,0 +1,49 @@
+"""A plan: every decision on the source's topics, and the actions that follow. A value that is printed, compared and
+carried out; making it is the business of :mod:`srm_common.domain.planning`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from srm_common.domain.actions import Action, counted
+from srm_common.domain.flow import FlowName
+from srm_common.domain.selection import TopicDecision
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Decisions on all topics of the source, and the actions that follow from them, in the order they are done.
+
+    ``notices`` are what a person should know and no action mends.
+    """
+
+    flow: FlowName
+    decisions: tuple[TopicDecision, ...]
+    actions: tuple[Action, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> tuple[TopicDecision, ...]:
+        return tuple(decision for decision in self.decisions if decision.accepted)
+
+    def with_more(self, actions: Iterable[Action], notices: Iterable[str] = ()) -> Plan:
+        """This plan, and then these."""
+        return replace(self, actions=(*self.actions, *actions), notices=(*self.notices, *notices))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, ready for ``json.dumps``."""
+        return {
+            "flow": str(self.flow),
+            "actions": [action.to_json() for action in self.actions],
+            "notices": list(self.notices),
+            "topics": [decision.to_json() for decision in self.decisions],
+        }
+
+    def render(self) -> str:
+        """The plan as text, actions first."""
+        lines = [f"{self.flow}: {counted(len(self.accepted), 'topic')} of {len(self.decisions)} copied"]
+        lines += [f"  {action}" for action in self.actions] or ["  nothing to do"]
+        lines += [f"  note: {notice}" for notice in self.notices]
+        return "\n".join(lines)

@@ -1,0 +1,72 @@
+"""Handlers of the actions on topics: create, grow, alter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from confluent_kafka import KafkaError
+
+from srm_common.domain.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.kafka.admin import ClusterAdmin
+from srm_common.kafka.faults import is_denied
+from srm_common.usecases.applying import Applying
+
+_LEADERS_SECONDS = 30.0
+_RIGHTS: dict[type[Action], str] = {
+    CreateTopic: "Create on the topic or on the cluster",
+    GrowPartitions: "Alter on the topic",
+    AlterConfigs: "AlterConfigs on the topic",
+}
+
+
+def create_topics(applying: Applying, actions: Sequence[CreateTopic]) -> list[ActionResult]:
+    """Create topics and wait until they have leaders."""
+    results = [
+        _created(action, fault) for action, fault in zip(actions, applying.target.create_topics(actions), strict=True)
+    ]
+    return _with_leaders(applying.target, results, {action: action.partitions for action in actions})
+
+
+def grow_partitions(applying: Applying, actions: Sequence[GrowPartitions]) -> list[ActionResult]:
+    """Add partitions and wait until they have leaders."""
+    faults = applying.target.grow_partitions(actions)
+    present = applying.target.topics().partitions if any(faults) else {}
+    results = [
+        ActionResult(action, note="it has as many already")
+        if fault is not None and present.get(action.topic, 0) >= action.after
+        else _outcome(action, fault)
+        for action, fault in zip(actions, faults, strict=True)
+    ]
+    return _with_leaders(applying.target, results, {action: action.after for action in actions})
+
+
+def alter_configs(applying: Applying, actions: Sequence[AlterConfigs]) -> list[ActionResult]:
+    """Change the named settings, incrementally."""
+    faults = applying.target.alter_configs(actions)
+    return [_outcome(action, fault) for action, fault in zip(actions, faults, strict=True)]
+
+
+def _created(action: CreateTopic, fault: KafkaError | None) -> ActionResult:
+    if fault is not None and fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        return ActionResult(action, note="it exists already; the next refresh compares it")
+    return _outcome(action, fault)
+
+
+def _outcome(action: Action, fault: KafkaError | None) -> ActionResult:
+    if fault is None:
+        return ActionResult(action)
+    reason = f"{fault.str()} ({fault.name()})"
+    if is_denied(fault):
+        reason += f"; the login of cluster '{action.cluster}' needs the right {_RIGHTS[type(action)]} {action.topic}"
+    return ActionResult(action, error=reason)
+
+
+def _with_leaders(
+    target: ClusterAdmin, results: list[ActionResult], partitions: Mapping[Action, int]
+) -> list[ActionResult]:
+    """Wait for what was created and grown to have leaders, and note what has none."""
+    wanted = {result.action.topic: partitions[result.action] for result in results if result.error is None}
+    late = target.await_leaders(wanted, seconds=_LEADERS_SECONDS) if wanted else set()
+    note = f"some of its partitions have no leader after {_LEADERS_SECONDS:.0f} s"
+    return [replace(result, note=note) if result.action.topic in late else result for result in results]
