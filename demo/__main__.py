@@ -61,16 +61,24 @@ def _watch(running: stage.Stage, console: Console, end: float | None) -> None:
     reader, history = LagReader(running.flow), LagHistory()
     with Live(console=console, refresh_per_second=4, transient=True) as live:
         while end is None or time.monotonic() < end:
-            rows = reader.read()
-            history.add(rows)
-            live.update(screen(rows, history, _run_states(running), running.airflow.url, console.width))
+            try:
+                rows = reader.read()
+            except SrmError as error:
+                # A leader that moves or a transaction that stays open is no reason to end the demo: the next look tells more.
+                live.update(f"cannot look at the moment: {error}")
+            else:
+                history.add(rows)
+                live.update(screen(rows, history, _run_states(running), running.airflow.url, console.width))
             time.sleep(LOOK_SECONDS)
 
 
 def _report(running: stage.Stage, end: float | None) -> None:
     reader = LagReader(running.flow)
     while end is None or time.monotonic() < end:
-        print(line(reader.read(), _run_states(running)), flush=True)
+        try:
+            print(line(reader.read(), _run_states(running)), flush=True)
+        except SrmError as error:
+            print(f"cannot look at the moment: {error}", flush=True)
         time.sleep(LINE_SECONDS)
 
 

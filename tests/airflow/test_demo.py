@@ -8,15 +8,14 @@ import re
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from pathlib import Path
 
 import psutil
 import pytest
 
-from srm_common.testing.local_airflow import wait_until
-
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(420)]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,6 +45,16 @@ class Demo:
     def found(self, pattern: str) -> re.Match[str] | None:
         return re.search(pattern, "".join(self.lines))
 
+    def wait_for(self, pattern: str, seconds: float) -> re.Match[str]:
+        """The first match in the output; the output is in the error when none comes, or when the demo ends."""
+        deadline = time.monotonic() + seconds
+        while (match := self.found(pattern)) is None:
+            ended = self.process.poll()
+            assert ended is None, f"the demo ended with {ended}:\n{''.join(self.lines)}"
+            assert time.monotonic() < deadline, f"no {pattern!r} within {seconds:g} s:\n{''.join(self.lines)}"
+            time.sleep(0.2)
+        return match
+
     def command(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [sys.executable, "-m", "demo", *arguments],
@@ -61,7 +70,8 @@ def living(processes: list[psutil.Process]) -> list[str]:
     found = []
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
-            if process.status() != psutil.STATUS_ZOMBIE:
+            # Another process may have the number by now.
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
                 found.append(f"{process.pid} {' '.join(process.cmdline())}")
     return found
 
@@ -70,12 +80,10 @@ def test_the_demo_copies_says_where_to_look_and_leaves_nothing_behind(tmp_path: 
     demo = Demo(tmp_path / "demo")
     started: list[psutil.Process] = []
     try:
-        wait_until(lambda: demo.found("open (http://\\S+) and log in as admin"), 150, "an address to open")
-        address = demo.found("open (http://\\S+) and log in as admin with password admin")
-        assert address is not None
-        with urllib.request.urlopen(address[1], timeout=20) as page:
+        address = demo.wait_for("open (http://\\S+) and log in as admin with password admin", 150)
+        with urllib.request.urlopen(address[1], timeout=60) as page:
             assert page.status == 200
-        wait_until(lambda: demo.found(r"copied: [1-9]\d*"), 90, "copied records")
+        demo.wait_for(r"copied: [1-9]\d*", 150)
         for topic in ("orders", "payments", "clicks", "profiles", "sensors", "audit"):
             assert demo.found(rf"behind: .*\b{topic} \d+")
 
@@ -85,8 +93,9 @@ def test_the_demo_copies_says_where_to_look_and_leaves_nothing_behind(tmp_path: 
 
         started = psutil.Process(demo.process.pid).children(recursive=True)
         assert len(started) > 7, "two brokers, a writer, four processes of Airflow and what they started"
-        assert demo.command("stop").stdout == "the demo has ended\n"
-        assert demo.process.wait(30) == 0
+        stopped = demo.command("stop")
+        assert stopped.stdout == "the demo has ended\n", stopped.stderr
+        assert demo.process.wait(30) == 0, "".join(demo.lines)
     finally:
         if demo.process.poll() is None:
             demo.command("stop")
@@ -98,7 +107,7 @@ def test_the_demo_copies_says_where_to_look_and_leaves_nothing_behind(tmp_path: 
 def test_what_a_killed_demo_left_is_ended_by_demo_stop(tmp_path: Path) -> None:
     demo = Demo(tmp_path / "demo")
     try:
-        wait_until(lambda: demo.found("open http"), 150, "an address to open")
+        demo.wait_for("open http", 150)
         started = psutil.Process(demo.process.pid).children(recursive=True)
         demo.process.kill()
         demo.process.wait(10)

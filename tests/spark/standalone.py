@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -69,12 +70,14 @@ class StandaloneSpark:
 
     def executors(self) -> list[psutil.Process]:
         """Executor JVMs alive now."""
-        return [
-            child
-            for process in self.processes
-            for child in psutil.Process(process.pid).children(recursive=True)
-            if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline())
-        ]
+        found = []
+        for process in self.processes:
+            for child in psutil.Process(process.pid).children(recursive=True):
+                # It may end while it is looked at.
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline()):
+                        found.append(child)
+        return found
 
     def _start(self, role: str, *arguments: str, log: str | None = None) -> None:
         # Workers hand their environment to executors: nothing of this test's own Python must be in it.
