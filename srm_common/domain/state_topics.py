@@ -121,7 +121,7 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
             created_with=small,
             at_least={"max.message.bytes": int(_LARGE_RECORDS)},
         ),
-        StateTopic(names.META_TOPIC, "target", 1, internal, exact_partitions=True),
+        meta_topic(internal),
         # Connect refuses a config topic of more than one partition.
         StateTopic(names.configs_topic(source), "target", 1, flow.config_replication_factor, exact_partitions=True),
         StateTopic(names.status_topic(source), "target", flow.status_partitions, flow.status_replication_factor),
@@ -140,9 +140,20 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
     return tuple(out)
 
 
+def meta_topic(replication_factor: int) -> StateTopic:
+    """The one topic with the records of all flows into a cluster."""
+    small = {"segment.bytes": _SMALL_LOG_SEGMENTS}
+    return StateTopic(names.META_TOPIC, "target", 1, replication_factor, exact_partitions=True, created_with=small)
+
+
 def heartbeats(flow: FlowSettings) -> StateTopic:
     """The one topic that all flows into a cluster share."""
     return StateTopic(names.heartbeats_topic(), "target", 1, flow.heartbeats_replication_factor)
+
+
+def control_log(flow: FlowSettings) -> StateTopic:
+    """The history of edits, shared by all flows into a cluster; made when there is a first one."""
+    return StateTopic(names.CONTROL_TOPIC, "target", 1, flow.internal_replication_factor, exact_partitions=True)
 
 
 def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -> Verdict:
