@@ -1,0 +1,200 @@
+"""What is known of every topic that a flow copies: the records of ``srm-meta.internal``.
+
+A cluster's records are about what is copied *into* it, so that two clusters' records answer what a flow between
+them has to know: where the data of an upstream topic came from, and who else feeds the downstream topic. Nothing
+here is told by a name; names may be anything under a policy of the user's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+#: Kafka's id of no topic: what brokers without topic ids answer, and what is recorded before the topic exists.
+NO_TOPIC_ID = ""
+
+
+class TopicState(StrEnum):
+    """What a flow does with a topic."""
+
+    CLAIMED = "claimed"
+    """The flow announced that it will copy the topic, and has not yet looked whether another one did so at the
+    same moment. Nothing is copied."""
+    REPLICATING = "replicating"
+    DELISTED = "delisted"
+    """The filters do not choose it any more; the copy stays."""
+    SOURCE_DELETED = "source_deleted"
+    TARGET_DELETED = "target_deleted"
+    RECREATED = "recreated"
+    """One of the two was deleted and made again."""
+    CUT = "cut"
+    """Copying it would go round in a circle, or bring the same records twice; see the reason."""
+
+
+#: States in which the copy's data is that of the upstream topic: such a record counts for lineages. Data that was
+#: copied before the topic was taken off the list is still there.
+_FED = frozenset(TopicState) - {TopicState.CUT}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Ancestor:
+    """A topic whose records have come into another one. ``alias`` is what the cluster was called there."""
+
+    cluster_id: str
+    alias: str
+    topic: str
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """Cluster id and topic: the same topic, whatever the cluster is called."""
+        return self.cluster_id, self.topic
+
+    def __str__(self) -> str:
+        return f"{self.topic} on {self.alias}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    """That ``flow`` copies ``upstream_topic`` as ``downstream_topic``.
+
+    ``lineage`` are all topics whose records have come into the downstream one by this flow, nearest first: the
+    upstream topic itself and its own lineage. ``since_ms`` is when ``state`` began, in milliseconds since the
+    epoch. ``policy`` names the policy that formed the name, as :func:`srm_common.domain.policy.policy_name` does.
+    ``previous_upstream_ids`` are the ids of earlier topics of the upstream's name, oldest first.
+    """
+
+    flow: str
+    upstream_topic: str
+    downstream_topic: str
+    upstream_topic_id: str
+    downstream_topic_id: str
+    upstream_cluster_id: str
+    downstream_cluster_id: str
+    policy: str
+    state: TopicState
+    since_ms: int
+    lineage: tuple[Ancestor, ...] = ()
+    previous_upstream_ids: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Flow and upstream topic: a cluster has one record of each."""
+        return self.flow, self.upstream_topic
+
+    @property
+    def is_fed(self) -> bool:
+        """Whether the downstream topic holds, or soon will hold, records of the upstream one."""
+        return self.state in _FED
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values; the inverse of :meth:`from_json`. The key's parts are among them, for readers."""
+        return {
+            "flow": self.flow,
+            "upstream_topic": self.upstream_topic,
+            "downstream_topic": self.downstream_topic,
+            "upstream_topic_id": self.upstream_topic_id,
+            "downstream_topic_id": self.downstream_topic_id,
+            "upstream_cluster_id": self.upstream_cluster_id,
+            "downstream_cluster_id": self.downstream_cluster_id,
+            "policy": self.policy,
+            "state": str(self.state),
+            "since_ms": self.since_ms,
+            "lineage": [[one.cluster_id, one.alias, one.topic] for one in self.lineage],
+            "previous_upstream_ids": list(self.previous_upstream_ids),
+            "reason": self.reason,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Read plain values. Raises ValueError, TypeError or KeyError for what is no such record."""
+        return cls(
+            flow=str(found["flow"]),
+            upstream_topic=str(found["upstream_topic"]),
+            downstream_topic=str(found["downstream_topic"]),
+            upstream_topic_id=str(found["upstream_topic_id"]),
+            downstream_topic_id=str(found["downstream_topic_id"]),
+            upstream_cluster_id=str(found["upstream_cluster_id"]),
+            downstream_cluster_id=str(found["downstream_cluster_id"]),
+            policy=str(found["policy"]),
+            state=TopicState(found["state"]),
+            since_ms=int(found["since_ms"]),
+            lineage=tuple(Ancestor(cluster, alias, topic) for cluster, alias, topic in found["lineage"]),
+            previous_upstream_ids=tuple(map(str, found["previous_upstream_ids"])),
+            reason=str(found["reason"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBinding:
+    """That the alias ``alias`` means the Kafka cluster ``cluster_id``, since its first contact or last rebinding."""
+
+    alias: str
+    cluster_id: str
+    since_ms: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return {"alias": self.alias, "cluster_id": self.cluster_id, "since_ms": self.since_ms}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Read plain values. Raises ValueError, TypeError or KeyError for what is no such record."""
+        return cls(str(found["alias"]), str(found["cluster_id"]), int(found["since_ms"]))
+
+
+@dataclass(frozen=True)
+class TopicRecords:
+    """Everything that one cluster's ``srm-meta.internal`` says. A value: changes return another.
+
+    ``topics`` are by flow and upstream topic, ``bindings`` by alias.
+    """
+
+    topics: Mapping[tuple[str, str], TopicRecord] = field(default_factory=dict)
+    bindings: Mapping[str, ClusterBinding] = field(default_factory=dict)
+    _feeders: Mapping[str, tuple[TopicRecord, ...]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        feeders: dict[str, tuple[TopicRecord, ...]] = {}
+        for record in self.topics.values():
+            if record.is_fed:
+                feeders[record.downstream_topic] = (*feeders.get(record.downstream_topic, ()), record)
+        object.__setattr__(self, "_feeders", feeders)
+
+    @classmethod
+    def of(cls, topics: Iterable[TopicRecord] = (), bindings: Iterable[ClusterBinding] = ()) -> Self:
+        return cls({one.key: one for one in topics}, {one.alias: one for one in bindings})
+
+    def find(self, flow: object, upstream_topic: str) -> TopicRecord | None:
+        """The record of a topic of ``flow`` (a name, or anything whose text is one)."""
+        return self.topics.get((str(flow), upstream_topic))
+
+    def of_flow(self, flow: object) -> dict[str, TopicRecord]:
+        """The records of one flow, by upstream topic."""
+        wanted = str(flow)
+        return {topic: record for (name, topic), record in self.topics.items() if name == wanted}
+
+    def feeding(self, downstream_topic: str) -> tuple[TopicRecord, ...]:
+        """The records of all flows whose data is in ``downstream_topic``."""
+        return self._feeders.get(downstream_topic, ())
+
+    def lineage(self, topic: str, cluster_id: str, alias: str) -> tuple[Ancestor, ...]:
+        """The lineage of a copy of ``topic`` of this cluster: the topic itself, then all that came into it."""
+        found: dict[tuple[str, str], Ancestor] = {}
+        for one in (
+            Ancestor(cluster_id, alias, topic),
+            *(one for record in self.feeding(topic) for one in record.lineage),
+        ):
+            found.setdefault(one.place, one)
+        return tuple(found.values())
+
+    def with_topics(self, records: Iterable[TopicRecord]) -> TopicRecords:
+        return TopicRecords({**self.topics, **{one.key: one for one in records}}, self.bindings)
+
+    def without_topics(self, keys: Iterable[tuple[str, str]]) -> TopicRecords:
+        gone = set(keys)
+        return TopicRecords({key: one for key, one in self.topics.items() if key not in gone}, self.bindings)
+
+    def with_bindings(self, bindings: Iterable[ClusterBinding]) -> TopicRecords:
+        return TopicRecords(self.topics, {**self.bindings, **{one.alias: one for one in bindings}})

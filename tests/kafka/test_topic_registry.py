@@ -1,0 +1,64 @@
+"""srm-meta.internal on a real broker: all flows into the shared target share it, so each test looks at its own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from confluent_kafka import Producer
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.names import META_TOPIC
+from srm_common.domain.topic_records import Ancestor, ClusterBinding, TopicRecord, TopicState
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.topic_registry import TopicRegistry
+from srm_common.testing import LocalKafka
+
+pytestmark = pytest.mark.kafka
+
+
+def record(flow: str, topic: str) -> TopicRecord:
+    lineage = (Ancestor("id-a", "ä", topic),)
+    return TopicRecord(
+        flow, topic, f"a.{topic}", "u", "d", "id-a", "id-b", "identity", TopicState.REPLICATING, 1, lineage
+    )
+
+
+def test_what_is_written_is_read_and_what_is_forgotten_is_gone(target_kafka: LocalKafka, name: str) -> None:
+    cluster = ClusterSettings.plaintext("target", target_kafka.bootstrap_servers)
+    records = [record(name, f"t{number}") for number in range(50)]
+    with TopicRegistry(cluster) as registry:
+        registry.write(records, [ClusterBinding(name, "id-a", 7)], replication_factor=1)
+    with TopicRegistry(cluster) as registry:
+        found = registry.read()
+        assert found.of_flow(name) == {one.upstream_topic: one for one in records}
+        assert found.bindings[name] == ClusterBinding(name, "id-a", 7)
+        registry.write(forget=[records[0].key], forget_bindings=[name])
+        found = registry.read()
+        assert set(found.of_flow(name)) == {f"t{number}" for number in range(1, 50)}
+        assert name not in found.bindings
+
+
+def test_a_cluster_without_the_topic_has_no_records() -> None:
+    with LocalKafka(name="bare") as kafka, TopicRegistry(ClusterSettings.plaintext("x", kafka.bootstrap_servers)) as it:
+        assert it.read().topics == {}
+        assert META_TOPIC not in kafka.admin().list_topics(timeout=10).topics
+        _corrupt(kafka, it)
+
+
+def _corrupt(kafka: LocalKafka, registry: TopicRegistry) -> None:
+    """On a broker of its own, since a record that cannot be read stops every flow into a cluster."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    kafka.create_topic(META_TOPIC, config={"cleanup.policy": "compact"})
+    for key in (b"\xff\x00", b"text", b'"topic"', b"[]", b'["later", 1]'):
+        producer.produce(META_TOPIC, b"not ours", key=key)
+    producer.flush(10)
+    assert registry.read().topics == {}
+    key = b'["topic","a->b","t"]'
+    for value, message in ((b"{}", "cannot be read"), (json.dumps({"version": 9}).encode(), "version 9")):
+        producer.produce(META_TOPIC, value, key=key)
+        producer.flush(10)
+        with pytest.raises(CorruptRecord, match=message):
+            registry.read()
+    registry.write(forget=[("a->b", "t")])
+    assert registry.read().topics == {}
