@@ -64,7 +64,7 @@ def _watch(running: stage.Stage, console: Console, end: float | None) -> None:
             try:
                 rows = reader.read()
             except SrmError as error:
-                # A leader that moves or a transaction that stays open is no reason to end the demo: the next look tells more.
+                # A leader that moves or a transaction that stays open ends no demo: the next look tells more.
                 live.update(f"cannot look at the moment: {error}")
             else:
                 history.add(rows)
