@@ -1,7 +1,8 @@
 """How a topic is named on the other side, and what a name tells about its past.
 
 The rules are those of ``org.apache.kafka.connect.mirror.DefaultReplicationPolicy`` and
-``IdentityReplicationPolicy``, down to how Java splits strings.
+``IdentityReplicationPolicy``, down to how Java splits strings. Policies of users have the methods of
+:class:`ReplicationPolicy`; docs/policies.md says how to write one.
 """
 
 from __future__ import annotations
@@ -134,6 +135,58 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
 
     def original_topic(self, topic: str) -> str:
         return super().original_topic(topic) if self._looks_like_heartbeat(topic) else topic
+
+
+@dataclass(frozen=True)
+class MigratingReplicationPolicy(DefaultReplicationPolicy):
+    """Topics keep their names; heartbeats are named, and internal topics told, as by the default policy.
+
+    For moving to another cluster: unlike under the identity policy, ``my-heartbeats`` is a topic like any other.
+    ``source_alias`` as there.
+    """
+
+    source_alias: str | None = None
+
+    def _by_default(self, topic: str) -> DefaultReplicationPolicy | None:
+        """The default policy, for a topic that is named by it."""
+        default = DefaultReplicationPolicy(self.separator, self.separator_in_internal_names)
+        return default if default.is_heartbeats_topic(topic) or default.is_internal_topic(topic) else None
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        default = self._by_default(topic)
+        return topic if default is None else default.format_remote_topic(source_alias, topic)
+
+    def topic_source(self, topic: str) -> str | None:
+        default = self._by_default(topic)
+        return self.source_alias if default is None else default.topic_source(topic)
+
+    def upstream_topic(self, topic: str) -> str | None:
+        default = self._by_default(topic)
+        return topic if default is None else default.upstream_topic(topic)
+
+    def original_topic(self, topic: str) -> str:
+        default = self._by_default(topic)
+        return topic if default is None else default.original_topic(topic)
+
+
+#: The policies that come with the product, by the name that ``replication.policy.class`` has for them.
+SHIPPED_POLICIES: dict[str, type[DefaultReplicationPolicy]] = {
+    kind.__name__: kind for kind in (DefaultReplicationPolicy, IdentityReplicationPolicy, MigratingReplicationPolicy)
+}
+
+#: What a user's class must have.
+POLICY_METHODS: tuple[str, ...] = tuple(
+    name for name, member in vars(ReplicationPolicy).items() if callable(member) and not name.startswith("_")
+)
+
+
+def policy_name(policy: ReplicationPolicy) -> str:
+    """What a policy is called in records and messages: its class, and the separator where that is not a dot."""
+    kind = type(policy)
+    if kind is SHIPPED_POLICIES.get(kind.__name__):
+        separator = getattr(policy, "separator", ".")
+        return kind.__name__ if separator == "." else f"{kind.__name__} with the separator '{separator}'"
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def is_cycle(policy: ReplicationPolicy, target_alias: str, topic: str) -> bool:

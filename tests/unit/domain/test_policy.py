@@ -6,7 +6,14 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy, is_cycle
+from srm_common.domain.policy import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    MigratingReplicationPolicy,
+    ReplicationPolicy,
+    is_cycle,
+    policy_name,
+)
 
 default = DefaultReplicationPolicy()
 
@@ -140,6 +147,37 @@ def test_identity_policy() -> None:
     assert IdentityReplicationPolicy().topic_source("x") is None
 
 
+def test_migrating_policy() -> None:
+    policy = MigratingReplicationPolicy(source_alias="S")
+    assert policy.format_remote_topic("S", "orders") == "orders"
+    assert policy.format_remote_topic("S", "T.orders") == "T.orders"
+    assert policy.format_remote_topic("S", "heartbeats") == "S.heartbeats"
+    assert policy.format_remote_topic("S", "T.heartbeats") == "S.T.heartbeats"
+    # Unlike under the identity policy, only heartbeats themselves are named by the default one.
+    assert policy.format_remote_topic("S", "my-heartbeats") == "my-heartbeats"
+    assert policy.format_remote_topic("S", "app-internal") == "S.app-internal"
+    assert policy.checkpoints_topic("S") == "S.checkpoints.internal"
+    assert policy.topic_source("anything.at.all") == "S"
+    assert policy.topic_source("T.heartbeats") == "T"
+    assert policy.topic_source("heartbeats") is None
+    assert policy.upstream_topic("x.y") == "x.y"
+    assert policy.upstream_topic("T.heartbeats") == "heartbeats"
+    assert policy.original_topic("S.T.heartbeats") == "heartbeats"
+    assert policy.original_topic("x.y") == "x.y"
+    assert policy.is_heartbeats_topic("S.T.heartbeats")
+    assert not policy.is_heartbeats_topic("my-heartbeats")
+    assert not policy.is_heartbeats_topic("x")
+    assert is_cycle(policy, "T", "T.heartbeats")
+    assert not is_cycle(policy, "T", "T.orders")
+
+
+def test_what_a_policy_is_called() -> None:
+    assert policy_name(DefaultReplicationPolicy()) == "DefaultReplicationPolicy"
+    assert policy_name(DefaultReplicationPolicy("_")) == "DefaultReplicationPolicy with the separator '_'"
+    # The alias is the flow's, not the policy's.
+    assert policy_name(IdentityReplicationPolicy(source_alias="S")) == "IdentityReplicationPolicy"
+
+
 aliases = st.text("abcXYZ019-_", min_size=1, max_size=8)
 topics = st.text("abc.019-_", min_size=1, max_size=12).filter(lambda topic: topic.strip("."))
 
@@ -165,3 +203,4 @@ def test_a_topic_that_was_on_the_target_is_a_cycle(path: list[str], target: str)
 def test_policies_satisfy_the_protocol() -> None:
     assert isinstance(default, ReplicationPolicy)
     assert isinstance(IdentityReplicationPolicy(), ReplicationPolicy)
+    assert isinstance(MigratingReplicationPolicy(), ReplicationPolicy)
