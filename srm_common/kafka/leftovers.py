@@ -35,7 +35,7 @@ async def left_open(
         return {}
     deadline = time.monotonic() + (_MARKERS_SECONDS if wait_seconds is None else wait_seconds)
     while True:
-        suspects = await _unstable(link, suspects)
+        suspects = await held_back(link, suspects)
         found = await _open(link, suspects, producer_id)
         if not found or time.monotonic() > deadline:
             return found
@@ -43,7 +43,8 @@ async def left_open(
         await link.loop.sleep(_PAUSE_SECONDS)
 
 
-async def _unstable(link: ClusterLink, partitions: set[Partition]) -> set[Partition]:
+async def held_back(link: ClusterLink, partitions: set[Partition]) -> set[Partition]:
+    """Those whose last stable offset lies before their end; one that cannot be asked is not among them."""
     if not partitions:
         return set()
     stable, _ = await link.offsets(partitions, LATEST, committed=True, timeout_seconds=0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Protocol
 
 from srm_common.domain.copying import CopyJob
 from srm_common.domain.segments import Segment
@@ -18,14 +19,23 @@ from srm_common.kafka.committed_log import committed_records
 from srm_common.kafka.leftovers import left_open
 from srm_common.kafka.link import LATEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import Producer, UncertainCommit
-from srm_common.replication.ranges import RangeState
 from srm_common.wire.mm2 import source_offset_key
 from srm_common.wire.murmur2 import partition_for
 from srm_common.wire.segments import decode_segment, segment_partition
 
 
+class Copied(Protocol):
+    """A partition and its copy."""
+
+    @property
+    def upstream(self) -> Partition: ...
+
+    @property
+    def downstream(self) -> Partition: ...
+
+
 async def end_leftovers(
-    job: CopyJob, target: ClusterLink, producer: Producer, states: Sequence[RangeState]
+    job: CopyJob, target: ClusterLink, producer: Producer, states: Sequence[Copied]
 ) -> dict[Partition, PartitionError]:
     """End transactions of ``producer`` that are open in the partitions which ``states`` write to, though none should
     be. Where that is not possible the downstream partition is in the answer, with the reason; it must not be written.
@@ -33,7 +43,7 @@ async def end_leftovers(
     Raises:
         Fenced, ClusterError: as :class:`Producer`.
     """
-    homes = {state: _homes(job, state) for state in states}
+    homes = {state: homes_of(job, state) for state in states}
     watched = {state.downstream for state in states} | {home for found in homes.values() for home in found}
     found = await left_open(target, watched, producer.producer_id)
     if not found:
@@ -63,7 +73,7 @@ async def end_leftovers(
     }
 
 
-def _homes(job: CopyJob, state: RangeState) -> tuple[Partition, Partition]:
+def homes_of(job: CopyJob, state: Copied) -> tuple[Partition, Partition]:
     """Where the range's source offset and its map lie."""
     topic, partition = state.upstream
     key = source_offset_key(job.source_alias, topic, partition)
@@ -73,10 +83,10 @@ def _homes(job: CopyJob, state: RangeState) -> tuple[Partition, Partition]:
     )
 
 
-async def _committed(target: ClusterLink, job: CopyJob, state: RangeState, start: int) -> bool | None:
+async def _committed(target: ClusterLink, job: CopyJob, state: Copied, start: int) -> bool | None:
     """Whether the records from ``start`` on are in the committed map; None when only some of them are, or when the
     end of the partition cannot be told."""
-    _, home = _homes(job, state)
+    _, home = homes_of(job, state)
     segments: list[Segment] = []
     for record in await committed_records(target, home):
         try:
@@ -91,9 +101,9 @@ async def _committed(target: ClusterLink, job: CopyJob, state: RangeState, start
     return True if ends.get(state.downstream) == max(one.downstream_end for one in segments) else None
 
 
-def _error(job: CopyJob, state: RangeState, producer: Producer, found: dict[Partition, int]) -> PartitionError:
+def _error(job: CopyJob, state: Copied, producer: Producer, found: dict[Partition, int]) -> PartitionError:
     alias = job.target.alias
-    places = [place for place in (state.downstream, *_homes(job, state)) if place in found]
+    places = [place for place in (state.downstream, *homes_of(job, state)) if place in found]
     where = ", ".join(f"{topic}-{partition} from offset {found[topic, partition]} on" for topic, partition in places)
     return PartitionError(
         f"partition {state.downstream[0]}-{state.downstream[1]} at {alias} is not written to: a transaction of "

@@ -19,6 +19,7 @@ from srm_common.kafka.frames import RawProduce
 from srm_common.kafka.leftovers import left_open
 from srm_common.kafka.link import ClusterLink, Partition
 from srm_common.kafka.producer import Producer
+from srm_common.replication.held_partitions import Copy, Freed, free_held_partitions
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
@@ -49,6 +50,7 @@ class Scene:
     topic: str
     identity: ProducerIdentity
     link: ClusterLink
+    other: ProducerIdentity
 
     @property
     def place(self) -> Partition:
@@ -85,6 +87,16 @@ class Scene:
 
         self.link.run(go)
 
+    def held(self) -> set[Partition]:
+        """Copies that readers wait in."""
+        found: set[Partition] = set()
+
+        async def work() -> None:
+            found.update(await leftovers.held_back(self.link, {(self.place[0], number) for number in range(2)}))
+
+        self.run(work)
+        return found
+
     def copy(self, start: int) -> tuple[str | None, str | None]:
         """Copy both partitions, the first from ``start``; what each came to."""
         ranges = tuple(
@@ -102,8 +114,8 @@ def scene(source_kafka: LocalKafka, target: LocalKafka, name: str, monkeypatch: 
     engine.create(name, 2)
     for partition in range(2):
         produce(source_kafka, name, partition, mixed_records(RECORDS))
-    with Ownership.take(engine.flow, 1, 1) as owner, ClusterLink(engine.flow.target) as link:
-        yield Scene(engine, name, owner.identities[0], link)
+    with Ownership.take(engine.flow, 2, 2) as owner, ClusterLink(engine.flow.target) as link:
+        yield Scene(engine, name, owner.identities[0], link, owner.identities[1])
 
 
 def _equal(scene: Scene, target: LocalKafka) -> bool:
@@ -147,6 +159,34 @@ def test_what_cannot_be_told_is_left_alone(scene: Scene, target: LocalKafka) -> 
     assert "was never ended in" in error
     assert "docs/operations.md" in error
     assert read_all(target, scene.place[0])[0] == []
+
+
+def test_a_copy_that_nobody_writes_to_is_freed_by_the_driver(scene: Scene, target: LocalKafka) -> None:
+    """Left open by a slot that the partition is not dealt to any more."""
+    assert scene.copy(0) == (None, None)
+
+    async def leave_open() -> None:
+        scene.identity, kept = scene.other, scene.identity
+        await scene.send(scene.producer(), scene.place, plain_records([(b"k", b"v")] * 3), 3)
+        scene.identity = kept
+
+    scene.run(leave_open)
+    copies = [Copy((scene.topic, number), (scene.place[0], number)) for number in range(2)]
+    assert scene.held() == {scene.place}
+    freed = free_held_partitions(scene.engine.job(), [scene.other], copies)
+    assert freed == Freed(looked_into=True)
+    assert scene.held() == set()
+    assert free_held_partitions(scene.engine.job(), [scene.other], copies) == Freed()
+    assert _equal(scene, target)
+
+
+def test_what_the_driver_cannot_tell_is_said(scene: Scene) -> None:
+    _copied_without_marker(scene, extra=2)
+    copies = [Copy((scene.topic, 0), scene.place)]
+    (fault,) = free_held_partitions(scene.engine.job(), [scene.identity], copies).faults
+    assert f"{scene.place[0]}-0" in fault
+    assert "docs/operations.md" in fault
+    assert scene.held() == {scene.place}
 
 
 def _copied_without_marker(scene: Scene, extra: int) -> None:

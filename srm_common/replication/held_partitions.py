@@ -1,0 +1,73 @@
+"""Copies that a forgotten transaction of any slot holds back, freed by the driver.
+
+A slot ends its own leftovers in the partitions it writes to. But the next run may deal a partition to another slot, or
+to none when nothing is new there; its readers would then wait for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from srm_common.domain.copying import CopyJob, ProducerIdentity
+from srm_common.kafka.leftovers import held_back
+from srm_common.kafka.link import ClusterLink, Partition
+from srm_common.kafka.producer import Producer
+from srm_common.replication.leftovers import end_leftovers
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A partition and its copy."""
+
+    upstream: Partition
+    downstream: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """``looked_into``: some copy was held back, so that the identities given may have been spent. ``faults``: one
+    sentence for each copy that stays held back by one of ours."""
+
+    looked_into: bool = False
+    faults: tuple[str, ...] = ()
+
+
+def free_held_partitions(job: CopyJob, identities: Sequence[ProducerIdentity], copies: Iterable[Copy]) -> Freed:
+    """End what transactions of ``identities`` left open in ``copies``. None of them may be at work.
+
+    Costs two lists of offsets where nothing is held back, which is nearly always.
+
+    Raises:
+        Fenced: another run took the flow.
+        UnreachableCluster, AccessDenied, ClusterError: the target does not answer.
+    """
+    wanted = {copy.downstream: copy for copy in copies}
+    if not wanted:
+        return Freed()
+    with ClusterLink(job.target, client_id="srm-driver", request_timeout_ms=job.request_timeout_ms) as link:
+        return link.run(lambda: _free(link, job, identities, wanted))
+
+
+async def _free(
+    link: ClusterLink, job: CopyJob, identities: Sequence[ProducerIdentity], wanted: dict[Partition, Copy]
+) -> Freed:
+    patience = job.retry_timeout_seconds
+    await link.open({topic for topic, _ in wanted} | {job.offsets_topic, job.segments_topic}, patience)
+    held = await held_back(link, set(wanted))
+    if not held:
+        return Freed()
+    transactions_v2 = await link.finalized_feature("transaction.version", patience) >= 2
+    faults: list[str] = []
+    for identity in identities:
+        producer = Producer(
+            link,
+            identity,
+            transactions_v2=transactions_v2,
+            transaction_timeout_ms=job.transaction_timeout_ms,
+            retry_seconds=patience,
+        )
+        await producer.start()
+        errors = await end_leftovers(job, link, producer, [wanted[place] for place in sorted(held)])
+        faults += [str(error) for error in errors.values()]
+    return Freed(looked_into=True, faults=tuple(faults))
