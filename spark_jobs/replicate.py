@@ -15,6 +15,7 @@ from pathlib import Path
 
 from srm_common.domain.filters import split_list
 from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_selection import RunSelection
 from srm_common.domain.start_position import StartPosition
 from srm_common.errors import RunFailed, SrmError
 from srm_common.replication.spark_conf import spark_settings
@@ -33,10 +34,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         flow = load_configuration(given.config).flow(given.flow)
+        notes: tuple[str, ...] = ()
+        if given.selection is not None:
+            selection = RunSelection.parse(given.selection.read_text())
+            flow = selection.applied_to(flow)
+            given.topics, given.topics_exclude, notes = selection.topics, selection.topics_exclude, selection.notes
         run = RunOptions(
             run_id=given.run_id,
             topics=given.topics,
             topics_exclude=given.topics_exclude,
+            notes=notes,
             max_seconds=given.max_seconds,
             start=StartPosition.parse(given.start),
         )
@@ -64,6 +71,12 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--flow", required=True, help="source->target")
     parser.add_argument("--config", required=True, type=Path, help="the properties file")
     parser.add_argument("--run-id", required=True, help="a second attempt has the same one")
+    parser.add_argument(
+        "--selection",
+        type=Path,
+        metavar="FILE",
+        help="the filters that count instead of those of the properties file, and what narrows them (JSON)",
+    )
     parser.add_argument("--topics", type=split_list, help="only these, comma separated expressions")
     parser.add_argument("--topics-exclude", type=split_list, help="not these")
     parser.add_argument("--max-seconds", type=float, help="go on reading for so long; 0: one pass")

@@ -73,16 +73,27 @@ class TopicFigures:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """``record`` is the newest run record there is, of this run or, when this one left none, of an earlier one."""
+    """``record`` is the newest run record there is, of this run or, when this one left none, of an earlier one.
+
+    ``warning``: a sentence about what does not keep the flow from copying and needs somebody all the same.
+    """
 
     flow: str
     run_id: str
     health: FlowHealth
     reason: str | None
     record: RunRecord | None
+    warning: str | None = None
 
     @classmethod
-    def of(cls, flow: str, run_id: str, record: RunRecord | None, unable: str | None = None) -> LagReport:
+    def of(
+        cls,
+        flow: str,
+        run_id: str,
+        record: RunRecord | None,
+        unable: str | None = None,
+        warning: str | None = None,
+    ) -> LagReport:
         """What the record says about the run ``run_id``, whose copying has ended one way or the other.
 
         ``unable`` is the sentence by which the run could not even begin to copy.
@@ -96,7 +107,7 @@ class LagReport:
             health, reason = FlowHealth.FAILED, _why(record)
         else:
             health, reason = FlowHealth.OK, None
-        return cls(flow, run_id, health, reason, record)
+        return cls(flow, run_id, health, reason, record, warning)
 
     @classmethod
     def unreachable(cls, flow: str, run_id: str, reason: str) -> LagReport:
@@ -150,6 +161,7 @@ class LagReport:
         status = {
             "state": self.health.value,
             "reason": self.reason,
+            "warning": self.warning,
             "since_ms": before["since_ms"] if before is not None and same else now_ms,
             "run_id": self.run_id,
             "reported_ms": now_ms,

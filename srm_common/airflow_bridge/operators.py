@@ -15,6 +15,8 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from srm_common.airflow_bridge.failures import UNABLE_KEY, one_sentence, stop_if_unable, why_unable
+from srm_common.airflow_bridge.flow_now import filter_warning, flow_now
+from srm_common.airflow_bridge.run_params import RunParams
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     from srm_common.airflow_bridge.lag_report import LagReport
     from srm_common.domain.flow import FlowSettings
+    from srm_common.usecases.effective_filters import EffectiveFilters
 
 
 class FlowOperator(BaseOperator):
@@ -38,22 +41,31 @@ class FlowOperator(BaseOperator):
         """The flow as the file has it now."""
         return load_configuration(Path(self.config)).flow(self.flow)
 
+    def flow_now(self) -> EffectiveFilters:
+        """The flow as it is to run now, with the filters of its Airflow variable."""
+        return flow_now(self.config, self.flow)
+
 
 class RefreshTopicsOperator(FlowOperator):
     """Makes the topics on the target ready; fails at the end when an action failed, having done all others."""
 
     def execute(self, context: Context) -> None:
         from srm_common.domain.actions import failed
+        from srm_common.domain.run_selection import narrowed
         from srm_common.errors import SrmError
         from srm_common.usecases.apply_plan import apply_plan
+        from srm_common.usecases.effective_filters import record_found
         from srm_common.usecases.plan_topics import plan_topics
 
         with one_sentence():
             try:
-                settings = self.settings()
-                plan = plan_topics(settings)
+                options = RunParams.of(context["params"]).options(context["run_id"])
+                now = self.flow_now()
+                plan = narrowed(plan_topics(now.flow), options.wants)
                 self.log.info("%s", plan.render())
-                results = apply_plan(settings, plan)
+                results = apply_plan(now.flow, plan)
+                if edit := record_found(now.flow, now):
+                    self.log.info("%s: recorded an edit of the filters: %s", self.flow, edit.note)
             except SrmError as error:
                 context["ti"].xcom_push(key=UNABLE_KEY, value=str(error))
                 raise
@@ -71,7 +83,7 @@ class SyncCheckpointsOperator(FlowOperator):
 
         stop_if_unable(context)
         with one_sentence():
-            report = sync_checkpoints(self.settings())
+            report = sync_checkpoints(self.flow_now().flow)
         self.log.info("%s: %s", self.flow, report)
         if report.faults:
             raise AirflowException(f"{len(report.faults)} faults, the first: {report.faults[0]}")
@@ -103,17 +115,20 @@ class ReportLagOperator(FlowOperator):
 
         with one_sentence():
             try:
+                warning = filter_warning(self.config, self.flow)
                 record = last_run(self.settings())
             except ClusterError as error:
                 self._tell(LagReport.unreachable(self.flow, context["run_id"], str(error)), context)
                 raise
-        self._tell(LagReport.of(self.flow, context["run_id"], record, why_unable(context)), context)
+        self._tell(LagReport.of(self.flow, context["run_id"], record, why_unable(context), warning), context)
 
     def _tell(self, report: LagReport, context: Context) -> None:
         from airflow.sdk.observability import stats
 
         from srm_common.airflow_bridge.lag_report import MetricKind
 
+        if report.warning is not None:
+            self.log.error("%s: %s", self.flow, report.warning)
         self.log.info("%s", report.text())
         store = context["asset_state_store"][self.asset]
         before = store.get("status")

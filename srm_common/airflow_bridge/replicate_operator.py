@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,11 @@ from srm_common.airflow_bridge.failures import (
     one_sentence,
     stop_if_unable,
 )
+from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.run_params import RunParams
+from srm_common.domain.run_selection import RunSelection
 from srm_common.errors import ConfigError
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
-from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,7 +39,8 @@ class ReplicateOperator(SparkSubmitOperator):
     """Submits ``spark_jobs/replicate.py`` for one flow.
 
     The command line is made when the task runs, out of the worker's own paths; it holds names only, since everybody on
-    the machine can read it. Fails without a retry when the exit code says that none would help.
+    the machine can read it. The filters go into a file of their own, since lists may be longer than a command line.
+    Fails without a retry when the exit code says that none would help.
     """
 
     ui_color = "#cfe8d5"
@@ -51,21 +54,31 @@ class ReplicateOperator(SparkSubmitOperator):
         stop_if_unable(context)
         self._require_connection()
         with one_sentence():
-            settings = load_configuration(Path(self.config)).flow(self.flow)
+            params = RunParams.of(context["params"])
+            params.options(context["run_id"])
+            now = flow_now(self.config, self.flow)
+            settings = now.flow
             self.application = job_path()
         self.conf = launch_settings(settings.tasks_max)
         self._spark_binary = str(submit_wrapper())
         self.env_vars = spark_environment()
-        self.application_args = [
-            *("--flow", self.flow),
-            *("--config", self.config),
-            *("--run-id", context["run_id"]),
-            *RunParams.of(context["params"]).arguments(),
-        ]
-        try:
-            super().execute(context)
-        except AirflowException as failure:
-            raise self._in_one_sentence(failure, settings, context["run_id"]) from None
+        selection = RunSelection(
+            now.filters.lists(), now.filters.origin, params.topics, params.topics_exclude, now.faults
+        )
+        with tempfile.TemporaryDirectory(prefix="srm-run-") as folder:
+            file = Path(folder) / "selection.json"
+            file.write_text(selection.format())
+            self.application_args = [
+                *("--flow", self.flow),
+                *("--config", self.config),
+                *("--run-id", context["run_id"]),
+                *("--selection", str(file)),
+                *params.arguments(),
+            ]
+            try:
+                super().execute(context)
+            except AirflowException as failure:
+                raise self._in_one_sentence(failure, settings, context["run_id"]) from None
 
     def _require_connection(self) -> None:
         """The provider takes a missing connection for YARN and says so nowhere."""

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from srm_common.domain.run_options import RunOptions
+
 
 @dataclass(frozen=True, slots=True)
 class RunParams:
-    """``topics`` and ``topics_exclude`` narrow what the flow copies. None means: as in the file."""
+    """``topics`` and ``topics_exclude`` narrow what the flow copies. None means: as the flow has it."""
 
     topics: tuple[str, ...] | None = None
     topics_exclude: tuple[str, ...] | None = None
@@ -26,12 +28,14 @@ class RunParams:
             start=params.get("start") or "committed",
         )
 
+    def options(self, run_id: str) -> RunOptions:
+        """The same in the domain's words. Raises :class:`ConfigError` for an expression that cannot be used."""
+        return RunOptions(run_id, topics=self.topics, topics_exclude=self.topics_exclude)
+
     def arguments(self) -> list[str]:
-        """For the command line of the Spark job; strings only."""
+        """For the command line of the Spark job, strings only. Topics go by file, since there may be many of them."""
         arguments: list[str] = []
         for option, value in (
-            ("--topics", _joined(self.topics)),
-            ("--topics-exclude", _joined(self.topics_exclude)),
             ("--max-seconds", None if self.run_max_seconds is None else f"{self.run_max_seconds:g}"),
             ("--start", None if self.start == "committed" else self.start),
         ):
@@ -44,7 +48,3 @@ def _patterns(value: Any) -> tuple[str, ...] | None:
     """An empty field of the form is the same as none; blank lines are not patterns."""
     patterns = tuple(line.strip() for line in value or () if line.strip())
     return patterns or None
-
-
-def _joined(patterns: tuple[str, ...] | None) -> str | None:
-    return None if patterns is None else ",".join(patterns)

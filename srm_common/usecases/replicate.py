@@ -91,6 +91,8 @@ class _Run:
 
     def _copy(self) -> None:
         flow = self._flow
+        for note in self._run.notes:
+            self._note(note)
         state = ensure_state_topics(flow)
         for note in state.notes:
             self._note(note, logging.INFO)

@@ -115,3 +115,11 @@ def test_the_text_names_topics_and_errors() -> None:
     assert text.splitlines()[0].startswith("a->b: failed, 1 of 2 partitions failed")
     assert any(line.split()[:2] == ["orders", "2"] for line in text.splitlines())
     assert "orders-1: records were lost" in text
+
+
+def test_a_warning_does_not_make_a_flow_unwell() -> None:
+    found = LagReport.of("a->b", "run-2", DONE, warning="Airflow variable srm_filters__a__b cannot be used")
+    assert found.health is FlowHealth.OK
+    status = found.asset_state(None, 1)["status"]
+    assert (status["state"], status["warning"]) == ("ok", "Airflow variable srm_filters__a__b cannot be used")
+    assert report(DONE).asset_state(status, 2)["status"]["warning"] is None
