@@ -8,6 +8,7 @@ from typing import Literal
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
+from srm_common.domain.start_rules import TopicStart
 from srm_common.errors import ConfigError
 
 ARROW = "->"
@@ -89,6 +90,7 @@ class FlowSettings:
     exactly_once: bool = True
     read_committed: bool = True
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    start_positions: tuple[TopicStart, ...] = ()
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
 
     refresh_topics: bool = True

@@ -12,6 +12,8 @@ from enum import Enum
 from typing import Any
 
 from srm_common.domain.filters import check_patterns, split_list
+from srm_common.domain.start_rules import TopicStart, parse_topic_starts
+from srm_common.errors import ConfigError
 
 
 class Level(Enum):
@@ -46,6 +48,7 @@ class Kind(Enum):
     CHOICE = "one of a few words"
     NAMES = "comma separated list"
     PATTERNS = "comma separated list of regular expressions"
+    STARTS = "comma separated list of topic expression = start position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +136,13 @@ def _patterns(key: Key, text: str) -> tuple[str, ...]:
     return patterns
 
 
+def _starts(key: Key, text: str) -> tuple[TopicStart, ...]:
+    try:
+        return parse_topic_starts(text)
+    except ConfigError as error:
+        raise BadValue(f"cannot be used: {error.reason}") from None
+
+
 _PARSERS: dict[Kind, Callable[[Key, str], Any]] = {
     Kind.TEXT: lambda key, text: text,
     Kind.WHOLE: _whole,
@@ -141,4 +151,5 @@ _PARSERS: dict[Kind, Callable[[Key, str], Any]] = {
     Kind.CHOICE: _choice,
     Kind.NAMES: lambda key, text: split_list(text),
     Kind.PATTERNS: _patterns,
+    Kind.STARTS: _starts,
 }

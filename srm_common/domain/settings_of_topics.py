@@ -96,6 +96,19 @@ def selection_keys() -> Iterator[Key]:
         ),
     )
     yield Key(
+        "start.positions",
+        section,
+        Kind.STARTS,
+        "",
+        "Where to start in partitions that were never copied, by topic: `orders.*=latest, "
+        "payments=timestamp:2026-01-01T00:00:00Z, audit=offsets:0=100;1=250`, also `earliest` and `opposite` (behind "
+        "what the flow in the other direction copied). The first expression that matches the whole name counts, else "
+        "`consumer.auto.offset.reset`. Decided once for each topic; see [start-positions.md](start-positions.md).",
+        "Nothing is left out unless asked.",
+        levels=ALL_LEVELS,
+        field="start_positions",
+    )
+    yield Key(
         "consumer.isolation.level",
         section,
         Kind.CHOICE,

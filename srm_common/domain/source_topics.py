@@ -1,14 +1,15 @@
 """What a flow remembers of its source topics between runs, beyond the committed offsets.
 
-Two things: the topic's id, to notice that it was created again; and *pins*, starting points that no commit
-carries yet. A pin says "start at ``offset`` as long as the committed offset is still ``instead_of``", so it
-holds over a crash before the first commit, is spent by that commit, and is harmless afterwards.
+Three things: the topic's id, to notice that it was created again; where its partitions without progress start, as it
+was decided when the topic was first seen; and *pins*, starting points that no commit carries yet. A pin says "start at
+``offset`` as long as the committed offset is still ``instead_of``", so it holds over a crash before the first commit,
+is spent by that commit, and is harmless afterwards.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self
 
 
@@ -22,11 +23,24 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenStart:
+    """Where a topic starts: ``where`` as in the configuration, ``why`` the setting that said so, ``since_ms`` when
+    that was decided (epoch milliseconds). It is about the first ``partitions`` partitions, those that the topic had
+    then; what was added later starts at its beginning."""
+
+    where: str
+    why: str
+    since_ms: int
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
 class SourceTopic:
     """One remembered topic; ``pins`` is by partition."""
 
     topic_id: str | None = None
     pins: Mapping[int, Pin] = field(default_factory=dict)
+    start: ChosenStart | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +52,10 @@ class SourceTopics:
     def topic_id(self, topic: str) -> str | None:
         known = self.topics.get(topic)
         return None if known is None else known.topic_id
+
+    def start(self, topic: str) -> ChosenStart | None:
+        known = self.topics.get(topic)
+        return None if known is None else known.start
 
     def pin(self, topic: str, partition: int) -> Pin | None:
         known = self.topics.get(topic)
@@ -55,6 +73,13 @@ class SourceTopics:
         for topic, topic_id in ids.items():
             if topic_id is not None:
                 topics[topic] = replace(topics.get(topic, SourceTopic()), topic_id=topic_id)
+        return replace(self, topics=topics)
+
+    def with_starts(self, starts: Mapping[str, ChosenStart]) -> SourceTopics:
+        """Remember where topics start, in place of earlier choices."""
+        topics = dict(self.topics)
+        for topic, start in starts.items():
+            topics[topic] = replace(topics.get(topic, SourceTopic()), start=start)
         return replace(self, topics=topics)
 
     def with_pins(self, pins: Mapping[tuple[str, int], Pin]) -> SourceTopics:
@@ -87,6 +112,7 @@ class SourceTopics:
             topic: {
                 "id": known.topic_id,
                 "pins": {str(p): [pin.offset, pin.instead_of] for p, pin in sorted(known.pins.items())},
+                **({} if known.start is None else {"start": astuple(known.start)}),
             }
             for topic, known in sorted(self.topics.items())
         }
@@ -99,6 +125,7 @@ class SourceTopics:
                 topic: SourceTopic(
                     topic_id=known.get("id"),
                     pins={int(p): Pin(*pin) for p, pin in known.get("pins", {}).items()},
+                    start=ChosenStart(*known["start"]) if known.get("start") else None,
                 )
                 for topic, known in (record or {}).items()
             }

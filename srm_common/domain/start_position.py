@@ -1,7 +1,12 @@
-"""Where one run starts reading, when that is not simply where the last one ended."""
+"""Where reading starts, when that is not simply where the last run ended.
+
+A run, an edit of the committed offsets and the flow's rules for partitions without progress share these words; each
+takes some of them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,21 +19,42 @@ class StartKind(StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
     TIMESTAMP = "timestamp"
+    OFFSETS = "offsets"
+    OPPOSITE = "opposite"
+
+
+#: What one run may be told to start from.
+OF_RUNS = (StartKind.COMMITTED, StartKind.EARLIEST, StartKind.LATEST, StartKind.TIMESTAMP)
+#: Where a partition without progress may start.
+OF_RULES = (StartKind.EARLIEST, StartKind.LATEST, StartKind.TIMESTAMP, StartKind.OFFSETS, StartKind.OPPOSITE)
+#: Where committed offsets may be moved to.
+OF_EDITS = (StartKind.EARLIEST, StartKind.LATEST, StartKind.TIMESTAMP, StartKind.OPPOSITE)
+
+_FORMS = {
+    StartKind.COMMITTED: "committed",
+    StartKind.EARLIEST: "earliest",
+    StartKind.LATEST: "latest",
+    StartKind.TIMESTAMP: "timestamp:<milliseconds since 1970>, timestamp:<ISO 8601 time>",
+    StartKind.OFFSETS: "offsets:<partition>=<offset>;...",
+    StartKind.OPPOSITE: "opposite",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """``committed`` goes on at the committed offset (``auto.offset.reset`` where there is none); the others
-    apply to every partition of the run once, whatever was committed. ``timestamp_ms`` is UTC, milliseconds
-    since 1970."""
+    """``committed`` goes on at the committed offset (the flow's rules where there is none). For a run, the others
+    apply to every partition once, whatever was committed. ``timestamp_ms`` is UTC, milliseconds since 1970;
+    ``offsets`` are (partition, offset) in the order of the partitions. ``opposite`` is the end of what the flow in
+    the other direction has copied into the source topic: what comes behind it was written at the source itself."""
 
     kind: StartKind = StartKind.COMMITTED
     timestamp_ms: int | None = None
+    offsets: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def parse(cls, text: str | StartPosition) -> StartPosition:
-        """Read ``committed``, ``earliest``, ``latest``, ``timestamp:<milliseconds>`` or ``timestamp:<ISO
-        8601>``.
+    def parse(cls, text: str | StartPosition, kinds: Sequence[StartKind] = OF_RUNS) -> StartPosition:
+        """Read one of ``kinds``: a word, ``timestamp:<milliseconds>``, ``timestamp:<ISO 8601>`` or
+        ``offsets:<partition>=<offset>;...``.
 
         A time without a zone is UTC. Raises :class:`ConfigError`.
         """
@@ -36,29 +62,59 @@ class StartPosition:
             return text
         word, _, rest = text.strip().partition(":")
         try:
-            kind = StartKind(word)
+            kind = StartKind(word.strip())
         except ValueError:
-            raise _not_a_start(text) from None
-        if kind is not StartKind.TIMESTAMP:
-            if rest:
-                raise _not_a_start(text)
-            return cls(kind)
-        if rest.isdecimal():
-            return cls(kind, int(rest))
-        try:
-            moment = datetime.fromisoformat(rest)
-        except ValueError:
-            raise _not_a_start(text) from None
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return cls(kind, round(moment.timestamp() * 1000))
+            raise _not_a_start(text, kinds) from None
+        if kind not in kinds:
+            raise _not_a_start(text, kinds)
+        if kind is StartKind.TIMESTAMP:
+            moment = _moment(rest.strip())
+            if moment is None:
+                raise _not_a_start(text, kinds)
+            return cls(kind, moment)
+        if kind is StartKind.OFFSETS:
+            return cls(kind, offsets=_offsets(text, rest))
+        if rest:
+            raise _not_a_start(text, kinds)
+        return cls(kind)
+
+    def offset(self, partition: int) -> int | None:
+        """The explicit offset of a partition, None where none is named."""
+        return dict(self.offsets).get(partition)
 
     def __str__(self) -> str:
-        return self.kind.value if self.timestamp_ms is None else f"{self.kind.value}:{self.timestamp_ms}"
+        if self.kind is StartKind.TIMESTAMP:
+            return f"{self.kind.value}:{self.timestamp_ms}"
+        if self.kind is StartKind.OFFSETS:
+            return f"{self.kind.value}:" + ";".join(f"{partition}={offset}" for partition, offset in self.offsets)
+        return self.kind.value
 
 
-def _not_a_start(text: str) -> ConfigError:
-    return ConfigError(
-        f"'{text}' is not a start position; use committed, earliest, latest, timestamp:<milliseconds since "
-        f"1970> or timestamp:<ISO 8601 time>"
-    )
+def _moment(text: str) -> int | None:
+    if text.isascii() and text.isdecimal():
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return round(moment.timestamp() * 1000)
+
+
+def _offsets(text: str, listed: str) -> tuple[tuple[int, int], ...]:
+    found: dict[int, int] = {}
+    for piece in listed.split(";"):
+        partition, _, offset = (part.strip() for part in piece.partition("="))
+        if not all(number.isascii() and number.isdecimal() for number in (partition, offset)):
+            raise ConfigError(f"'{piece.strip()}' in '{text}' is not <partition>=<offset>, as in offsets:0=100;1=250")
+        if int(partition) in found:
+            raise ConfigError(f"'{text}' names partition {int(partition)} twice")
+        found[int(partition)] = int(offset)
+    return tuple(sorted(found.items()))
+
+
+def _not_a_start(text: str, kinds: Sequence[StartKind]) -> ConfigError:
+    forms = ", ".join(_FORMS[kind] for kind in kinds)
+    first, _, last = forms.rpartition(", ")
+    return ConfigError(f"'{text}' is not a start position; use {first} or {last}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain import names
+from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import CorruptRecord, StateTopicInvalid
 from srm_common.kafka.compacted import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state_topics import StateTopics
@@ -83,6 +84,21 @@ def read_source_offsets(
         if not (out or out.faults or out.resets):
             raise _lost(flow, state, copied)
     return out
+
+
+def committed_places(reader: StateReader, flow: FlowName) -> set[Partition]:
+    """The partitions of which ``flow`` has copied something, as far as its offsets topic can be read now.
+
+    Args:
+        reader: of the flow's target.
+    """
+    topic = names.offsets_topic(flow.source)
+    found = set()
+    for record in last_of_each_key(reader.read(topic) if reader.partitions(topic) else []).values():
+        parsed = parse_source_offset_key(record.key)
+        if parsed is not None and parsed[:2] == (SOURCE_CONNECTOR, flow.source) and record.value is not None:
+            found.add(parsed[2:])
+    return found
 
 
 def _by_home(records: list[LogRecord], state: StateTopics) -> list[LogRecord]:

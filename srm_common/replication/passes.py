@@ -173,7 +173,9 @@ class Passes:
             return
         self._mapped_at = now
         there = set()
-        for topic in self.topics():
+        topics = list(self.topics())
+        self.points.first_seen({topic.upstream: topic.partitions for topic in topics})
+        for topic in topics:
             for partition in range(topic.partitions):
                 place = (topic.upstream, partition)
                 there.add(place)
@@ -213,6 +215,7 @@ class Passes:
                 if not self.points.at_its_end(track):
                     news.append(track)
         if not news:
+            self._store()
             return []
         ready = self.points.place(news, now)
         self._store()

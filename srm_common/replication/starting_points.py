@@ -1,20 +1,33 @@
 """Where each partition is read from: what was committed, unless a start position, a first sight or lost data
-says otherwise. Every answer that no commit carries yet is pinned before anything is copied from there."""
+says otherwise. Every answer that no commit carries yet is pinned before anything is copied from there.
+
+What always holds: where a topic starts is decided once, when it is first seen, and remembered; a partition that it got
+later starts at its beginning, and so does a topic that was created again, since what is in them was written while the
+flow existed.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 from srm_common.domain.data_loss import Bookmark, SourceLog, decide, find_loss
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.partition_track import PartitionTrack
-from srm_common.domain.source_topics import Pin, SourceTopics
+from srm_common.domain.source_topics import ChosenStart, Pin, SourceTopics
 from srm_common.domain.start_position import StartKind, StartPosition
+from srm_common.domain.start_rules import StartRules
 
 Partition = tuple[str, int]
 Listed = tuple[dict[Partition, int], dict[Partition, str]]
+OppositeEnds = Callable[[Iterable[Partition]], Mapping[Partition, int | str]]
+"""Ends of what the flow in the other direction copied into these partitions; a sentence where that is not known. A
+partition that it never wrote to is absent."""
+
+_EARLIEST = StartPosition(StartKind.EARLIEST)
 
 
 class Source(Protocol):
@@ -41,23 +54,42 @@ class StartingPoints:
         memory: topic ids and pins; changes by :meth:`place`, and is stored by the caller.
         read_committed: reads the next offsets by (upstream topic, partition), and a sentence for each partition
             whose record cannot be read.
+        rules: where partitions without progress start.
+        opposite_ends: for the rule ``opposite``.
         override: the run's start position, applied once to each of ``overridden``.
         last_ends: the log ends that the last run saw.
-        note: told what was decided about lost data.
+        note: told what was decided about lost data and first starts.
+        now_ms: the time, for what is remembered.
     """
 
     source: Source
     memory: SourceTopics
     read_committed: Callable[[], tuple[Mapping[Partition, int], Mapping[Partition, str]]]
     on_data_loss: OnDataLoss
-    auto_offset_reset: Literal["earliest", "latest"]
+    rules: StartRules = field(default_factory=StartRules)
+    opposite_ends: OppositeEnds = lambda places: {}
     override: StartPosition = field(default_factory=StartPosition)
     overridden: set[Partition] = field(default_factory=set)
     last_ends: Mapping[Partition, int] = field(default_factory=dict)
     note: Callable[[str], None] = lambda note: None
+    now_ms: Callable[[], int] = lambda: int(time.time() * 1000)
 
     def __post_init__(self) -> None:
         self._committed, self._corrupt = self.read_committed()
+
+    def first_seen(self, topics: Mapping[str, int]) -> None:
+        """Decide where topics start that were never seen before; ``topics`` are all, with their partitions."""
+        chosen = {}
+        for topic, partitions in topics.items():
+            if self.memory.start(topic) is not None:
+                continue
+            where, why = self.rules.of(topic)
+            if self.memory.topic_id(topic) is not None:
+                # Each partition it had got its position at that time; one without is new.
+                where, why = _EARLIEST, "copied before such choices were remembered"
+            chosen[topic] = ChosenStart(str(where), why, self.now_ms(), partitions)
+        if chosen:
+            self.memory = self.memory.with_starts(chosen)
 
     def place(self, tracks: list[PartitionTrack], now: float) -> list[PartitionTrack]:
         """Set the positions of tracks whose ``end`` is known; those returned can be copied from there.
@@ -77,6 +109,7 @@ class StartingPoints:
             # A pin stands in for the offset that is committed now, not for that of the run's start.
             self._committed, self._corrupt = self.read_committed()
         wanted = self._overrides([track for track in tracks if track.place in self.overridden], starts)
+        firsts = self._firsts(tracks, starts)
         pins: dict[Partition, Pin] = {}
         recreated: set[str] = set()
         ready = []
@@ -95,7 +128,7 @@ class StartingPoints:
                 track.position = wanted[place]
                 ready.append(track)
                 continue
-            start, pin = self._start(track, log, now)
+            start, pin = self._start(track, log, firsts.get(place), now)
             if pin is not None:
                 pins[place] = pin
             if start is None:
@@ -114,7 +147,7 @@ class StartingPoints:
         if track.place in self.overridden or track.place in self._corrupt:
             return False
         known = self._known(track)
-        if known is None and self.auto_offset_reset == "earliest" and track.end == 0:
+        if known is None and track.end == 0 and self._begins_at_start(track):
             known = 0
         if known is None or known != track.end:
             return False
@@ -165,25 +198,99 @@ class StartingPoints:
             return {track.place: starts[track.place] for track in tracks if track.place in starts}
         if self.override.kind is StartKind.LATEST:
             return {track.place: _end(track) for track in tracks}
-        found, _ = self.source.at([track.place for track in tracks], self.override.timestamp_ms or 0)
-        return {
-            track.place: found[track.place] if found[track.place] >= 0 else _end(track)
-            for track in tracks
-            if track.place in found
-        }
+        return self._at(tracks, self.override.timestamp_ms or 0)
 
-    def _start(self, track: PartitionTrack, log: SourceLog, now: float) -> tuple[int | None, Pin | None]:
-        """Where to read, and the pin that says so where the committed offset does not."""
+    def _at(self, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> dict[Partition, int]:
+        ends = {track.place: _end(track) for track in tracks}
+        found, _ = self.source.at(list(ends), timestamp_ms)
+        return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
+
+    def _begins_at_start(self, track: PartitionTrack) -> bool:
+        """Whether it is settled that a partition without progress starts at its beginning; needs no pin."""
+        chosen = self.memory.start(track.upstream_topic)
+        return chosen is None or chosen.where == _EARLIEST.kind.value or track.partition >= chosen.partitions
+
+    def _rule(self, track: PartitionTrack) -> tuple[StartPosition, str]:
+        """Where a partition without progress starts, and why.
+
+        What was chosen for its topic stands; for anything but ``earliest`` it was carried out by a pin then, so
+        where there is none it could not be (no leader, an impossible offset), and the rules of today count.
+        """
+        if self._begins_at_start(track):
+            return _EARLIEST, "settled"
+        return self.rules.of(track.upstream_topic)
+
+    def _firsts(self, tracks: Iterable[PartitionTrack], starts: Mapping[Partition, int]) -> dict[Partition, int | str]:
+        """First offsets of the partitions without progress; a sentence where the rule cannot be carried out."""
+        rules = {
+            track.place: self._rule(track)
+            for track in tracks
+            if track.place in starts and self._known(track) is None and track.place not in self._corrupt
+        }
+        by_place = {track.place: track for track in tracks if track.place in rules}
+        found: dict[Partition, int | str] = {}
+        times: dict[int, list[PartitionTrack]] = defaultdict(list)
+        opposite = []
+        for place, (where, why) in rules.items():
+            track = by_place[place]
+            if where.kind is StartKind.OFFSETS and where.offset(track.partition) is None:
+                where = self.rules.otherwise
+            if where.kind is StartKind.LATEST:
+                found[place] = _end(track)
+            elif where.kind is StartKind.TIMESTAMP:
+                times[where.timestamp_ms or 0].append(track)
+            elif where.kind is StartKind.OPPOSITE:
+                opposite.append(place)
+            elif where.kind is StartKind.OFFSETS:
+                found[place] = _explicit(track, where, starts[place], why)
+            else:
+                found[place] = starts[place]
+        for moment, some in times.items():
+            found |= self._at(some, moment)
+        if opposite:
+            ends = self.opposite_ends(opposite)
+            found |= {place: _behind(ends.get(place, starts[place]), by_place[place], starts) for place in opposite}
+        self._tell(rules, found)
+        return found
+
+    def _tell(self, rules: Mapping[Partition, tuple[StartPosition, str]], found: Mapping[Partition, int | str]) -> None:
+        """Say where topics start that do not start at their beginning, and remember a rule that replaced another."""
+        started: dict[tuple[str, StartPosition, str], int] = defaultdict(int)
+        for (topic, partition), (where, why) in rules.items():
+            if where.kind is not StartKind.EARLIEST and isinstance(found.get((topic, partition)), int):
+                started[topic, where, why] += 1
+        for (topic, where, why), count in started.items():
+            many = f"{count} partition" + ("" if count == 1 else "s")
+            self.note(f"{topic}: {many} without progress start at {where} ({why})")
+            chosen = self.memory.start(topic)
+            if chosen is not None and chosen.where != str(where):
+                again = ChosenStart(str(where), why, self.now_ms(), chosen.partitions)
+                self.memory = self.memory.with_starts({topic: again})
+
+    def _start(
+        self, track: PartitionTrack, log: SourceLog, first: int | str | None, now: float
+    ) -> tuple[int | None, Pin | None]:
+        """Where to read, and the pin that says so where the committed offset does not.
+
+        Args:
+            first: where it starts, or why it cannot, if it has no progress; None when that is not known yet.
+        """
         committed = self._committed.get(track.place)
         position = self._known(track)
         if position is None:
-            if self._is_other_topic(log) and self.on_data_loss is OnDataLoss.FAIL:
+            if self._is_other_topic(log):
+                if self.on_data_loss is not OnDataLoss.FAIL:
+                    return log.start, Pin(log.start, None)
                 # Copied under the new id, it would make its sister partitions look sound in the next run.
                 position = log.start
-            elif self.auto_offset_reset == "latest":
-                return log.end, Pin(log.end, None)
+            elif first is None:
+                track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+                return None, None
+            elif isinstance(first, str):
+                track.fail(first, "ConfigError", now)
+                return None, None
             else:
-                return log.start, None
+                return first, None if self._begins_at_start(track) else Pin(first, None)
         bookmark = Bookmark(position, self.memory.topic_id(log.topic), self.last_ends.get(track.place))
         finding = find_loss(bookmark, log)
         if finding is None:
@@ -195,6 +302,26 @@ class StartingPoints:
             return None, None
         self.note(decision.note)
         return decision.start, Pin(decision.start, committed)
+
+
+def _explicit(track: PartitionTrack, where: StartPosition, start: int, why: str) -> int | str:
+    offset, end = where.offset(track.partition) or 0, _end(track)
+    if start <= offset <= end:
+        return offset
+    return (
+        f"{track.upstream_topic}-{track.partition} cannot start at offset {offset} ({why}): its log has the offsets "
+        f"{start} to {end}; change start.positions"
+    )
+
+
+def _behind(copied: int | str, track: PartitionTrack, starts: Mapping[Partition, int]) -> int | str:
+    """Where the records begin that the opposite flow did not bring, as far as they are still there."""
+    if isinstance(copied, int) and copied > _end(track):
+        return (
+            f"{track.upstream_topic}-{track.partition} cannot start where the opposite flow ended, at {copied}: its "
+            f"log ends at {_end(track)}, so it was truncated or created again; change start.positions"
+        )
+    return copied if isinstance(copied, str) else max(copied, starts[track.place])
 
 
 def _log(

@@ -16,6 +16,7 @@ from srm_common.domain.run_options import RunOptions
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.source_topics import SourceTopics
 from srm_common.domain.start_position import StartKind, StartPosition
+from srm_common.domain.start_rules import StartRules
 from srm_common.errors import OwnershipError, RunFailed, SrmError
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import read_source_offsets
@@ -25,6 +26,7 @@ from srm_common.replication.pass_watch import PassWatch
 from srm_common.replication.passes import Mapped, Passes, PassRunner
 from srm_common.replication.source_view import SourceView
 from srm_common.replication.starting_points import Partition, StartingPoints
+from srm_common.usecases.opposite_ends import opposite_ends
 from srm_common.usecases.topic_mappings import replicated_topics
 
 _LOG = logging.getLogger(__name__)
@@ -165,7 +167,8 @@ class _Run:
             memory=SourceTopics.from_json(known.get("topics")),
             read_committed=committed,
             on_data_loss=flow.on_data_loss,
-            auto_offset_reset=flow.auto_offset_reset,
+            rules=StartRules(flow.start_positions, flow.auto_offset_reset),
+            opposite_ends=lambda places: opposite_ends(flow, places),
             note=self._note,
             last_ends={
                 (one.upstream_topic, one.partition): one.end

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.source_topics import Pin, SourceTopic, SourceTopics
+from srm_common.domain.source_topics import ChosenStart, Pin, SourceTopic, SourceTopics
 
 offsets = st.integers(0, 1 << 62)
 pins = st.builds(Pin, offsets, st.none() | offsets)
@@ -13,7 +13,12 @@ memories = st.builds(
     SourceTopics,
     st.dictionaries(
         st.text(min_size=1, max_size=5),
-        st.builds(SourceTopic, st.none() | st.text(), st.dictionaries(st.integers(0, 9), pins, max_size=3)),
+        st.builds(
+            SourceTopic,
+            st.none() | st.text(),
+            st.dictionaries(st.integers(0, 9), pins, max_size=3),
+            st.none() | st.builds(ChosenStart, st.text(), st.text(), offsets, st.integers(1, 9)),
+        ),
         max_size=4,
     ),
 )

@@ -14,6 +14,7 @@ from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.source_topics import SourceTopics
 from srm_common.domain.start_position import StartPosition
+from srm_common.domain.start_rules import StartRules, parse_topic_starts
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.passes import Mapped, Passes
 from srm_common.replication.starting_points import Partition, StartingPoints
@@ -28,6 +29,7 @@ class World:
         self.target = SimulatedTarget(self.source, slots)
         self.slots = SimulatedSlots(self.target)
         self.memory = SourceTopics()
+        self.notes: list[str] = []
         self.now = 0.0
         self.while_asleep: Callable[[], Any] = lambda: None
 
@@ -37,7 +39,12 @@ class World:
             memory=self.memory,
             read_committed=self.target.read_offsets,
             on_data_loss=changes.pop("on_data_loss", OnDataLoss.FAIL),
-            auto_offset_reset=changes.pop("auto_offset_reset", "earliest"),
+            rules=StartRules(
+                parse_topic_starts(changes.pop("start_positions", "")), changes.pop("auto_offset_reset", "earliest")
+            ),
+            opposite_ends=changes.pop("opposite_ends", lambda places: {}),
+            note=self.notes.append,
+            now_ms=lambda: 1000 + int(self.now),
             override=(start := changes.pop("start", StartPosition())),
             overridden=set(self.source.logs) if start != StartPosition() else set(),
             last_ends=changes.pop("last_ends", {}),
