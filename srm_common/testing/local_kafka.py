@@ -31,6 +31,7 @@ from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
 from srm_common.testing.java import JavaProcess
 from srm_common.testing.logging_settings import logging_options
+from srm_common.testing.logins import broker_settings
 from srm_common.testing.ports import ReservedPort
 
 TunedFor = Literal["tests", "throughput"]
@@ -74,6 +75,8 @@ class LocalKafka:
     ``client_protocol`` is the security protocol of the listener that clients use (``bootstrap_servers``); unless it is
     PLAINTEXT, brokers talk to each other over another, open listener (``internal_servers``), and its keys
     (``ssl.keystore.location``, ``listener.name.client....``) come by ``settings``.
+    ``logins`` (passwords by user name) turn on SASL PLAIN for clients and Kafka's authorizer, see
+    :mod:`srm_common.testing.logins`; ``admin()`` may do everything.
     ``directory`` is kept after the end when it is given; else a temporary one is removed, unless something failed.
     """
 
@@ -87,12 +90,15 @@ class LocalKafka:
         tuned_for: TunedFor = "tests",
         features: Mapping[str, str] | None = None,
         client_protocol: str = "PLAINTEXT",
+        logins: Mapping[str, str] | None = None,
         name: str = "kafka",
     ) -> None:
         self.version = version or DEFAULT_KAFKA_VERSION
         self.cluster_id = random_id()
         self.name = name
-        self._settings = dict(settings or {})
+        if logins:
+            client_protocol = "SASL_PLAINTEXT"
+        self._settings = {**(broker_settings(logins) if logins else {}), **(settings or {})}
         self._features = dict(features or {})
         self._client_protocol = client_protocol
         self._tuned_for: TunedFor = tuned_for
