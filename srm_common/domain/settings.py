@@ -77,6 +77,11 @@ class Key:
     also: tuple[tuple[Level, str], ...] = ()
     note: str = ""
 
+    @property
+    def is_family(self) -> bool:
+        """Whether the name ends in ``.*`` and stands for every key that begins like it."""
+        return self.name.endswith(".*")
+
     def parse(self, text: str) -> Any:
         """The typed value. Raises :class:`BadValue`."""
         return _PARSERS[self.kind](self, text.strip())

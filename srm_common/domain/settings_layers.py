@@ -14,7 +14,10 @@ from srm_common.domain.settings import Key, Level
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One value as written, and where. ``written`` is the full key; ``repr`` hides the value, as it may be secret."""
+    """One value as written, and where. ``written`` is the full key; ``repr`` hides the value, as it may be secret.
+
+    ``line`` is 0 where the place has no lines.
+    """
 
     written: str
     value: str = field(repr=False)
@@ -23,7 +26,7 @@ class Entry:
 
     @property
     def place(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{self.file}:{self.line}" if self.line else self.file
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +72,14 @@ class Layers:
         clusters: dict[str, Scope] = {alias: {} for alias in known}
         flows: dict[FlowName, Scope] = {}
         strangers: dict[FlowName, Scope] = {}
+        short: dict[FlowName, Entry] = {}
         for entry in entries:
             key = entry.written
             if ARROW in key:
                 name, rest = _split_flow_key(key, longest_first)
+                if name is not None and not rest:
+                    short[name] = entry
+                    continue
                 if name is not None:
                     scopes = flows if name.source in clusters and name.target in clusters else strangers
                     scopes.setdefault(name, {})[rest] = entry
@@ -86,6 +93,10 @@ class Layers:
                 if key.startswith(alias) and key[len(alias) : len(alias) + 1] == ".":
                     clusters[alias][key[len(alias) + 1 :]] = entry
                     break
+        for name, entry in short.items():
+            # 'a->b = true', as some of SRM's texts have it; 'a->b.enabled' goes before it.
+            scopes = flows if name.source in clusters and name.target in clusters else strangers
+            scopes.setdefault(name, {}).setdefault("enabled", entry)
         return cls(known, top, workers, connectors, clusters, flows, strangers)
 
     def scope(self, level: Level, flow: FlowName) -> tuple[Scope, str]:
@@ -123,13 +134,16 @@ class Layers:
 
 
 def _split_flow_key(key: str, longest_first: list[str]) -> tuple[FlowName | None, str]:
-    """``a->b.rest`` as (flow, rest); the aliases may contain dots, so the known ones are tried first."""
+    """``a->b.rest`` as (flow, rest); the aliases may contain dots, so the known ones are tried first.
+
+    ``rest`` is empty for ``a->b`` alone.
+    """
     left, _, right = key.partition(ARROW)
     source, right = left.strip(), right.strip()
     for alias in longest_first:
-        if right.startswith(alias + "."):
+        if right == alias or right.startswith(alias + "."):
             return FlowName(source, alias), right[len(alias) + 1 :]
-    target, dot, rest = right.partition(".")
-    if not dot or not source or not target:
+    target, _, rest = right.partition(".")
+    if not source or not target.strip():
         return None, key
     return FlowName(source, target.strip()), rest

@@ -1,4 +1,4 @@
-"""Keys that say how a run copies and when it starts, and MirrorMaker 2's keys that do nothing here."""
+"""Keys that say how a run copies and when it starts."""
 
 from __future__ import annotations
 
@@ -227,36 +227,3 @@ def scheduling_keys() -> Iterator[Key]:
         levels=ALL_LEVELS,
         field="spark_connection",
     )
-
-
-_NO_CONNECT = "There are no Connect workers here."
-
-
-def without_effect_keys() -> Iterator[Key]:
-    section = "Known and without effect"
-    for name, kind, note in (
-        ("name", Kind.TEXT, _NO_CONNECT),
-        ("connector.class", Kind.TEXT, _NO_CONNECT),
-        ("key.converter", Kind.TEXT, "Records are copied unopened."),
-        ("value.converter", Kind.TEXT, "Records are copied unopened."),
-        ("header.converter", Kind.TEXT, "Records are copied unopened."),
-        ("source.cluster.alias", Kind.TEXT, "The flow's name says it."),
-        ("target.cluster.alias", Kind.TEXT, "The flow's name says it."),
-        ("consumer.poll.timeout.ms", Kind.TEXT, "Runs are bounded; nothing polls."),
-        ("offset.flush.interval.ms", Kind.TEXT, "Offsets are written in the data's own transaction."),
-        ("offset.flush.timeout.ms", Kind.TEXT, "Offsets are written in the data's own transaction."),
-        ("dedicated.mode.enable.internal.rest", Kind.TEXT, _NO_CONNECT),
-        ("listeners", Kind.TEXT, _NO_CONNECT),
-        ("forwarding.admin.class", Kind.TEXT, "Java classes are not loaded."),
-        ("metric.reporters", Kind.TEXT, "Figures go to Airflow's metrics."),
-        ("plugin.path", Kind.TEXT, "Java classes are not loaded."),
-        ("group.id", Kind.TEXT, _NO_CONNECT),
-        ("client.id", Kind.TEXT, "Clients are named after the flow."),
-        ("offset.storage.topic", Kind.TEXT, "The default name is used."),
-        ("status.storage.topic", Kind.TEXT, "The default name is used."),
-        ("config.storage.topic", Kind.TEXT, "The default name is used."),
-        ("scheduled.rebalance.max.delay.ms", Kind.TEXT, _NO_CONNECT),
-        ("transaction.boundary", Kind.TEXT, "`chunk.bytes` and `chunk.seconds` bound transactions."),
-        ("exactly.once.support", Kind.TEXT, "See `exactly.once.source.support`."),
-    ):
-        yield Key(name, section, kind, None, note, levels=ALL_LEVELS, note=note)

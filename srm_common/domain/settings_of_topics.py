@@ -72,6 +72,15 @@ def selection_keys() -> Iterator[Key]:
             _TO_MM2,
         )
     yield Key(
+        "transforms",
+        section,
+        Kind.NAMES,
+        None,
+        "Connect's transformations of records are Java classes and are not loaded: a flow that asks for any is "
+        "stopped, since what they were to hide or drop would be copied as it is.",
+        "Records are copied as they are.",
+    )
+    yield Key(
         "heartbeats.replication.enabled",
         section,
         Kind.SWITCH,
@@ -129,8 +138,9 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.TEXT,
         "DefaultReplicationPolicy",
-        "How remote topics are named: `DefaultReplicationPolicy` (alias, separator, name) or "
-        "`IdentityReplicationPolicy` (unchanged). Java's full class names are accepted.",
+        "How remote topics are named: `DefaultReplicationPolicy` (alias, separator, name), "
+        "`IdentityReplicationPolicy` (unchanged), `MigratingReplicationPolicy` (unchanged, heartbeats as by default) "
+        "or the dotted path of a Python class (docs/policies.md). Java's full class names are accepted.",
         _TO_MM2,
         levels=ALL_LEVELS,
     )

@@ -6,11 +6,14 @@ docs/configuration.md is written from this table.
 from __future__ import annotations
 
 from srm_common.domain.settings import Key
+from srm_common.domain.settings_of_files import file_keys
 from srm_common.domain.settings_of_offsets import offsets_keys, state_keys
-from srm_common.domain.settings_of_runs import copying_keys, scheduling_keys, without_effect_keys
+from srm_common.domain.settings_of_runs import copying_keys, scheduling_keys
 from srm_common.domain.settings_of_topics import selection_keys, topics_keys
+from srm_common.domain.settings_without_effect import without_effect_keys
 
 KEYS: tuple[Key, ...] = (
+    *file_keys(),
     *selection_keys(),
     *topics_keys(),
     *offsets_keys(),
@@ -21,3 +24,13 @@ KEYS: tuple[Key, ...] = (
 )
 BY_NAME: dict[str, Key] = {name: key for key in KEYS for name in (key.name, *key.legacy)}
 FLOW_KEYS: tuple[Key, ...] = tuple(key for key in KEYS if key.field is not None)
+# Longest first: ``key.converter.*`` before anything shorter that it also begins with.
+_FAMILIES = sorted((key for key in KEYS if key.is_family), key=lambda key: -len(key.name))
+
+
+def known_key(name: str) -> Key | None:
+    """The key called ``name``, by its older names and by its family's too, or None."""
+    found = BY_NAME.get(name)
+    if found is not None:
+        return found
+    return next((family for family in _FAMILIES if name.startswith(family.name[:-1])), None)

@@ -9,17 +9,23 @@ from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.filters import split_list
-from srm_common.domain.flow import ARROW, FlowName, FlowSettings, OnDataLoss
-from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
-from srm_common.domain.settings import BadValue, Key
+from srm_common.domain.flow import FlowName, FlowSettings, OnDataLoss
+from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
+from srm_common.domain.settings import ALL_LEVELS, BadValue, Key, Level
 from srm_common.domain.settings_layers import Entry, Found, Layers, Scope
 from srm_common.domain.settings_table import BY_NAME, FLOW_KEYS
 from srm_common.errors import ConfigError, UnknownFlow
-from srm_common.settings_files.client_keys import cluster_settings, is_connection_key
-from srm_common.settings_files.properties import Property, read_properties
+from srm_common.settings_files.airflow_connections import AirflowConnection, Lookup, from_airflow, variable_name
+from srm_common.settings_files.client_keys import cluster_settings
+from srm_common.settings_files.configuration_files import configuration_files, listed_aliases, read_entries
+from srm_common.settings_files.connection_layers import Side, connection_candidates, has_own_connection, strongest
+from srm_common.settings_files.flow_faults import at_entry, pair_faults
+from srm_common.settings_files.policy_class import policy_of
 from srm_common.settings_files.providers import Providers
 
-_CLIENT_ROLES = ("", "admin.", "consumer.", "producer.")
+CONNECTION = "connection"
+TARGETS = "streams.replication.manager.driver.target.cluster"
+_POLICY_KEYS = "replication.policy."
 _FILTERS = ("topic.filter.class", "group.filter.class", "config.property.filter.class")
 _DEFAULTS: dict[str, Any] = {key.name: key.parse(key.default) for key in BY_NAME.values() if key.default is not None}
 
@@ -29,7 +35,8 @@ class Configuration:
     """A loaded file. A flow with bad keys is in ``faults`` and not in ``flows``; the others are not affected.
 
     ``flows`` holds every pair the file speaks of, enabled or not. ``cluster_faults`` are aliases that cannot be
-    reached as written; each flow that uses one is in ``faults``.
+    reached as written; each flow that uses one is in ``faults``. ``entries`` is all that the files say, in order;
+    ``connections`` the Airflow connections in use, by alias; ``elsewhere`` the flows left to other installations.
     """
 
     path: Path
@@ -38,6 +45,9 @@ class Configuration:
     faults: Mapping[FlowName, ConfigError]
     cluster_faults: Mapping[str, ConfigError] = field(default_factory=dict)
     layers: Layers = field(repr=False, default_factory=lambda: Layers.of((), ()))
+    entries: tuple[Entry, ...] = field(repr=False, default=())
+    connections: Mapping[str, AirflowConnection] = field(repr=False, default_factory=dict)
+    elsewhere: tuple[FlowName, ...] = ()
 
     def flow(self, name: str | FlowName) -> FlowSettings:
         """The settings of one flow. Raises :class:`UnknownFlow`, or the flow's own :class:`ConfigError`."""
@@ -47,6 +57,8 @@ class Configuration:
         found = self.flows.get(wanted)
         if found is not None:
             return found
+        if wanted in self.elsewhere:
+            raise UnknownFlow(f"flow {wanted} is left to another installation by {self.layers.top[TARGETS].place}")
         for alias in (wanted.source, wanted.target):
             if alias not in self.layers.aliases:
                 known = ", ".join(self.layers.aliases)
@@ -57,6 +69,11 @@ class Configuration:
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
         return tuple(flow for flow in self.flows.values() if flow.enabled)
 
+    def connection_environment(self, name: FlowName) -> dict[str, str]:
+        """Environment variables by which a child process finds the flow's Airflow connections. They hold secrets."""
+        found = (self.connections.get(alias) for alias in (name.source, name.target))
+        return {connection.variable: connection.to_json() for connection in found if connection is not None}
+
     def find(self, name: str | FlowName, key: str) -> Found:
         """Where the value of ``key`` comes from for a flow, and what it overrides. Raises :class:`ConfigError`."""
         known = BY_NAME.get(key)
@@ -65,118 +82,129 @@ class Configuration:
         return self.layers.find(known, FlowName.parse(name))
 
 
-def load_configuration(path: Path) -> Configuration:
-    """Read a configuration file.
+def load_configuration(path: Path, connections: Lookup | None = from_airflow) -> Configuration:
+    """Read a configuration: a file, a folder of ``*.properties``, or several of both separated as in PATH.
+
+    ``connections`` finds the Airflow connections that clusters name. None asks for none of them: such a cluster is then
+    known by its connection's name only, which is enough to make DAGs.
 
     Raises:
-        ConfigError: the file as a whole cannot be used; file, line and reason are in the message.
+        ConfigError: the configuration as a whole cannot be used; file, line and reason are in the message.
     """
-    file = str(path)
-    properties = read_properties(path)
-    listed = _last(properties, "clusters")
-    if listed is None or not listed.value.strip():
-        raise ConfigError(
-            "the file names no clusters; begin with 'clusters = a, b'",
-            file=file,
-            line=listed.line if listed else None,
-        )
-    aliases = split_list(listed.value)
-    for alias in aliases:
-        if not alias or ARROW in alias:
-            raise ConfigError(f"'{alias}' is not a cluster alias", file=file, line=listed.line)
-        if aliases.count(alias) > 1:
-            raise ConfigError(f"cluster alias '{alias}' is listed twice", file=file, line=listed.line)
-    layers = Layers.of((_entry(found, file, aliases) for found in properties), aliases)
-    return _Loader(path, layers, Providers.of(layers.top)).configuration()
-
-
-def _last(properties: list[Property], key: str) -> Property | None:
-    return next((found for found in reversed(properties) if found.key == key), None)
-
-
-def _entry(found: Property, file: str, aliases: tuple[str, ...]) -> Entry:
-    # 'A -> B.enabled = true': a properties key ends at the first blank, so the arrow has landed in the value.
-    if found.key in aliases and found.value.startswith(ARROW):
-        right = found.value[len(ARROW) :].lstrip()
-        for alias in sorted(aliases, key=len, reverse=True):
-            if right.startswith(alias + "."):
-                rest = right[len(alias) + 1 :]
-                ends = [at for at in (rest.find(mark) for mark in "=:") if at >= 0]
-                if ends:
-                    at = min(ends)
-                    written = f"{found.key}{ARROW}{alias}.{rest[:at].strip()}"
-                    return Entry(written, rest[at + 1 :].strip(), file, found.line)
-    return Entry(found.key, found.value, file, found.line)
+    entries = read_entries(configuration_files(path))
+    layers = Layers.of(entries, listed_aliases(entries))
+    return _Loader(path, entries, layers, Providers.of(layers.top), connections).configuration()
 
 
 class _Loader:
     """One load: what was read, and what is built from it."""
 
-    def __init__(self, path: Path, layers: Layers, providers: Providers) -> None:
+    def __init__(
+        self,
+        path: Path,
+        entries: tuple[Entry, ...],
+        layers: Layers,
+        providers: Providers,
+        connections: Lookup | None,
+    ) -> None:
         self.path = path
+        self.entries = entries
         self.layers = layers
         self.providers = providers
+        self.lookup = connections
         self.clusters: dict[str, ClusterSettings] = {}
         self.cluster_faults: dict[str, ConfigError] = {}
+        self.connections: dict[str, AirflowConnection] = {}
 
     def configuration(self) -> Configuration:
-        shared = {key: entry for key, entry in self.layers.top.items() if is_connection_key(key)}
+        served = self._served_targets()
         for alias in self.layers.aliases:
             try:
-                self.clusters[alias] = self._cluster(alias, self._connection(alias, shared))
+                self.clusters[alias] = self._cluster(alias)
             except ConfigError as error:
                 self.cluster_faults[alias] = error
         flows: dict[FlowName, FlowSettings] = {}
         faults: dict[FlowName, ConfigError] = {}
+        elsewhere: list[FlowName] = []
         for name, scope in self.layers.strangers.items():
             entry = scope.get("enabled")
             if entry is not None and entry.value.strip().lower() == "true":
                 alias = name.source if name.source not in self.layers.clusters else name.target
                 known = ", ".join(self.layers.aliases)
-                faults[name] = _at(entry, f"'{alias}' is not one of the clusters ({known})")
+                faults[name] = at_entry(entry, f"'{alias}' is not one of the clusters ({known})")
         for name, scope in self.layers.flows.items():
+            if served and name.target not in served:
+                elsewhere.append(name)
+                continue
             try:
-                flows[name] = self._flow(name, scope, shared)
+                flows[name] = self._flow(name, scope)
             except ConfigError as error:
                 faults[name] = error
-        return Configuration(self.path, self.clusters, flows, faults, self.cluster_faults, self.layers)
+        return Configuration(
+            self.path,
+            self.clusters,
+            flows,
+            faults,
+            self.cluster_faults,
+            self.layers,
+            self.entries,
+            self.connections,
+            tuple(elsewhere),
+        )
 
-    def _connection(self, alias: str, shared: Scope) -> Scope:
-        """Connection settings of an alias: its own, those it gives one client only, those of all clusters."""
-        found: Scope = {key: entry for key, entry in shared.items() if key != "bootstrap.servers"}
-        own = self.layers.clusters[alias]
-        for role in reversed(_CLIENT_ROLES):
-            for key, entry in own.items():
-                if key.startswith(role) and is_connection_key(key[len(role) :]):
-                    found[key[len(role) :]] = entry
-        return found
+    def _served_targets(self) -> tuple[str, ...]:
+        entry = self.layers.top.get(TARGETS)
+        targets = tuple(target for target in split_list(self.providers.resolve(entry)) if target) if entry else ()
+        for target in targets:
+            if target not in self.layers.clusters:
+                known = ", ".join(self.layers.aliases)
+                raise at_entry(entry, f"names '{target}', which is not one of the clusters ({known})")
+        return targets
 
-    def _cluster(self, alias: str, connection: Scope) -> ClusterSettings:
+    def _cluster(self, alias: str, flow: Scope | None = None, side: Side = "source") -> ClusterSettings:
+        """How to reach a cluster; with what a flow overrides for that side of it."""
+        named = self.layers.clusters[alias].get(CONNECTION)
+        if named is not None and self.lookup is None:
+            return ClusterSettings(alias, f"Airflow connection {named.value.strip()}", {}, {})
+        from_connection = self._from_connection(alias, named) if named is not None else {}
+        written = strongest(connection_candidates(self.layers, alias, from_connection, flow=flow, side=side))
         try:
-            return cluster_settings(alias, connection, self.providers.resolve)
+            return cluster_settings(alias, written, self._resolved)
         except ConfigError as error:
             if error.file is None:
-                raise ConfigError(error.reason, file=str(self.path)) from None
+                raise ConfigError(error.reason, file=self.entries[0].file) from None
             raise
 
-    def _flow_cluster(self, alias: str, side: str, scope: Scope, shared: Scope) -> ClusterSettings:
-        """The cluster of one side, with what the flow overrides by ``source.cluster.`` or ``target.cluster.``."""
-        prefix = f"{side}.cluster."
-        own = {key: entry for key, entry in scope.items() if is_connection_key(key)}
-        own |= {
-            key[len(prefix) :]: entry
-            for key, entry in scope.items()
-            if key.startswith(prefix) and is_connection_key(key[len(prefix) :])
-        }
-        if own:
-            return self._cluster(alias, {**self._connection(alias, shared), **own})
+    def _resolved(self, entry: Entry) -> str:
+        # What Airflow keeps is no text of this file: a '${' in it belongs to a password.
+        return self.providers.resolve(entry) if entry.line else entry.value
+
+    def _from_connection(self, alias: str, named: Entry) -> Scope:
+        """The settings of the Airflow connection an alias names; each connection is asked for once."""
+        if alias not in self.connections:
+            conn_id = self.providers.resolve(named).strip()
+            assert self.lookup is not None
+            found = self.lookup(conn_id)
+            if found is None:
+                raise at_entry(
+                    named,
+                    f"names the Airflow connection '{conn_id}', which this process does not find; create it, or set "
+                    f"the environment variable {variable_name(conn_id)}",
+                )
+            self.connections[alias] = found
+        return self.connections[alias].entries()
+
+    def _flow_cluster(self, alias: str, side: Side, scope: Scope) -> ClusterSettings:
+        """The cluster of one side, with what the flow overrides."""
+        if has_own_connection(scope, side):
+            return self._cluster(alias, scope, side)
         if alias in self.cluster_faults:
             raise self.cluster_faults[alias]
         return self.clusters[alias]
 
-    def _flow(self, name: FlowName, scope: Scope, shared: Scope) -> FlowSettings:
+    def _flow(self, name: FlowName, scope: Scope) -> FlowSettings:
         if name.source == name.target:
-            raise _at(next(iter(scope.values())), f"flow {name} leads from a cluster to itself")
+            raise at_entry(next(iter(scope.values())), f"flow {name} leads from a cluster to itself")
         faults: list[ConfigError] = []
         values: dict[str, Any] = {}
         for key in FLOW_KEYS:
@@ -191,11 +219,11 @@ class _Loader:
                 faults.append(error)
         source = target = ClusterSettings("", "", {}, {})
         try:
-            source = self._flow_cluster(name.source, "source", scope, shared)
+            source = self._flow_cluster(name.source, "source", scope)
         except ConfigError as error:
             faults.append(error)
         try:
-            target = self._flow_cluster(name.target, "target", scope, shared)
+            target = self._flow_cluster(name.target, "target", scope)
         except ConfigError as error:
             faults.append(error)
         policy: ReplicationPolicy = DefaultReplicationPolicy()
@@ -203,6 +231,7 @@ class _Loader:
             policy = self._policy(name)
         except ConfigError as error:
             faults.append(error)
+        faults += pair_faults(self.layers, name, source, target, policy)
         if faults:
             raise _together(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
@@ -218,40 +247,45 @@ class _Loader:
         try:
             return key.parse(self.providers.resolve(entry))
         except BadValue as error:
-            raise _at(entry, str(error)) from None
+            raise at_entry(entry, str(error)) from None
 
     def _policy(self, name: FlowName) -> ReplicationPolicy:
         separator = self._value(BY_NAME["replication.policy.separator"], name)
         if not separator:
             entry = self.layers.find(BY_NAME["replication.policy.separator"], name).entry
             assert entry is not None
-            raise _at(entry, "must not be empty")
+            raise at_entry(entry, "must not be empty")
         internal = self._value(BY_NAME["replication.policy.internal.topic.separator.enabled"], name)
-        written = self._value(BY_NAME["replication.policy.class"], name)
-        kind = written.rpartition(".")[2]
-        if kind == "DefaultReplicationPolicy":
-            return DefaultReplicationPolicy(separator, internal)
-        if kind == "IdentityReplicationPolicy":
-            return IdentityReplicationPolicy(separator, internal, name.source)
-        entry = self.layers.find(BY_NAME["replication.policy.class"], name).entry
-        assert entry is not None
-        raise _at(
-            entry,
-            f"'{written}' is not available; use DefaultReplicationPolicy or IdentityReplicationPolicy",
-        )
+        written = self._value(BY_NAME["replication.policy.class"], name).strip()
+        try:
+            return policy_of(written, separator, internal, name, self._policy_settings(name))
+        except ConfigError as error:
+            entry = self.layers.find(BY_NAME["replication.policy.class"], name).entry
+            assert entry is not None
+            raise at_entry(entry, f"= {error.reason}") from error
+
+    def _policy_settings(self, name: FlowName) -> dict[str, str]:
+        """Every key below ``replication.policy.`` as the flow sees it, for a class that has settings of its own."""
+        found: dict[str, str] = {}
+        for level in Level:
+            scope, prefix = self.layers.scope(level, name)
+            start = prefix + _POLICY_KEYS
+            if level in ALL_LEVELS:
+                found |= {
+                    key[len(prefix) :]: self.providers.resolve(entry)
+                    for key, entry in scope.items()
+                    if key.startswith(start)
+                }
+        return found
 
     def _refuse_other_class(self, key_name: str, name: FlowName) -> None:
         key = BY_NAME[key_name]
         entry = self.layers.find(key, name).entry
         if entry is not None and entry.value.strip().rpartition(".")[2] != key.default:
-            raise _at(
+            raise at_entry(
                 entry,
                 f"'{entry.value.strip()}' is not available; Java classes are not loaded, use {key.default}",
             )
-
-
-def _at(entry: Entry, reason: str) -> ConfigError:
-    return ConfigError(f"{entry.written} {reason}", file=entry.file, line=entry.line)
 
 
 def _together(faults: list[ConfigError]) -> ConfigError:

@@ -14,7 +14,7 @@ from srm_common.cli.main import COMMANDS, run
 from srm_common.cli.output import Answer, show, table
 
 Write = Callable[..., Path]
-BASE = {"clusters": "a, b", "a.bootstrap.servers": "127.0.0.1:1", "b.bootstrap.servers": "127.0.0.1:1"}
+BASE = {"clusters": "a, b", "a.bootstrap.servers": "127.0.0.1:1", "b.bootstrap.servers": "127.0.0.1:2"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -1,0 +1,217 @@
+"""Airflow connections that say how to reach a cluster: ``<alias>.connection = kafka_east``.
+
+A connection's extra holds librdkafka settings, as for Airflow's Kafka provider; its host and port give the address, its
+login and password the user. Where a process finds it:
+
+* the environment variable ``AIRFLOW_CONN_<ID>``, as everywhere in Airflow: the only way in the Spark driver, to which
+  :mod:`srm_common.airflow_bridge.replicate_operator` hands it down, and the easy way for ``srm-control``;
+* in a task, Airflow's own lookup (secrets backends, then the database by its API);
+* elsewhere with an Airflow home: the same lookup, in Airflow's database.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from srm_common.domain.settings_layers import Entry, Scope
+from srm_common.errors import ConfigError
+
+VARIABLE_PREFIX = "AIRFLOW_CONN_"
+_DEFAULT_PORT = 9092
+_JAVA_NAMES = {
+    "metadata.broker.list": "bootstrap.servers",
+    "sasl.mechanisms": "sasl.mechanism",
+    "sasl.oauthbearer.client.id": "sasl.oauthbearer.client.credentials.client.id",
+    "sasl.oauthbearer.client.secret": "sasl.oauthbearer.client.credentials.client.secret",
+    "ssl.ca.pem": "ssl.truststore.certificates",
+    "ssl.certificate.pem": "ssl.keystore.certificate.chain",
+    "ssl.key.pem": "ssl.keystore.key",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class AirflowConnection:
+    """One connection as Airflow keeps it. ``repr`` shows no credentials."""
+
+    conn_id: str
+    conn_type: str = "kafka"
+    host: str | None = None
+    port: int | None = None
+    login: str | None = None
+    password: str | None = field(default=None, repr=False)
+    extra: Mapping[str, Any] = field(default_factory=dict, repr=False, hash=False)
+
+    @property
+    def place(self) -> str:
+        return f"Airflow connection {self.conn_id}"
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that carries it."""
+        return variable_name(self.conn_id)
+
+    @classmethod
+    def parse(cls, conn_id: str, text: str) -> AirflowConnection:
+        """Read the value of an ``AIRFLOW_CONN_`` variable: JSON or a URI. Raises :class:`ConfigError`."""
+        try:
+            return _from_json(conn_id, text) if text.lstrip().startswith("{") else _from_uri(conn_id, text)
+        except ValueError:
+            # Not the parser's own words: they would repeat what may be a password.
+            raise ConfigError(
+                f"the value of {variable_name(conn_id)} is neither JSON nor a URI of an Airflow connection"
+            ) from None
+
+    def to_json(self) -> str:
+        """As the value of an ``AIRFLOW_CONN_`` variable."""
+        values = {
+            "conn_type": self.conn_type,
+            "host": self.host,
+            "port": self.port,
+            "login": self.login,
+            "password": self.password,
+            "extra": dict(self.extra) or None,
+        }
+        return json.dumps({key: value for key, value in values.items() if value is not None})
+
+    def entries(self) -> Scope:
+        """Its settings by the names of Java's clients. Raises :class:`ConfigError`."""
+        settings: dict[str, str] = {}
+        for key, value in self.extra.items():
+            if value is not None:
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                settings[_JAVA_NAMES.get(key, key)] = text
+        if settings.pop("enable.ssl.certificate.verification", "true").lower() == "false":
+            raise ConfigError(
+                "enable.ssl.certificate.verification=false is not available; name the authority in ssl.ca.location",
+                file=self.place,
+            )
+        if self.host:
+            settings.setdefault("bootstrap.servers", self._address())
+        if self.login is not None and self.login != "":
+            if "security.protocol" not in settings:
+                raise ConfigError(
+                    "has a login, and its extra does not say how to log in; add security.protocol (SASL_SSL or "
+                    "SASL_PLAINTEXT) and sasl.mechanism",
+                    file=self.place,
+                )
+            settings.setdefault("sasl.username", self.login)
+            settings.setdefault("sasl.password", self.password or "")
+        return {key: Entry(key, value, self.place, 0) for key, value in settings.items()}
+
+    def _address(self) -> str:
+        servers = [server.strip() for server in (self.host or "").split(",") if server.strip()]
+        return ",".join(
+            server if server.rpartition(":")[2].isdecimal() else f"{server}:{self.port or _DEFAULT_PORT}"
+            for server in servers
+        )
+
+
+Lookup = Callable[[str], AirflowConnection | None]
+
+
+def variable_name(conn_id: str) -> str:
+    """The environment variable of a connection, as Airflow names it."""
+    return VARIABLE_PREFIX + conn_id.upper()
+
+
+def from_environment(conn_id: str) -> AirflowConnection | None:
+    """The connection as the environment has it. Raises :class:`ConfigError` when its value cannot be read."""
+    text = os.environ.get(variable_name(conn_id))
+    return AirflowConnection.parse(conn_id, text) if text else None
+
+
+def from_airflow(conn_id: str) -> AirflowConnection | None:
+    """The connection as the environment or this process's Airflow has it. Raises :class:`ConfigError`.
+
+    Airflow is imported only where a connection is asked for and an Airflow home exists: the import alone takes seconds,
+    and it would make a home where there is none.
+    """
+    found = from_environment(conn_id)
+    if found is not None or not _has_airflow_home():
+        return found
+    try:
+        from airflow.models.connection import Connection
+        from airflow.sdk import BaseHook
+        from airflow.sdk.exceptions import AirflowNotFoundException
+    except ImportError:
+        return None
+    # Airflow sets it in tasks; there the database is out of reach, and its API answers.
+    in_a_task = hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")
+    try:
+        kept = BaseHook.get_connection(conn_id) if in_a_task else Connection.get_connection_from_secrets(conn_id)
+    except AirflowNotFoundException:
+        return None
+    return AirflowConnection(
+        conn_id=conn_id,
+        conn_type=kept.conn_type or "kafka",
+        host=kept.host or None,
+        port=kept.port or None,
+        login=kept.login or None,
+        password=kept.password or None,
+        extra=_extra(conn_id, kept.extra),
+    )
+
+
+def _has_airflow_home() -> bool:
+    if "airflow" in sys.modules or os.environ.get("AIRFLOW_HOME"):
+        return True
+    return (Path.home() / "airflow" / "airflow.cfg").is_file()
+
+
+def _extra(conn_id: str, extra: object) -> Mapping[str, Any]:
+    if isinstance(extra, str) and extra.strip():
+        try:
+            extra = json.loads(extra)
+        except ValueError:
+            raise ConfigError(
+                "its extra is not JSON; write librdkafka settings as a JSON object",
+                file=f"Airflow connection {conn_id}",
+            ) from None
+    if not extra:
+        return {}
+    if not isinstance(extra, Mapping):
+        raise ConfigError("its extra is not a JSON object", file=f"Airflow connection {conn_id}")
+    return extra
+
+
+def _from_json(conn_id: str, text: str) -> AirflowConnection:
+    values = json.loads(text)
+    port = values.get("port")
+    return AirflowConnection(
+        conn_id=conn_id,
+        conn_type=values.get("conn_type") or "kafka",
+        host=values.get("host") or None,
+        port=int(port) if port not in (None, "") else None,
+        login=values.get("login") or None,
+        password=values.get("password") or None,
+        extra=_extra(conn_id, values.get("extra")),
+    )
+
+
+def _from_uri(conn_id: str, text: str) -> AirflowConnection:
+    parts = urlsplit(text.strip())
+    if not parts.scheme and not parts.netloc:
+        raise ValueError
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    whole = query.pop("__extra__", None)
+    login, _, address = parts.netloc.rpartition("@")
+    user, _, password = login.partition(":")
+    host, port = address, None
+    if "," not in address:  # several addresses keep their own ports
+        host, port = parts.hostname or "", parts.port
+    return AirflowConnection(
+        conn_id=conn_id,
+        conn_type=parts.scheme or "kafka",
+        host=unquote(host) or None,
+        port=port,
+        login=unquote(user) or None,
+        password=unquote(password) or None,
+        extra={**query, **_extra(conn_id, whole)},
+    )
