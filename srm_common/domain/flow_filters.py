@@ -103,11 +103,14 @@ class FilterLists:
 
     def over(self, flow: FlowSettings, origin: str) -> FlowFilters:
         """What counts for ``flow``: these lists, which are from ``origin``, and the flow's own where there is none."""
-        own = FlowFilters.of(flow)
+        return self.over_filters(FlowFilters.of(flow), origin)
+
+    def over_filters(self, filters: FlowFilters, origin: str = "") -> FlowFilters:
+        """The same over other lists."""
         if not self.lists:
-            return own
+            return filters
         changes = {FIELDS[key]: patterns for key, patterns in self.lists}
-        return replace(own, origin=origin, edited=tuple(key for key, _ in self.lists), **changes)
+        return replace(filters, origin=origin, edited=tuple(key for key, _ in self.lists), **changes)
 
 
 @dataclass(frozen=True, slots=True)

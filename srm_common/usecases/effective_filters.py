@@ -35,13 +35,14 @@ class EditedLists:
 @dataclass(frozen=True, slots=True)
 class EffectiveFilters:
     """``flow`` has the filters that count. ``faults``: one sentence for each thing that keeps an edit from acting.
-    ``lists`` are the edits that count, as they would be recorded."""
+    ``lists`` are the edits that count, as they would be recorded; ``last`` is the record they are from, if any."""
 
     flow: FlowSettings
     filters: FlowFilters
     lists: FilterLists
     origin: str
     faults: tuple[str, ...] = ()
+    last: ControlRecord | None = None
 
     def explain(self) -> str:
         """Where each list is from, in a line."""
@@ -66,11 +67,14 @@ def effective_filters(flow: FlowSettings, found: EditedLists | None) -> Effectiv
             return _last_good(flow, found, str(error))
     last = last_edit(flow)
     if last is None or (found is not None and last.origin != IN_KAFKA):
-        return _made(flow, FilterLists(), "", IN_KAFKA if found is None else found.origin)
+        return _made(flow, FilterLists(), "", IN_KAFKA if found is None else found.origin, last=last)
     lists = _recorded(last)
     if isinstance(lists, str):
-        return _made(flow, FilterLists(), "", last.origin, f"{lists}; the lists of the properties file count")
-    return _made(flow, lists, f"{CONTROL_TOPIC} on cluster '{flow.target.alias}', of {last.when}", last.origin)
+        return _made(
+            flow, FilterLists(), "", last.origin, f"{lists}; the lists of the properties file count", last=last
+        )
+    place = f"{CONTROL_TOPIC} on cluster '{flow.target.alias}', of {last.when}"
+    return _made(flow, lists, place, last.origin, last=last)
 
 
 def last_edit(flow: FlowSettings) -> ControlRecord | None:
@@ -130,6 +134,13 @@ def _recorded(record: ControlRecord) -> FilterLists | str:
         return f"the record of {record.when} in {CONTROL_TOPIC} cannot be used: {error}"
 
 
-def _made(flow: FlowSettings, lists: FilterLists, place: str, origin: str, *faults: str) -> EffectiveFilters:
+def _made(
+    flow: FlowSettings,
+    lists: FilterLists,
+    place: str,
+    origin: str,
+    *faults: str,
+    last: ControlRecord | None = None,
+) -> EffectiveFilters:
     filters = lists.over(flow, place)
-    return EffectiveFilters(filters.applied_to(flow), filters, lists, origin, faults)
+    return EffectiveFilters(filters.applied_to(flow), filters, lists, origin, faults, last)
