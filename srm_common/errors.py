@@ -19,6 +19,8 @@
      |    +-- RecordTooLarge      a single record is larger than the target takes
      |    +-- CorruptBatch        a batch's checksum or layout is wrong
      |    +-- NoSuchPartition     the topic or partition does not exist (any more)
+     +-- AirflowError             Airflow does not answer, refuses the login, or lacks what was asked for
+     +-- EditConflict             somebody else edited the same at the same time; look again, then repeat the edit
      +-- LostProcess              a worker process died; its work is done again
      +-- RunFailed                at least one partition failed; its run record says which
      +-- LocalKafkaError          a broker or MirrorMaker of srm_common.testing could not be fetched or started
@@ -37,9 +39,13 @@ class SrmError(Exception):
 
 
 class ConfigError(SrmError):
-    """A setting is wrong. ``file`` and ``line`` say where, when they are known."""
+    """A setting is wrong. ``file`` and ``line`` say where, when they are known.
+
+    ``parts`` are the single faults when there are several.
+    """
 
     exit_code = 2
+    parts: tuple[ConfigError, ...] = ()
 
     def __init__(self, message: str, *, file: str | None = None, line: int | None = None) -> None:
         place = "" if file is None else f"{file}: " if line is None else f"{file}:{line}: "
@@ -128,6 +134,16 @@ class CorruptBatch(PartitionError):
 
 class NoSuchPartition(PartitionError):
     """A topic or partition does not exist, or does not any more."""
+
+
+class AirflowError(SrmError):
+    """Airflow cannot be asked, or refuses."""
+
+    exit_code = 3
+
+
+class EditConflict(SrmError):
+    """Somebody else edited the same at the same time; this edit changed nothing."""
 
 
 class LostProcess(SrmError):
