@@ -21,6 +21,7 @@ from srm_common.errors import OwnershipError, RunFailed, SrmError
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
+from srm_common.replication.held_partitions import Copy, free_held_partitions
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.pass_watch import PassWatch
 from srm_common.replication.passes import Mapped, Passes, PassRunner
@@ -107,12 +108,22 @@ class _Run:
         slots = max(1, min(flow.tasks_max, sum(topic.partitions for topic in topics)))
         with ExitStack() as stack:
             source = stack.enter_context(SourceView(flow))
+            job = copy_job(flow, state)
             owner = self._own(slots, known.get("slots") or {})
             if owner is not None:
-                stack.push(lambda kind, error, trace: self._disown(owner, kind))
+                stack.push(lambda kind, error, trace: self._disown(owner, kind, job))
+                self._free(
+                    owner,
+                    job,
+                    [
+                        Copy((topic.upstream, number), (topic.downstream, number))
+                        for topic in topics
+                        for number in range(topic.partitions)
+                    ],
+                )
             points = self._points(source, state, known)
             self._passes = passes = Passes(
-                job=copy_job(flow, state),
+                job=job,
                 runner=self._watched if self._progress else self._runner,
                 points=points,
                 topics=_then(topics, self._topics),
@@ -147,11 +158,27 @@ class _Run:
             self._store.write("slots", {"highest": slots})
         return Ownership.take(self._flow, slots, max(slots, highest))
 
-    def _disown(self, owner: Ownership, kind: type[BaseException] | None) -> bool:
-        untouched = kind is None and self._passes is not None and self._passes.count == 0
+    def _free(self, owner: Ownership, job: CopyJob, copies: Iterable[Copy]) -> None:
+        """Free the copies that earlier transactions hold back; no slot is at work."""
+        freed = free_held_partitions(job, owner.identities, copies)
+        for fault in freed.faults:
+            self._note(fault)
+        if freed.looked_into:
+            owner.refence()
+
+    def _disown(self, owner: Ownership, kind: type[BaseException] | None, job: CopyJob) -> bool:
+        passes = self._passes
+        untouched = kind is None and passes is not None and passes.count == 0
         if untouched or (kind is not None and issubclass(kind, OwnershipError)):
             owner.abandon()
-        else:
+            return False
+        try:
+            if kind is None and passes is not None and passes.retries:
+                # What failed may have left something open, and the next run may come late.
+                owner.refence()
+                tracks = passes.tracks.values()
+                self._free(owner, job, [Copy(one.place, (one.downstream_topic, one.partition)) for one in tracks])
+        finally:
             owner.release()
         return False
 
