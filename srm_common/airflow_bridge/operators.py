@@ -51,28 +51,30 @@ class RefreshTopicsOperator(FlowOperator):
 
     def execute(self, context: Context) -> None:
         from srm_common.domain.actions import failed
-        from srm_common.domain.run_selection import narrowed
+        from srm_common.domain.run_selection import narrowing
         from srm_common.errors import SrmError
-        from srm_common.usecases.apply_plan import apply_plan
         from srm_common.usecases.effective_filters import record_found
-        from srm_common.usecases.plan_topics import plan_topics
+        from srm_common.usecases.refresh_topics import refresh_topics
 
         with one_sentence():
             try:
                 options = RunParams.of(context["params"]).options(context["run_id"])
                 now = self.flow_now()
-                plan = narrowed(plan_topics(now.flow), options.wants)
-                self.log.info("%s", plan.render())
-                results = apply_plan(now.flow, plan)
+                refreshed = refresh_topics(
+                    now.flow, narrow=narrowing(options), told=lambda plan: self.log.info("%s", plan.render())
+                )
                 if edit := record_found(now.flow, now):
                     self.log.info("%s: recorded an edit of the filters: %s", self.flow, edit.note)
             except SrmError as error:
                 context["ti"].xcom_push(key=UNABLE_KEY, value=str(error))
                 raise
-        for result in results:
+        self.log.info("%s: %s", self.flow, refreshed)
+        for result in refreshed.results:
             self.log.log(logging.INFO if result.error is None else logging.ERROR, "%s", result)
-        if failures := failed(results):
-            raise AirflowException(f"{len(failures)} of {len(results)} changes failed, the first: {failures[0]}")
+        if failures := failed(refreshed.results):
+            raise AirflowException(
+                f"{len(failures)} of {len(refreshed.results)} changes failed, the first: {failures[0]}"
+            )
 
 
 class SyncCheckpointsOperator(FlowOperator):

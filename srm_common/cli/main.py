@@ -21,6 +21,7 @@ from srm_common.errors import SrmError
 #: Command -> one line of help, in the order of the listing. The module has the same name.
 COMMANDS = {
     "plan": "Print what would change on the target before a flow copies, and why.",
+    "apply": "Make the target's topics ready for a flow at once, or carry out a printed plan.",
     "topics": "List the topics of the source: which are copied, as what, and why or why not.",
     "run": "Run a flow once, without Airflow: copy what is new, write checkpoints and a heartbeat.",
     "pack": "Write an archive for Spark workers that have nothing installed.",

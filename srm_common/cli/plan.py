@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import click
 from rich.console import RenderableType
 
@@ -9,22 +12,38 @@ from srm_common.cli.invocation import Invocation, config_option, flow_option, ou
 from srm_common.cli.output import Answer, table
 from srm_common.domain.actions import Action
 from srm_common.domain.plan import Plan
+from srm_common.domain.plan_file import plan_file_text
+from srm_common.errors import ConfigError
 
 
 @click.command("plan")
 @flow_option
+@click.option(
+    "--out",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write the plan to a file, too, for srm-control apply.",
+)
 @config_option
 @output_option
 @pass_invocation
-def command(invocation: Invocation, flow: str | None) -> Answer:
+def command(invocation: Invocation, flow: str | None, out: Path | None) -> Answer:
     """Print what would change on the target before the flow copies, and why.
 
-    Looks at both clusters and changes nothing. The same plan is made and carried out at the beginning of each run.
+    Looks at both clusters and changes nothing. The same plan is made and carried out at the beginning of each run, as
+    far as the refresh intervals say, and by srm-control apply at once.
     """
     from srm_common.usecases.plan_topics import plan_topics
 
     plan = plan_topics(invocation.flow(flow))
-    return Answer(plan.to_json(), plan_text(plan))
+    text = plan_text(plan)
+    if out is not None:
+        try:
+            out.write_text(plan_file_text(plan, int(time.time() * 1000)), encoding="utf-8")
+        except OSError as error:
+            raise ConfigError(f"the plan cannot be written: {error}", file=str(out)) from error
+        text.append(f'Written to {out}. Carry it out with: srm-control apply --flow "{plan.flow}" {out}')
+    return Answer(plan.to_json(), text)
 
 
 def plan_text(plan: Plan) -> list[RenderableType]:

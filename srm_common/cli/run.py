@@ -20,6 +20,7 @@ from srm_common.domain.filters import split_list
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.run_options import RunOptions
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.run_selection import narrowing
 from srm_common.domain.start_position import StartPosition
 from srm_common.errors import SrmError
 
@@ -82,8 +83,7 @@ def command(
     configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be believed; 5 another run owns
     the flow.
     """
-    from srm_common.usecases.apply_plan import apply_plan
-    from srm_common.usecases.plan_topics import plan_topics
+    from srm_common.usecases.refresh_topics import refresh_topics
     from srm_common.usecases.replicate import replicate
 
     settings = invocation.flow(flow)
@@ -95,7 +95,8 @@ def command(
         start=StartPosition.parse(start),
     )
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
-    actions = apply_plan(settings, plan_topics(settings))
+    narrow = narrowing(options)
+    actions = list(refresh_topics(settings, at_once=True, narrow=narrow).results)
     watched = invocation.output == "table" and sys.stderr.isatty()
     with _progress() if watched else nullcontext() as progress:
         record = replicate(settings, options, _spark(settings, master), progress)

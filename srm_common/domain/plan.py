@@ -16,13 +16,16 @@ from srm_common.domain.selection import TopicDecision
 class Plan:
     """Decisions on all topics of the source, and the actions that follow from them, in the order they are done.
 
-    ``notices`` are what a person should know and no action mends.
+    ``notices`` are what a person should know and no action mends. The cluster ids tell where it was made for; empty
+    where a cluster does not tell its id.
     """
 
     flow: FlowName
     decisions: tuple[TopicDecision, ...]
     actions: tuple[Action, ...] = ()
     notices: tuple[str, ...] = ()
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
 
     @property
     def accepted(self) -> tuple[TopicDecision, ...]:
@@ -36,6 +39,8 @@ class Plan:
         """Plain values, ready for ``json.dumps``."""
         return {
             "flow": str(self.flow),
+            "source_cluster_id": self.source_cluster_id,
+            "target_cluster_id": self.target_cluster_id,
             "actions": [action.to_json() for action in self.actions],
             "notices": list(self.notices),
             "topics": [decision.to_json() for decision in self.decisions],

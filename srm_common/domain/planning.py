@@ -12,9 +12,10 @@ from srm_common.domain.actions import Action, AlterConfigs, CreateTopic, GrowPar
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import heartbeats_topic
 from srm_common.domain.plan import Plan
+from srm_common.domain.refresh_memory import EVERYTHING, Alterations, Job
 from srm_common.domain.selection import TopicDecision
+from srm_common.domain.setting_notices import RETENTION, Drift, undone
 from srm_common.domain.topic_settings import (
-    FOLLOWED,
     TIMESTAMP_TYPE,
     SettingRules,
     Source,
@@ -42,18 +43,34 @@ class TargetView:
     abilities: TargetAbilities = field(default_factory=lambda: TargetAbilities({}))
 
 
-def make_plan(flow: FlowSettings, decisions: list[TopicDecision], source: SourceView, target: TargetView) -> Plan:
+def make_plan(
+    flow: FlowSettings,
+    decisions: list[TopicDecision],
+    source: SourceView,
+    target: TargetView,
+    *,
+    due: frozenset[Job] = EVERYTHING,
+    alterations: Alterations | None = None,
+) -> Plan:
     """The actions that make the target ready for the accepted topics.
 
     A topic whose copy exists with settings that would falsify it is refused: its decision says so.
+
+    Args:
+        due: plan this only; decisions and notices do not depend on it.
+        alterations: earlier changes of settings, to notice those that somebody undoes.
     """
+    alterations = alterations or Alterations()
     rules = SettingRules(flow, target.abilities)
     factor, lowered = _affordable(flow.replication_factor, target.brokers)
     actions: list[Action] = []
     notices: list[str] = []
     final: list[TopicDecision] = []
+    drift = Drift(flow, target.abilities)
+    excluded = rules.excluded(RETENTION)
+    create = Job.TOPICS in due
     heartbeats = _heartbeats(flow, target)
-    if heartbeats is not None:
+    if heartbeats is not None and create:
         actions.append(heartbeats)
     for decision in decisions:
         if not decision.accepted or decision.remote_topic is None:
@@ -67,7 +84,10 @@ def make_plan(flow: FlowSettings, decisions: list[TopicDecision], source: Source
         existing = target.partitions.get(remote)
         if existing is None:
             final.append(decision)
-            actions.append(_creation(flow, rules, topic, remote, source.partitions[topic], settings, factor, lowered))
+            drift.compare(remote, settings, None, excluded)
+            if create:
+                partitions = source.partitions[topic]
+                actions.append(_creation(flow, rules, topic, remote, partitions, settings, factor, lowered))
             continue
         there = target.settings.get(remote, {})
         refusal = _falsifying(flow, remote, there)
@@ -76,23 +96,25 @@ def make_plan(flow: FlowSettings, decisions: list[TopicDecision], source: Source
             continue
         final.append(decision)
         wanted = source.partitions[topic]
-        if existing < wanted:
+        if existing < wanted and create:
             reason = f"{topic} has {wanted} on {flow.name.source}"
             actions.append(GrowPartitions(flow.name.target, remote, existing, wanted, reason))
-        elif existing > wanted:
+        if existing > wanted:
             notices.append(
                 f"{remote} has {counted(existing, 'partition')} on {flow.name.target}, but {topic} has {wanted} on "
                 f"{flow.name.source}; the extra ones stay empty"
             )
+        drift.compare(remote, settings, there, excluded)
         changes = _changes(rules, settings, there)
-        if changes and flow.sync_topic_configs:
-            actions.append(AlterConfigs(flow.name.target, remote, changes, f"keep it like {topic}"))
-        elif harmful := [change for change in changes if change.key in FOLLOWED]:
-            notices.append(
-                f"{remote}: sync.topic.configs.enabled is false, so these stay as they are: "
-                + "; ".join(str(change) for change in harmful)
-            )
-    return Plan(flow.name, tuple(final), tuple(actions), tuple(notices))
+        if not changes:
+            continue
+        if not flow.sync_topic_configs:
+            drift.unchanged(remote, changes)
+        elif Job.CONFIGS in due:
+            alteration = AlterConfigs(flow.name.target, remote, changes, f"keep it like {topic}")
+            notices += undone(alteration, alterations)
+            actions.append(alteration)
+    return Plan(flow.name, tuple(final), tuple(actions), (*notices, *drift.notices()))
 
 
 def _creation(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow_filters import FilterLists
 from srm_common.domain.plan import Plan
+from srm_common.domain.run_options import RunOptions
 from srm_common.errors import ConfigError
 
 
@@ -68,6 +69,13 @@ def narrowed(plan: Plan, wants: Callable[[str], bool]) -> Plan:
         (kept if wants(decision.topic) else left_out).update(names)
     left_out -= kept
     return replace(plan, actions=tuple(action for action in plan.actions if action.topic not in left_out))
+
+
+def narrowing(run: RunOptions) -> Callable[[Plan], Plan] | None:
+    """What :func:`narrowed` does for one run; None when the run leaves nothing out."""
+    if run.topics is None and run.topics_exclude is None:
+        return None
+    return lambda plan: narrowed(plan, run.wants)
 
 
 def _optional(value: list[str] | None) -> tuple[str, ...] | None:

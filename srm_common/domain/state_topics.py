@@ -112,15 +112,7 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
         StateTopic(
             names.segments_topic(source), "target", SEGMENTS_PARTITIONS, internal, precious=True, created_with=small
         ),
-        StateTopic(
-            names.flow_state_topic(source),
-            "target",
-            1,
-            internal,
-            exact_partitions=True,
-            created_with=small,
-            at_least={"max.message.bytes": int(_LARGE_RECORDS)},
-        ),
+        flow_state_topic(flow),
         meta_topic(internal),
         # Connect refuses a config topic of more than one partition.
         StateTopic(names.configs_topic(source), "target", 1, flow.config_replication_factor, exact_partitions=True),
@@ -138,6 +130,19 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
             )
         )
     return tuple(out)
+
+
+def flow_state_topic(flow: FlowSettings) -> StateTopic:
+    """Run record, last plan, decisions, and what else a flow remembers besides its progress."""
+    return StateTopic(
+        names.flow_state_topic(flow.name.source),
+        "target",
+        1,
+        flow.internal_replication_factor,
+        exact_partitions=True,
+        created_with={"segment.bytes": _SMALL_LOG_SEGMENTS},
+        at_least={"max.message.bytes": int(_LARGE_RECORDS)},
+    )
 
 
 def meta_topic(replication_factor: int) -> StateTopic:

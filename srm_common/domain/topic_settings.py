@@ -7,7 +7,7 @@ deleted at once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -149,6 +149,10 @@ class SettingRules:
             wishes[key] = Wish(LONG_MAX, _TIMESTAMPS_OPEN)
         wishes[TIMESTAMP_TYPE] = Wish("CreateTime", "copies keep the time of each record")
         return wishes
+
+    def excluded(self, keys: Iterable[str]) -> list[str]:
+        """Those of ``keys`` that ``config.properties.exclude`` keeps from being copied."""
+        return [key for key in keys if self._is_excluded(key)]
 
     def left_out(self, source: Mapping[str, TopicSetting]) -> list[str]:
         """Settings the source topic has of its own which the target does not know or cannot have."""

@@ -47,10 +47,11 @@ _SOURCES = {
 
 @dataclass(frozen=True)
 class ClusterTopics:
-    """What one metadata answer says: broker ids, and the number of partitions of every topic."""
+    """What one metadata answer says: broker ids, the number of partitions of every topic, the cluster's id."""
 
     brokers: tuple[int, ...]
     partitions: Mapping[str, int]
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +93,7 @@ class ClusterAdmin:
         return ClusterTopics(
             tuple(sorted(answer.brokers)),
             {name: len(topic.partitions) for name, topic in answer.topics.items() if topic.partitions},
+            answer.cluster_id or "",
         )
 
     def cluster_id(self) -> str:

@@ -14,6 +14,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.plan import Plan
 from srm_common.domain.planning import SourceView, TargetView, make_plan
+from srm_common.domain.refresh_memory import EVERYTHING, Alterations, Job
 from srm_common.domain.selection import select_topics
 from srm_common.domain.topic_settings import (
     AFTER_MAX,
@@ -72,6 +73,8 @@ def planned(
     flow: FlowSettings = FLOW,
     brokers: int = 3,
     abilities: TargetAbilities = ABILITIES,
+    due: frozenset[Job] = EVERYTHING,
+    alterations: Alterations | None = None,
 ) -> Plan:
     target = target or {}
     return make_plan(
@@ -86,6 +89,8 @@ def planned(
             brokers,
             abilities,
         ),
+        due=due,
+        alterations=alterations,
     )
 
 
@@ -175,6 +180,51 @@ def test_settings_are_brought_back() -> None:
         "segment.bytes": ("9", None),
         AFTER_MAX: ("3600000", LONG_MAX),
     }
+
+
+def test_a_change_that_somebody_undoes_is_made_again_and_said() -> None:
+    there = settings(retention_bytes="2000", message_timestamp_after_max_ms=LONG_MAX)
+    there[AFTER_MAX] = TopicSetting(LONG_MAX, Source.TOPIC)
+    views = ({"t": (1, settings(retention_bytes="1000"))}, {"A.t": (1, there)})
+    first = planned(*views)
+    assert first.notices == ()
+    memory = Alterations().and_done(map(ActionResult, first.actions), 1_700_000_000_000)
+    again = planned(*views, alterations=memory)
+    assert again.actions == first.actions
+    assert again.notices == (
+        "A.t: retention.bytes was set to 1000 1 time since 2023-11-14 22:13:20 UTC, last at 2023-11-14 22:13:20 UTC, "
+        "and is 2000 again: something on B changes it back; stop that, or leave the setting to it by "
+        "config.properties.exclude",
+    )
+
+
+def test_retention_that_differs_is_said_once_for_all_topics() -> None:
+    abilities = TargetAbilities({**DEFAULTS, "retention.ms": "1000"}, frozenset(DEFAULTS))
+    source = {f"t{number}": (1, settings()) for number in range(5)}
+    assert planned(source, abilities=abilities).notices == (
+        "the clusters' defaults differ: retention.ms is 604800000 on A and 1000 on B; the copies of 5 topics without a "
+        "value of their own are given 604800000, so that nothing is deleted early",
+    )
+    there = {f"A.t{number}": (1, settings(retention_ms="7")) for number in range(5)}
+    flow = replace(FLOW, config_properties_exclude=(r"retention\..*",), sync_topic_configs=False)
+    assert planned(source, there, abilities=abilities, flow=flow).notices == (
+        "config.properties.exclude keeps retention.ms from being copied, and it differs on A.t0 (7, source 604800000), "
+        "A.t1 (7, source 604800000), A.t2 (7, source 604800000) and 2 more",
+    )
+    gzip = {"A.t0": (1, settings(compression_type="gzip"))}
+    assert planned(source, gzip, flow=replace(FLOW, sync_topic_configs=False)).notices == (
+        "sync.topic.configs.enabled is false, so compression.type stays as it is on A.t0 (gzip instead of the "
+        "cluster's default): another codec makes the broker recompress every batch",
+    )
+
+
+@pytest.mark.parametrize("job", list(Job))
+def test_only_what_is_due_is_planned(job: Job) -> None:
+    source = {"new": (1, settings()), "grown": (2, settings(segment_bytes="5"))}
+    target = {"A.grown": (1, settings())}
+    kinds = {type(action) for action in planned(source, target, due=frozenset({job})).actions}
+    expected = {Job.TOPICS: {CreateTopic, GrowPartitions}, Job.CONFIGS: {AlterConfigs}, Job.ACLS: set()}
+    assert kinds == expected[job]
 
 
 def test_lists_in_another_order_are_the_same() -> None:

@@ -1,0 +1,110 @@
+"""What the task ``refresh_topics`` does: find out what is due, plan it, carry it out, write down what was done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from srm_common.domain.actions import ActionResult, counted
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.plan import Plan
+from srm_common.domain.refresh_memory import EVERYTHING, Job, RefreshMemory
+from srm_common.domain.state_topics import flow_state_topic
+from srm_common.kafka.flow_state import FlowState
+from srm_common.kafka.state_topics import ensure_topics
+from srm_common.usecases.apply_plan import apply_plan
+from srm_common.usecases.plan_topics import plan_topics
+
+#: Actions that the flow's state keeps of the last plan; a first plan of thousands needs no second copy of the topics.
+_ACTIONS_KEPT = 500
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """``plan`` is None when nothing was due; ``next_seconds`` is then the time until something is."""
+
+    due: frozenset[Job]
+    plan: Plan | None = None
+    results: tuple[ActionResult, ...] = ()
+    next_seconds: float | None = None
+
+    def __str__(self) -> str:
+        if self.plan is not None:
+            return f"refreshed {', '.join(sorted(self.due))}: {counted(len(self.results), 'action')}"
+        if self.next_seconds is None:
+            return "nothing is refreshed: refresh.topics.enabled and both sync.topic...enabled are off"
+        return f"nothing is due; the next refresh is in {self.next_seconds:.0f} s (srm-control apply: at once)"
+
+
+def refresh_topics(
+    flow: FlowSettings,
+    *,
+    at_once: bool = False,
+    narrow: Callable[[Plan], Plan] | None = None,
+    told: Callable[[Plan], None] = lambda plan: None,
+) -> Refreshed:
+    """Make the target's topics ready, as far as it is due.
+
+    The plan with the result of every action is in the flow's state afterwards (``plan``), also when actions failed;
+    so are the decisions on all topics (``decisions``), when they are others than before.
+
+    Args:
+        at_once: do everything now, whatever the intervals say.
+        narrow: leaves some of the plan to later runs; everything is then due now, and remains so.
+        told: gets the plan before it is carried out.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: a cluster cannot be asked, or not be changed at
+            all. What of the plan was carried out before is not known.
+    """
+    with FlowState(flow) as state:
+        known = state.read("refresh")
+        memory = RefreshMemory.from_json(known)
+        now_ms = int(time.time() * 1000)
+        due = EVERYTHING if at_once or narrow is not None else memory.due(flow, now_ms)
+        if not due:
+            return Refreshed(due, next_seconds=memory.next_seconds(flow, now_ms))
+        plan = plan_topics(flow, due=due, alterations=memory.alterations)
+        if narrow is not None:
+            plan = narrow(plan)
+        told(plan)
+        results = apply_plan(flow, plan)
+        if known is None:
+            ensure_topics(flow.target, [flow_state_topic(flow)])
+        _write(state, flow, memory, frozenset() if narrow else due, plan, results, now_ms)
+        return Refreshed(due, plan, tuple(results))
+
+
+def _write(
+    state: FlowState,
+    flow: FlowSettings,
+    memory: RefreshMemory,
+    due: frozenset[Job],
+    plan: Plan,
+    results: Sequence[ActionResult],
+    now_ms: int,
+) -> None:
+    decisions = [decision.to_json() for decision in plan.decisions]
+    digest = hashlib.sha256(json.dumps(decisions).encode()).hexdigest()[:16]
+    if digest != memory.decisions:
+        state.write("decisions", decisions)
+    state.write("plan", plan_record(plan, results, now_ms))
+    state.write("refresh", replace(memory.after(flow, due, results, now_ms), decisions=digest).to_json())
+
+
+def plan_record(plan: Plan, results: Sequence[ActionResult], now_ms: int) -> dict[str, Any]:
+    """A carried out plan as the flow's state keeps it: failed actions first."""
+    ordered = sorted(results, key=lambda result: result.error is None)
+    return {
+        "made_ms": now_ms,
+        "copied": len(plan.accepted),
+        "topics": len(plan.decisions),
+        "failed": sum(result.error is not None for result in results),
+        "actions": [{"text": str(result), **result.to_json()} for result in ordered[:_ACTIONS_KEPT]],
+        "actions_left_out": max(0, len(results) - _ACTIONS_KEPT),
+        "notices": list(plan.notices),
+    }
