@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Literal
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow_graph import GraphFlow
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.start_rules import TopicStart
 from srm_common.errors import ConfigError
@@ -59,6 +60,9 @@ class FlowSettings:
     target: ClusterSettings
     enabled: bool = False
     policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
+    policy_switch: Literal["refuse", "force"] = "refuse"
+    #: Every enabled flow of the file, in its order; empty where nothing is known of others.
+    graph: tuple[GraphFlow, ...] = field(default=(), repr=False, compare=False)
 
     topics: tuple[str, ...] = (".*",)
     topics_exclude: tuple[str, ...] = (r".*[\-\.]internal", r".*\.replica", "__.*")
@@ -99,6 +103,7 @@ class FlowSettings:
     sync_topic_configs_interval_seconds: float = 600.0
     sync_topic_acls: bool = True
     sync_topic_acls_interval_seconds: float = 600.0
+    acl_replicator_principals: str = ""
     refresh_groups: bool = True
     refresh_groups_interval_seconds: float = 600.0
     emit_heartbeats: bool = True

@@ -145,6 +145,18 @@ def topics_keys() -> Iterator[Key]:
         levels=ALL_LEVELS,
     )
     yield Key(
+        "replication.policy.switch",
+        section,
+        Kind.CHOICE,
+        "refuse",
+        "What happens when another policy or separator gives other names to topics that are copied already: `refuse` "
+        "stops the flow and lists them; `force` goes on under the new names, and the old copies stay as they are.",
+        "Consumers of the old names would get nothing more, unnoticed.",
+        levels=ALL_LEVELS,
+        choices=("refuse", "force"),
+        field="policy_switch",
+    )
+    yield Key(
         "replication.policy.separator",
         section,
         Kind.TEXT,
@@ -251,4 +263,15 @@ def topics_keys() -> Iterator[Key]:
         _TO_MM2,
         unit="seconds",
         field="sync_topic_acls_interval_seconds",
+    )
+    yield Key(
+        "sync.topic.acls.replicator.principals",
+        section,
+        Kind.TEXT,
+        "",
+        "By which principals the replicator writes to the target, such as `User:srm`, with semicolons between them. No "
+        "DENY of the source is carried over to them, and other writers of copies are reported. Empty: the user name of "
+        "the target's login.",
+        "Only the broker knows the principal of a certificate or a token.",
+        field="acl_replicator_principals",
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.filters import split_list
 from srm_common.domain.flow import FlowName, FlowSettings, OnDataLoss
+from srm_common.domain.flow_graph import GraphFlow
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings import ALL_LEVELS, BadValue, Key, Level
 from srm_common.domain.settings_layers import Entry, Found, Layers, Scope
@@ -140,16 +142,31 @@ class _Loader:
                 flows[name] = self._flow(name, scope)
             except ConfigError as error:
                 faults[name] = error
+        graph = self._graph(flows, elsewhere)
         return Configuration(
             self.path,
             self.clusters,
-            flows,
+            {name: replace(flow, graph=graph) for name, flow in flows.items()},
             faults,
             self.cluster_faults,
             self.layers,
             self.entries,
             self.connections,
             tuple(elsewhere),
+        )
+
+    def _graph(self, flows: Mapping[FlowName, FlowSettings], elsewhere: Iterable[FlowName]) -> tuple[GraphFlow, ...]:
+        """Every enabled flow, those of other installations too, in the order of ``clusters``."""
+        found = dict(flows)
+        for name in elsewhere:
+            # What is wrong with a flow is told where it runs.
+            with suppress(ConfigError):
+                found[name] = self._flow(name, self.layers.flows[name])
+        place = {alias: number for number, alias in enumerate(self.layers.aliases)}
+        return tuple(
+            GraphFlow(flow.name, flow.policy, flow.source, flow.target)
+            for flow in sorted(found.values(), key=lambda one: (place[one.name.source], place[one.name.target]))
+            if flow.enabled
         )
 
     def _served_targets(self) -> tuple[str, ...]:
@@ -289,11 +306,13 @@ class _Loader:
 
 
 def _together(faults: list[ConfigError]) -> ConfigError:
-    first = faults[0]
+    first, *rest = {str(fault): fault for fault in faults}.values()
+    if not rest:
+        return first
     others = [
-        f"line {fault.line}: {fault.reason}" if fault.line else fault.reason
-        for fault in faults[1:]
-        if str(fault) != str(first)
+        f"line {fault.line}: {fault.reason}" if fault.line and fault.file == first.file else str(fault)
+        for fault in rest
     ]
-    reason = first.reason + (f" (and {'; '.join(others)})" if others else "")
-    return ConfigError(reason, file=first.file, line=first.line)
+    together = ConfigError(f"{first.reason} (and {'; '.join(others)})", file=first.file, line=first.line)
+    together.parts = (first, *rest)
+    return together

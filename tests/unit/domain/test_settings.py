@@ -28,7 +28,7 @@ def entry(written: str, value: str = "x", line: int = 1) -> Entry:
 
 
 def test_every_field_of_a_flow_has_one_key_and_the_same_default() -> None:
-    built = {"name", "source", "target", "policy"}
+    built = {"name", "source", "target", "policy", "graph"}
     by_field = {key.field: key for key in FLOW_KEYS}
     assert len(by_field) == len(FLOW_KEYS)
     assert set(by_field) == {found.name for found in fields(FlowSettings)} - built

@@ -322,3 +322,28 @@ def _seconds(path: Path) -> float:
     started = time.perf_counter()
     assert len(load_configuration(path).enabled_flows) == 50
     return time.perf_counter() - started
+
+
+def test_flows_know_all_enabled_flows_in_the_order_of_the_clusters(load: Load) -> None:
+    configuration = load(
+        """
+        clusters = b, a, c
+        b.bootstrap.servers = b:1
+        a.bootstrap.servers = a:1
+        c.bootstrap.servers = c:1
+        a->b.enabled = true
+        b->c.enabled = true
+        b->a.enabled = true
+        a->c.enabled = false
+        a->c.replication.policy.class = nowhere.Policy
+        c->b.enabled = true
+        c->b.replication.policy.class = nowhere.Policy
+        replication.policy.switch = force
+        """
+    )
+    assert {str(name) for name in configuration.faults} == {"a->c", "c->b"}
+    fault = str(configuration.faults[FlowName("c", "b")])
+    assert "c->b.replication.policy.class = 'nowhere.Policy' cannot be imported" in fault
+    for flow in configuration.flows.values():
+        assert [str(one.name) for one in flow.graph] == ["b->a", "b->c", "a->b"]
+        assert flow.policy_switch == "force"
