@@ -72,6 +72,11 @@ class Ownership:
             self._identities[task_transactional_id(self._flow.name, slot)] for slot in range(self._slots)
         )
 
+    @property
+    def all_identities(self) -> tuple[ProducerIdentity, ...]:
+        """Those of every slot that was ever used, also of runs that had more of them; fresh since the last fence."""
+        return tuple(identity for _, identity in sorted(self._identities.items()))
+
     def refence(self) -> None:
         """Assert that the flow is still ours, and fence all slots again: orphans are refused, identities are new.
 

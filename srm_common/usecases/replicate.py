@@ -160,7 +160,7 @@ class _Run:
 
     def _free(self, owner: Ownership, job: CopyJob, copies: Iterable[Copy]) -> None:
         """Free the copies that earlier transactions hold back; no slot is at work."""
-        freed = free_held_partitions(job, owner.identities, copies)
+        freed = free_held_partitions(job, owner.all_identities, copies)
         for fault in freed.faults:
             self._note(fault)
         if freed.looked_into:
