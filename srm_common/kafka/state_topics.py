@@ -33,6 +33,7 @@ from srm_common.errors import AccessDenied, ClusterError, StateTopicInvalid
 from srm_common.kafka.compacted import EARLIEST, StateReader, silent_logger
 from srm_common.kafka.faults import cluster_error, kafka_error
 
+#: The longest a request may take, whatever ``admin.timeout.ms`` says: nothing is copied meanwhile.
 _REQUEST_SECONDS = 30.0
 _LEADERS_SECONDS = 30.0
 
@@ -59,25 +60,29 @@ def ensure_state_topics(flow: FlowSettings) -> StateTopics:
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     topics = state_topics(flow)
-    partitions, notes = ensure_topics(flow.target, [topic for topic in topics if topic.location == "target"])
+    seconds = min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
+    on_target = [topic for topic in topics if topic.location == "target"]
+    partitions, notes = ensure_topics(flow.target, on_target, timeout_seconds=seconds)
     on_source = [topic for topic in topics if topic.location == "source"]
     try:
-        notes += ensure_topics(flow.source, on_source)[1]
+        notes += ensure_topics(flow.source, on_source, timeout_seconds=seconds)[1]
     except AccessDenied as error:
         notes.append(f"no offset syncs on '{flow.source.alias}': {error}")
     offsets, segments = names.offsets_topic(flow.name.source), names.segments_topic(flow.name.source)
     return StateTopics(offsets, partitions[offsets], segments, partitions[segments], tuple(notes))
 
 
-def ensure_topics(cluster: ClusterSettings, topics: Sequence[StateTopic]) -> tuple[dict[str, int], list[str]]:
+def ensure_topics(
+    cluster: ClusterSettings, topics: Sequence[StateTopic], *, timeout_seconds: float = _REQUEST_SECONDS
+) -> tuple[dict[str, int], list[str]]:
     """Bring ``topics`` of one cluster into order: (partitions by topic, notes). Raises as the function above."""
     if not topics:
         return {}, []
-    admin = AdminClient({**cluster.confluent, "log_level": 0}, logger=silent_logger)
+    keeper = _Keeper(cluster, timeout_seconds)
     notes: list[str] = []
     # Twice: another flow may create a shared topic between the look and the creation.
     for _ in range(2):
-        found = _find(admin, cluster, topics)
+        found = keeper.find(topics)
         verdicts = [judge(topic, found.get(topic.name), cluster.bootstrap_servers) for topic in topics]
         for verdict in verdicts:
             if isinstance(verdict, Refuse):
@@ -88,135 +93,141 @@ def ensure_topics(cluster: ClusterSettings, topics: Sequence[StateTopic]) -> tup
         missing = [verdict.topic for verdict in verdicts if isinstance(verdict, Create)]
         for verdict in verdicts:
             if isinstance(verdict, Repair):
-                _alter(admin, cluster, verdict)
+                keeper.alter(verdict)
                 notes.append(_repaired(verdict, cluster))
         if not missing:
             return {topic.name: found[topic.name].partitions for topic in topics}, notes
-        _create(admin, cluster, missing, notes)
-        _await_leaders(admin, cluster, missing)
+        keeper.create(missing, notes)
+        keeper.await_leaders(missing)
     return {
         topic.name: found[topic.name].partitions if topic.name in found else topic.partitions for topic in topics
     }, notes
 
 
-def _find(admin: AdminClient, cluster: ClusterSettings, topics: Iterable[StateTopic]) -> dict[str, FoundTopic]:
-    wanted = {topic.name: topic for topic in topics}
-    described = _describe(admin, cluster, list(wanted))
-    if not described:
-        return {}
-    settings: dict[str, dict[str, str]] = {}
-    resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
-    try:
-        answers = admin.describe_configs(resources, request_timeout=_REQUEST_SECONDS)
-        for resource, answer in answers.items():
-            entries: dict[str, ConfigEntry] = answer.result()
-            settings[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
-    except KafkaException as error:
-        raise cluster_error(cluster, "describe the settings of its state topics", error) from error
-    out = {}
-    for name, description in described.items():
-        starts = None
-        if wanted[name].precious and settings[name].get("cleanup.policy") != "compact":
-            starts = _starts_at_zero(cluster, name, len(description.partitions))
-        replicas = min((len(p.replicas) for p in description.partitions), default=0)
-        out[name] = FoundTopic(len(description.partitions), replicas, settings[name], starts)
-    return out
+class _Keeper:
+    """Looks at the state topics of one cluster, and changes them."""
 
+    def __init__(self, cluster: ClusterSettings, seconds: float) -> None:
+        self._cluster = cluster
+        self._seconds = seconds
+        self._admin = AdminClient({**cluster.confluent, "log_level": 0}, logger=silent_logger)
 
-def _describe(admin: AdminClient, cluster: ClusterSettings, topics: list[str]) -> dict[str, TopicDescription]:
-    """Those of ``topics`` that exist."""
-    out = {}
-    try:
-        answers = admin.describe_topics(TopicCollection(topics), request_timeout=_REQUEST_SECONDS)
-        for name, answer in answers.items():
-            try:
-                out[name] = answer.result()
-            except KafkaException as error:
-                found = kafka_error(error)
-                if found is None or found.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise
-    except KafkaException as error:
-        raise cluster_error(cluster, "describe its state topics", error) from error
-    return out
+    def find(self, topics: Iterable[StateTopic]) -> dict[str, FoundTopic]:
+        wanted = {topic.name: topic for topic in topics}
+        described = self._describe(list(wanted))
+        if not described:
+            return {}
+        settings: dict[str, dict[str, str]] = {}
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
+        try:
+            answers = self._admin.describe_configs(resources, request_timeout=self._seconds)
+            for resource, answer in answers.items():
+                entries: dict[str, ConfigEntry] = answer.result()
+                settings[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
+        except KafkaException as error:
+            raise cluster_error(self._cluster, "describe the settings of its state topics", error) from error
+        out = {}
+        for name, description in described.items():
+            starts = None
+            if wanted[name].precious and settings[name].get("cleanup.policy") != "compact":
+                starts = _starts_at_zero(self._cluster, name, len(description.partitions))
+            replicas = min((len(p.replicas) for p in description.partitions), default=0)
+            out[name] = FoundTopic(len(description.partitions), replicas, settings[name], starts)
+        return out
+
+    def _describe(self, topics: list[str]) -> dict[str, TopicDescription]:
+        """Those of ``topics`` that exist."""
+        out = {}
+        try:
+            answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=self._seconds)
+            for name, answer in answers.items():
+                try:
+                    out[name] = answer.result()
+                except KafkaException as error:
+                    found = kafka_error(error)
+                    if found is None or found.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
+        except KafkaException as error:
+            raise cluster_error(self._cluster, "describe its state topics", error) from error
+        return out
+
+    def create(self, topics: Sequence[StateTopic], notes: list[str]) -> None:
+        brokers = len(self._brokers())
+        new = []
+        for topic in topics:
+            replicas = topic.replication_factor
+            if replicas > brokers:
+                notes.append(
+                    f"state topic {topic.name} on cluster '{self._cluster.alias}' gets {brokers} replicas instead of "
+                    f"{replicas}, because the cluster has no more brokers"
+                )
+                replicas = brokers
+            new.append(
+                NewTopic(
+                    topic.name,
+                    num_partitions=topic.partitions,
+                    replication_factor=replicas,
+                    config=topic.settings,
+                )
+            )
+        try:
+            answers = self._admin.create_topics(new, operation_timeout=self._seconds, request_timeout=self._seconds)
+            for name, answer in answers.items():
+                try:
+                    answer.result()
+                    notes.append(f"created state topic {name} on cluster '{self._cluster.alias}'")
+                except KafkaException as error:
+                    found = kafka_error(error)
+                    if found is None or found.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                        raise cluster_error(self._cluster, f"create state topic {name}", error) from error
+        except KafkaException as error:
+            raise cluster_error(self._cluster, "create its state topics", error) from error
+
+    def _brokers(self) -> list[int]:
+        try:
+            # A name is asked for so that not every topic of the cluster is sent.
+            return list(self._admin.list_topics(names.META_TOPIC, timeout=self._seconds).brokers)
+        except KafkaException as error:
+            raise cluster_error(self._cluster, "list its brokers", error) from error
+
+    def await_leaders(self, topics: Sequence[StateTopic]) -> None:
+        deadline = time.monotonic() + _LEADERS_SECONDS
+        wanted = [topic.name for topic in topics]
+        while True:
+            described = self._describe(wanted)
+            led = [
+                name
+                for name, description in described.items()
+                if description.partitions and all(p.leader is not None for p in description.partitions)
+            ]
+            if len(led) == len(wanted):
+                return
+            if time.monotonic() > deadline:
+                missing = ", ".join(sorted(set(wanted) - set(led)))
+                raise ClusterError(
+                    f"state topics {missing} on cluster '{self._cluster.alias}' have no leaders "
+                    f"{_LEADERS_SECONDS:.0f} s after their creation; check its brokers"
+                )
+            time.sleep(0.05)
+
+    def alter(self, repair: Repair) -> None:
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
+            for name, value in repair.settings.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, repair.topic.name, incremental_configs=entries)
+        try:
+            for answer in self._admin.incremental_alter_configs([resource], request_timeout=self._seconds).values():
+                answer.result()
+        except KafkaException as error:
+            raise cluster_error(
+                self._cluster, f"alter the settings of state topic {repair.topic.name}", error
+            ) from error
 
 
 def _starts_at_zero(cluster: ClusterSettings, topic: str, partitions: int) -> bool:
     with StateReader(cluster) as reader:
         return not any(reader.offsets(topic, range(partitions), EARLIEST).values())
-
-
-def _create(admin: AdminClient, cluster: ClusterSettings, topics: Sequence[StateTopic], notes: list[str]) -> None:
-    brokers = len(_brokers(admin, cluster))
-    new = []
-    for topic in topics:
-        replicas = topic.replication_factor
-        if replicas > brokers:
-            notes.append(
-                f"state topic {topic.name} on cluster '{cluster.alias}' gets {brokers} replicas instead of "
-                f"{replicas}, because the cluster has no more brokers"
-            )
-            replicas = brokers
-        new.append(
-            NewTopic(
-                topic.name,
-                num_partitions=topic.partitions,
-                replication_factor=replicas,
-                config=topic.settings,
-            )
-        )
-    try:
-        answers = admin.create_topics(new, operation_timeout=_REQUEST_SECONDS, request_timeout=_REQUEST_SECONDS)
-        for name, answer in answers.items():
-            try:
-                answer.result()
-                notes.append(f"created state topic {name} on cluster '{cluster.alias}'")
-            except KafkaException as error:
-                found = kafka_error(error)
-                if found is None or found.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise cluster_error(cluster, f"create state topic {name}", error) from error
-    except KafkaException as error:
-        raise cluster_error(cluster, "create its state topics", error) from error
-
-
-def _brokers(admin: AdminClient, cluster: ClusterSettings) -> list[int]:
-    try:
-        # A name is asked for so that not every topic of the cluster is sent.
-        return list(admin.list_topics(names.META_TOPIC, timeout=_REQUEST_SECONDS).brokers)
-    except KafkaException as error:
-        raise cluster_error(cluster, "list its brokers", error) from error
-
-
-def _await_leaders(admin: AdminClient, cluster: ClusterSettings, topics: Sequence[StateTopic]) -> None:
-    deadline = time.monotonic() + _LEADERS_SECONDS
-    wanted = [topic.name for topic in topics]
-    while True:
-        described = _describe(admin, cluster, wanted)
-        led = [
-            name
-            for name, description in described.items()
-            if description.partitions and all(p.leader is not None for p in description.partitions)
-        ]
-        if len(led) == len(wanted):
-            return
-        if time.monotonic() > deadline:
-            missing = ", ".join(sorted(set(wanted) - set(led)))
-            raise ClusterError(
-                f"state topics {missing} on cluster '{cluster.alias}' have no leaders "
-                f"{_LEADERS_SECONDS:.0f} s after their creation; check its brokers"
-            )
-        time.sleep(0.05)
-
-
-def _alter(admin: AdminClient, cluster: ClusterSettings, repair: Repair) -> None:
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in repair.settings.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, repair.topic.name, incremental_configs=entries)
-    try:
-        for answer in admin.incremental_alter_configs([resource], request_timeout=_REQUEST_SECONDS).values():
-            answer.result()
-    except KafkaException as error:
-        raise cluster_error(cluster, f"alter the settings of state topic {repair.topic.name}", error) from error
 
 
 def _repaired(repair: Repair, cluster: ClusterSettings) -> str:
