@@ -76,7 +76,7 @@ class Layers:
         for entry in entries:
             key = entry.written
             if ARROW in key:
-                name, rest = _split_flow_key(key, longest_first)
+                name, rest = split_flow_key(key, longest_first)
                 if name is not None and not rest:
                     short[name] = entry
                     continue
@@ -133,7 +133,7 @@ class Layers:
         return Found(key, hits[0][0], hits[0][1], tuple(hits[1:]))
 
 
-def _split_flow_key(key: str, longest_first: list[str]) -> tuple[FlowName | None, str]:
+def split_flow_key(key: str, longest_first: list[str]) -> tuple[FlowName | None, str]:
     """``a->b.rest`` as (flow, rest); the aliases may contain dots, so the known ones are tried first.
 
     ``rest`` is empty for ``a->b`` alone.

@@ -221,7 +221,8 @@ class _Loader:
 
     def _flow(self, name: FlowName, scope: Scope) -> FlowSettings:
         if name.source == name.target:
-            raise at_entry(next(iter(scope.values())), f"flow {name} leads from a cluster to itself")
+            first = next(iter(scope.values()))
+            raise ConfigError(f"flow {name} leads from a cluster to itself", file=first.file, line=first.line)
         faults: list[ConfigError] = []
         values: dict[str, Any] = {}
         for key in FLOW_KEYS:

@@ -13,7 +13,7 @@ Side = Literal["source", "target"]
 Candidates = Mapping[str, tuple[tuple[str, Entry], ...]]
 
 ADDRESS = "bootstrap.servers"
-_ALIAS_ROLES = ("", "admin.", "consumer.", "producer.")
+ALIAS_ROLES = ("", "admin.", "consumer.", "producer.")
 #: MirrorMaker 2 gives each client its own settings; here one set reaches a cluster, so the data path's come first.
 FLOW_ROLES: dict[Side, tuple[str, ...]] = {
     "source": ("consumer.", "admin."),
@@ -51,7 +51,7 @@ def connection_candidates(
         for prefix in flow_prefixes(side):
             # An address for both sides would make the flow a loop.
             gather(flow, prefix, f"<source>-><target>.{prefix}key", address=bool(prefix))
-    for role in _ALIAS_ROLES:
+    for role in ALIAS_ROLES:
         gather(layers.clusters[alias], role, f"<alias>.{role}key")
     gather(named, "", "Airflow connection")
     gather(layers.top, "", "key", address=False)

@@ -1,0 +1,142 @@
+"""Everything there is to say about a configuration: its faults, its keys, and how its flows fit together."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.settings_table import BY_NAME
+from srm_common.settings_files.configuration import CONNECTION, TARGETS, Configuration
+from srm_common.settings_files.connection_layers import ADDRESS
+from srm_common.settings_files.findings import Finding, Severity
+from srm_common.settings_files.flow_faults import common_addresses
+from srm_common.settings_files.key_findings import key_findings
+
+_ORDER = list(Severity)
+
+
+def findings(configuration: Configuration) -> tuple[Finding, ...]:
+    """All faults, warnings and notes, the worst first. Connects to nothing."""
+    found = [*_faults(configuration), *_keys(configuration), *_flows(configuration), *_clusters(configuration)]
+    return tuple(sorted(dict.fromkeys(found), key=lambda finding: _ORDER.index(finding.severity)))
+
+
+def notices(configuration: Configuration) -> dict[FlowName, tuple[Finding, ...]]:
+    """The warnings about keys that concern each flow: its own, those of its clusters and those of all flows."""
+    warnings = [finding for finding in _keys(configuration) if finding.severity is Severity.WARNING]
+    aliases = configuration.layers.aliases
+
+    def concerns(finding: Finding, flow: FlowName) -> bool:
+        if finding.flow is not None:
+            return finding.flow == flow
+        others = (alias for alias in aliases if alias not in (flow.source, flow.target))
+        return not any(finding.key.startswith(f"{alias}.") for alias in others)
+
+    return {flow: tuple(found for found in warnings if concerns(found, flow)) for flow in configuration.flows}
+
+
+def _faults(configuration: Configuration) -> Iterator[Finding]:
+    for flow, error in configuration.faults.items():
+        for single in error.parts or (error,):
+            yield Finding.fault(single, flow)
+    used = {alias for flow in configuration.faults for alias in (flow.source, flow.target)}
+    for alias, error in configuration.cluster_faults.items():
+        if alias not in used:
+            found = Finding.fault(error)
+            yield Finding(Severity.WARNING, f"{error.reason} (no flow uses cluster {alias})", found.place)
+
+
+def _keys(configuration: Configuration) -> list[Finding]:
+    flows = [*configuration.flows, *configuration.faults, *configuration.elsewhere]
+    found = key_findings(configuration.layers, configuration.entries, flows)
+    for name, settings in configuration.flows.items():
+        if not settings.emit_offset_syncs:
+            found += _useless_offset_syncs(configuration, name)
+    return found
+
+
+def _useless_offset_syncs(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:
+    """MirrorMaker 2 refuses such a flow; nothing is wrong with it here."""
+    off = configuration.layers.find(BY_NAME["emit.offset-syncs.enabled"], flow).entry
+    assert off is not None
+    for key in ("offset-syncs.topic.location", "offset-syncs.topic.replication.factor", "offset.lag.max"):
+        entry = configuration.layers.find(BY_NAME[key], flow).entry
+        if entry is not None:
+            yield Finding.about(
+                Severity.WARNING, entry, f"does nothing for {flow}, as {off.place} switches it off", flow
+            )
+
+
+def _flows(configuration: Configuration) -> Iterator[Finding]:
+    enabled = configuration.enabled_flows
+    if not enabled and not configuration.faults:
+        yield Finding(Severity.WARNING, "no flow is enabled; add '<source>-><target>.enabled = true'")
+    yield from _mixed_policies(configuration)
+    targets = list(dict.fromkeys(flow.name.target for flow in enabled))
+    if len(targets) > 1 and TARGETS not in configuration.layers.top:
+        # One installation cannot be next to all of them: what it reads may be far away, what it writes should not be.
+        yield Finding(
+            Severity.WARNING,
+            f"this installation writes to {len(targets)} clusters ({', '.join(targets)}), so to some of them from afar "
+            f"(push mode); better is one installation next to each target with the same file and '{TARGETS} = <its "
+            f"target>' (pull mode)",
+        )
+    for flow in configuration.elsewhere:
+        entry = configuration.layers.top[TARGETS]
+        yield Finding(Severity.NOTE, f"leaves {flow} to another installation", entry.place, entry.written, flow)
+
+
+def _mixed_policies(configuration: Configuration) -> Iterator[Finding]:
+    """Names are right over several hops only where each hop names by the same rules."""
+    for first, second in itertools.permutations(configuration.enabled_flows, 2):
+        if first.name.target == second.name.source and _naming(first) != _naming(second):
+            key = "replication.policy.separator" if type(first.policy) is type(second.policy) else _POLICY
+            entry = (
+                configuration.layers.find(BY_NAME[key], second.name).entry
+                or configuration.layers.find(BY_NAME[key], first.name).entry
+            )
+            yield Finding(
+                Severity.WARNING,
+                f"{first.name} and {second.name} form a chain and name topics differently ({_words(first)}, then "
+                f"{_words(second)}); use one policy for the whole chain",
+                entry.place if entry else "",
+                "",
+                second.name,
+            )
+
+
+_POLICY = "replication.policy.class"
+
+
+def _naming(flow: FlowSettings) -> tuple[str, str]:
+    return type(flow.policy).__qualname__, str(getattr(flow.policy, "separator", ""))
+
+
+def _words(flow: FlowSettings) -> str:
+    name, separator = _naming(flow)
+    return f"{name} with '{separator}'" if separator not in ("", ".") else name
+
+
+def _clusters(configuration: Configuration) -> Iterator[Finding]:
+    layers = configuration.layers
+    flows = [*configuration.flows, *configuration.faults, *configuration.elsewhere]
+    for one, other in itertools.combinations(configuration.clusters.values(), 2):
+        direct = {FlowName(one.alias, other.alias), FlowName(other.alias, one.alias)} & set(configuration.faults)
+        common = common_addresses(one, other)
+        if common and not direct:
+            entry = layers.clusters[other.alias].get(ADDRESS)
+            yield Finding(
+                Severity.WARNING,
+                f"'{one.alias}' and '{other.alias}' are the same cluster, as both have {common[0]}; a cluster with two "
+                f"aliases is copied twice, and loops over it are not seen: keep one alias",
+                entry.place if entry else "",
+            )
+    for alias in layers.aliases:
+        if not any(alias in (flow.source, flow.target) for flow in flows):
+            yield Finding(
+                Severity.NOTE, f"names '{alias}', which no flow uses", layers.top["clusters"].place, "clusters"
+            )
+        own, named = layers.clusters[alias].get(ADDRESS), layers.clusters[alias].get(CONNECTION)
+        if own is not None and named is not None:
+            yield Finding.about(Severity.NOTE, own, f"goes before the address of {named.written} in {named.place}")

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from srm_common.domain.flow import FlowName
+from srm_common.settings_files.checks import findings, notices
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.findings import Finding, Severity
+
+Check = Callable[[str], list[Finding]]
+BASE = "clusters = A, B, C\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nC.bootstrap.servers = c:1\n"
+BASE += "A->B.enabled = true\nA->B.topics = x\nC->B.enabled = true\n"
+LINE = 8
+
+
+@pytest.fixture
+def check(tmp_path: Path) -> Check:
+    def run(text: str) -> list[Finding]:
+        path = tmp_path / "srm.properties"
+        path.write_text(text, encoding="utf-8")
+        return list(findings(load_configuration(path)))
+
+    return run
+
+
+def test_nothing_to_say_about_a_right_file(check: Check) -> None:
+    text = BASE + (
+        "tasks.max = 3\nworkers.offset.storage.replication.factor = 1\nconnectors.topics.exclude = t\n"
+        "B.exactly.once.source.support = disabled\nA.consumer.auto.offset.reset = latest\n"
+        "A->B.source.consumer.auto.offset.reset = latest\nA->B.worker.offset.storage.replication.factor = 1\n"
+        "security.protocol = PLAINTEXT\nA.admin.client.dns.lookup = use_all_dns_ips\n"
+        "A->B.source.cluster.bootstrap.servers = proxy:1\nA->B.target.producer.client.dns.lookup = use_all_dns_ips\n"
+        "config.providers = file\nconfig.providers.file.param.allowed.paths = /x\n"
+    )
+    assert check(text) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("task.max = 3", "is not known and does nothing; did you mean tasks.max?"),
+        ("A->B.tasks_max = 3", "is not known and does nothing; did you mean A->B.tasks.max?"),
+        ("A->B.topic.exclude = 3", "is not known and does nothing; did you mean A->B.topics.exclude?"),
+        ("A->B.connectors.topics = 3", "is not known and does nothing; did you mean A->B.topics?"),
+        ("flarp = 3", "is not known and does nothing"),
+        ("B.topics = t", "does nothing at this level; write topics or A->B.topics"),
+        ("enabled = true", "does nothing at this level; write A->B.enabled"),
+        ("workers.topics = t", "does nothing at this level; write topics or A->B.topics"),
+        ("connectors.offset.storage.partitions = 3", "does nothing at this level; write offset.storage.partitions or "
+         "A->B.offset.storage.partitions or B.offset.storage.partitions"),
+        ("A->B.worker.topics = t", "does nothing at this level; write topics or A->B.topics"),
+        ("A.tasks.max = 3", "does nothing: it is about flows, and no flow leads to A; write tasks.max or "
+         "A->B.tasks.max or B.tasks.max"),
+        ("B.consumer.auto.offset.reset = latest", "does nothing: it is about flows, and no flow begins at B; write "
+         "consumer.auto.offset.reset or A->B.consumer.auto.offset.reset"),
+        ("bootstrap.servers = h:1", "does nothing; write A.bootstrap.servers and so on"),
+        ("A->B.bootstrap.servers = h:1", "does nothing; write A.bootstrap.servers, or "
+         "A->B.source.cluster.bootstrap.servers for this flow alone"),
+        ("A.ssl.truststore.locaton = x", "is not known and does nothing; did you mean A.ssl.truststore.location?"),
+        ("A.bootstrap.server = x", "is not known and does nothing; did you mean"),
+        ("D.bootstrap.servers = x", "does nothing: 'D' is not one of the clusters (A, B, C)"),
+        ("A->BB.topics = x", "does nothing: 'BB' is not one of the clusters (A, B, C)"),
+    ],
+)  # fmt: skip
+def test_a_key_that_does_nothing_is_told_with_the_one_that_acts(check: Check, line: str, text: str) -> None:
+    (found,) = check(BASE + line + "\n")
+    assert found.severity is Severity.WARNING
+    assert found.place.endswith(f"srm.properties:{LINE}")
+    assert found.key == line.partition(" ")[0]
+    assert found.text.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("key.converter.schemas.enable = false", "does nothing here: Records are copied unopened."),
+        ("A->B.producer.override.linger.ms = 5", "does nothing here: Batches are copied as the producer made them."),
+        ("connectors.consumer.fetch.max.bytes = 5", "does nothing here: `fetch.bytes` and `fetch.partition.bytes` bound"),
+        ("A.consumer.max.poll.records = 5", "does nothing here: Whole record batches are read."),
+        ("B.offset.flush.timeout.ms = 5", "does nothing here: Offsets are written in the data's own transaction."),
+        ("errors.tolerance = all", "does nothing here: A faulty partition is tried again"),
+        ("A.ssl.protocol = TLSv1.3", "does nothing here: it is about TLS or logins inside Java"),
+        ("A->B.topics.blacklist = t", "is the older name of A->B.topics.exclude; both act"),
+        ("streams.replication.manager.config = x", "does nothing here: Its entries are not read; `srm-control config"),
+        ("B->A = false", "is read as B->A.enabled; write that"),
+    ],
+)
+def test_a_key_without_effect_here_says_why(check: Check, line: str, text: str) -> None:
+    (found,) = check(BASE + line + "\n")
+    assert found.severity is Severity.NOTE
+    assert found.text.startswith(text)
+
+
+def test_of_two_spellings_the_one_that_counts_is_named(check: Check) -> None:
+    text = BASE + "A->B = false\nA->B.topics.exclude = t\nA->B.topics.blacklist = u\ntasks.max = 3\ntasks.max = 4\n"
+    found = {finding.key: finding.text for finding in check(text)}
+    assert found["A->B"].startswith("does nothing: A->B.enabled in ")
+    assert found["A->B.topics.blacklist"].startswith("does nothing: A->B.topics.exclude in ")
+    assert found["tasks.max"] == "does nothing: it is written again in line 12, which counts"
+
+
+def test_a_flow_is_told_of_its_own_keys_its_clusters_and_all_flows(tmp_path: Path) -> None:
+    path = tmp_path / "srm.properties"
+    path.write_text(BASE + "A->B.topicz = t\nC->B.topicz = t\nC.flarp = 1\nA.tasks.max = 1\nflarp = 1\nname = x\n")
+    found = notices(load_configuration(path))
+    assert [notice.key for notice in found[FlowName("A", "B")]] == ["A->B.topicz", "A.tasks.max", "flarp"]
+    assert [notice.key for notice in found[FlowName("C", "B")]] == ["C->B.topicz", "C.flarp", "flarp"]
