@@ -45,6 +45,4 @@ class Knowledge:
 
     def counts(self, record: TopicRecord) -> bool:
         """Whether the record's upstream data is, or soon may be, in its downstream topic."""
-        if record.state is TopicState.CLAIMED:
-            return self.now_ms - record.since_ms < CLAIM_MS
-        return record.is_fed
+        return record.state is not TopicState.CLAIMED or self.now_ms - record.since_ms < CLAIM_MS

@@ -123,7 +123,7 @@ def _not_taken(decision: TopicDecision, taken: dict[str, str]) -> TopicDecision:
 
 def _renamed(flow: FlowSettings, decision: TopicDecision, record: TopicRecord | None) -> TopicDecision | None:
     """The refusal of a topic whose copy has another name under the policy it was made by; None when that is none."""
-    if record is None or not record.is_fed or record.state is TopicState.CLAIMED:
+    if record is None or record.state is TopicState.CLAIMED:
         return None
     if record.downstream_topic == decision.remote_topic or flow.policy_switch == "force":
         return None

@@ -30,12 +30,7 @@ class TopicState(StrEnum):
     RECREATED = "recreated"
     """One of the two was deleted and made again."""
     CUT = "cut"
-    """Copying it would go round in a circle, or bring the same records twice; see the reason."""
-
-
-#: States in which the copy's data is that of the upstream topic: such a record counts for lineages. Data that was
-#: copied before the topic was taken off the list is still there.
-_FED = frozenset(TopicState) - {TopicState.CUT}
+    """It was copied until that would have gone round in a circle or brought the same records twice; see the reason."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,6 +58,10 @@ class TopicRecord:
     upstream topic itself and its own lineage. ``since_ms`` is when ``state`` began, in milliseconds since the
     epoch. ``policy`` names the policy that formed the name, as :func:`srm_common.domain.policy.policy_name` does.
     ``previous_upstream_ids`` are the ids of earlier topics of the upstream's name, oldest first.
+    ``former_downstream_topics`` are copies under the names of earlier policies; they stay as they are.
+
+    A record stands for data that is in the downstream topic or, when it is claimed, soon may be. It goes on doing so
+    when nothing more is copied, since the data is still there.
     """
 
     flow: str
@@ -78,16 +77,12 @@ class TopicRecord:
     lineage: tuple[Ancestor, ...] = ()
     previous_upstream_ids: tuple[str, ...] = ()
     reason: str = ""
+    former_downstream_topics: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str]:
         """Flow and upstream topic: a cluster has one record of each."""
         return self.flow, self.upstream_topic
-
-    @property
-    def is_fed(self) -> bool:
-        """Whether the downstream topic holds, or soon will hold, records of the upstream one."""
-        return self.state in _FED
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; the inverse of :meth:`from_json`. The key's parts are among them, for readers."""
@@ -105,6 +100,7 @@ class TopicRecord:
             "lineage": [[one.cluster_id, one.alias, one.topic] for one in self.lineage],
             "previous_upstream_ids": list(self.previous_upstream_ids),
             "reason": self.reason,
+            "former_downstream_topics": list(self.former_downstream_topics),
         }
 
     @classmethod
@@ -124,6 +120,7 @@ class TopicRecord:
             lineage=tuple(Ancestor(cluster, alias, topic) for cluster, alias, topic in found["lineage"]),
             previous_upstream_ids=tuple(map(str, found["previous_upstream_ids"])),
             reason=str(found["reason"]),
+            former_downstream_topics=tuple(map(str, found["former_downstream_topics"])),
         )
 
 
@@ -158,8 +155,8 @@ class TopicRecords:
     def __post_init__(self) -> None:
         feeders: dict[str, tuple[TopicRecord, ...]] = {}
         for record in self.topics.values():
-            if record.is_fed:
-                feeders[record.downstream_topic] = (*feeders.get(record.downstream_topic, ()), record)
+            for name in (record.downstream_topic, *record.former_downstream_topics):
+                feeders[name] = (*feeders.get(name, ()), record)
         object.__setattr__(self, "_feeders", feeders)
 
     @classmethod
@@ -176,7 +173,7 @@ class TopicRecords:
         return {topic: record for (name, topic), record in self.topics.items() if name == wanted}
 
     def feeding(self, downstream_topic: str) -> tuple[TopicRecord, ...]:
-        """The records of all flows whose data is in ``downstream_topic``."""
+        """The records of all flows whose data is in ``downstream_topic``, or may be soon."""
         return self._feeders.get(downstream_topic, ())
 
     def lineage(self, topic: str, cluster_id: str, alias: str) -> tuple[Ancestor, ...]:

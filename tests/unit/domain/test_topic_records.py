@@ -35,6 +35,7 @@ records = st.builds(
     lineage=st.lists(st.builds(Ancestor, text, text, text), max_size=4).map(tuple),
     previous_upstream_ids=st.lists(text, max_size=3).map(tuple),
     reason=text,
+    former_downstream_topics=st.lists(text, max_size=2).map(tuple),
 )
 
 
@@ -63,13 +64,14 @@ def test_an_unknown_state_is_refused() -> None:
 
 def test_records_are_found_by_flow_and_topic_and_by_what_they_feed() -> None:
     other = replace(RECORD, flow="c->b", lineage=(C,))
-    cut = replace(RECORD, flow="d->b", state=TopicState.CUT)
-    records = TopicRecords.of([RECORD, other, cut], [ClusterBinding("a", "id-a")])
+    renamed = replace(RECORD, flow="d->b", downstream_topic="t", former_downstream_topics=("d.t",))
+    records = TopicRecords.of([RECORD, other, renamed], [ClusterBinding("a", "id-a")])
     assert records.find("a->b", "t") == RECORD
     assert records.find("a->b", "u") is None
     assert records.of_flow("c->b") == {"t": other}
     assert records.feeding("a.t") == (RECORD, other)
-    assert records.feeding("t") == ()
+    assert records.feeding("t") == records.feeding("d.t") == (renamed,)
+    assert records.feeding("u") == ()
 
 
 def test_the_lineage_of_a_copy_is_the_topic_and_all_that_came_into_it() -> None:
@@ -81,13 +83,12 @@ def test_the_lineage_of_a_copy_is_the_topic_and_all_that_came_into_it() -> None:
 def test_data_that_was_copied_before_a_topic_was_taken_off_the_list_still_counts() -> None:
     delisted = TopicRecords.of([replace(RECORD, state=TopicState.DELISTED)])
     assert delisted.lineage("a.t", "id-b", "b") == (B, A)
-    cut = TopicRecords.of([replace(RECORD, state=TopicState.CUT)])
-    assert cut.lineage("a.t", "id-b", "b") == (B,)
 
 
 def test_changes_return_another_value() -> None:
     records = TopicRecords.of([RECORD])
-    assert records.with_topics([replace(RECORD, state=TopicState.CUT)]).feeding("a.t") == ()
+    moved = replace(RECORD, downstream_topic="t")
+    assert records.with_topics([moved]).feeding("t") == (moved,)
     assert records.without_topics([RECORD.key]).topics == {}
     assert records.with_bindings([ClusterBinding("a", "x")]).bindings == {"a": ClusterBinding("a", "x")}
     assert records == TopicRecords.of([RECORD])
