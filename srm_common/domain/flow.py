@@ -41,7 +41,7 @@ class FlowName:
 
 
 class OnDataLoss(StrEnum):
-    """What a flow does about records that vanished at the source before they were copied."""
+    """What a flow does about records that vanished: at the source before they were copied, or on the target after."""
 
     FAIL = "fail"
     SKIP = "skip"
@@ -96,6 +96,7 @@ class FlowSettings:
     auto_offset_reset: Literal["earliest", "latest"] = "earliest"
     start_positions: tuple[TopicStart, ...] = ()
     on_data_loss: OnDataLoss = OnDataLoss.FAIL
+    on_target_loss: OnDataLoss = OnDataLoss.FAIL
 
     refresh_topics: bool = True
     refresh_topics_interval_seconds: float = 600.0

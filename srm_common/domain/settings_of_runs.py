@@ -48,6 +48,19 @@ def copying_keys() -> Iterator[Key]:
         field="on_data_loss",
     )
     yield Key(
+        "on.target.loss",
+        section,
+        Kind.CHOICE,
+        "fail",
+        "What to do with a topic whose copy was deleted on the target, or deleted and made again by somebody else: "
+        "`fail` leaves it alone until somebody decides (`srm-control apply --recreate` or `--resume`), `skip` makes "
+        "it again and goes on where the flow stopped, `reset` makes it again and copies everything again.",
+        "What was deleted does not come back by accident, and a gap does not go unseen.",
+        levels=ALL_LEVELS,
+        choices=("fail", "skip", "reset"),
+        field="on_target_loss",
+    )
+    yield Key(
         "chunk.bytes",
         section,
         Kind.WHOLE,

@@ -256,6 +256,7 @@ class _Loader:
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
         fields["read_committed"] = fields["exactly_once"] or fields["read_committed"] == "read_committed"
         fields["on_data_loss"] = OnDataLoss(fields["on_data_loss"])
+        fields["on_target_loss"] = OnDataLoss(fields["on_target_loss"])
         return FlowSettings(name=name, source=source, target=target, policy=policy, **fields)
 
     def _value(self, key: Key, name: FlowName) -> Any:
