@@ -45,7 +45,8 @@ def flow_now(config: str, flow: str) -> EffectiveFilters:
 
 def edited_lists(flow: FlowName, flows: Sequence[FlowName]) -> EditedLists:
     """What the flow's Airflow variable holds. Raises :class:`ConfigError`."""
-    from srm_common.usecases.effective_filters import IN_ENVIRONMENT, EditedLists
+    from srm_common.usecases.effective_filters import EditedLists
+    from srm_common.usecases.filter_history import IN_ENVIRONMENT
 
     for name in variable_names(flow, flows):
         text = Variable.get(name, default=None)

@@ -38,7 +38,7 @@ def command(invocation: Invocation, flow: str | None, dry_run: bool, file: Path 
     from srm_common.usecases.plan_topics import plan_topics
     from srm_common.usecases.refresh_topics import refresh_topics
 
-    settings = invocation.flow(flow)
+    settings = invocation.flow_now(flow).flow
     printed = None if file is None else _read(file)
     if dry_run:
         plan = plan_topics(settings)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,6 +16,9 @@ from srm_common.cli.output import Format
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import ConfigError, SrmError, UnknownFlow
 from srm_common.settings_files.configuration import Configuration, load_configuration
+
+if TYPE_CHECKING:
+    from srm_common.usecases.effective_filters import EffectiveFilters
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -29,9 +33,14 @@ class Invocation:
     output: Format = "table"
     verbose: bool = False
 
+    @property
+    def has_file(self) -> bool:
+        """Whether there is a configuration; several files are taken to be there."""
+        return os.pathsep in str(self.config) or self.config.exists()
+
     def configuration(self) -> Configuration:
         """Raises :class:`ConfigError`."""
-        if not self.config.exists():
+        if not self.has_file:
             raise ConfigError(
                 "there is no such file; name one with --config FILE or the variable SRM_CONFIG", file=str(self.config)
             )
@@ -49,6 +58,23 @@ class Invocation:
         raise UnknownFlow(
             f"say which flow with --flow: {listed}" if enabled else "no flow is enabled", file=str(self.config)
         )
+
+    def flow_now(self, name: str | None) -> EffectiveFilters:
+        """The same as it runs now, with the lists that were edited; warns of edits that cannot act.
+
+        Raises:
+            ConfigError: as :meth:`flow`.
+            AirflowError: an Airflow is named and does not answer.
+            UnreachableCluster, AccessDenied, ClusterError: the target, which keeps the edits, cannot be read.
+        """
+        from srm_common.cli.filter_store import filter_store
+
+        settings = self.flow(name)
+        configuration = self.configuration()
+        effective = filter_store(settings, (*configuration.flows, *configuration.faults)).effective()
+        for fault in effective.faults:
+            print(f"srm-control: warning: {fault}", file=sys.stderr)
+        return effective
 
 
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
@@ -74,24 +100,30 @@ def config_option(command: F) -> F:
     """``--config FILE``, before or after the command's name."""
     return click.option(
         "--config",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=click.Path(path_type=Path),
         callback=_set("config"),
         expose_value=False,
         metavar="FILE",
-        help="Configuration file.  [default: $SRM_CONFIG or srm.properties]",
+        help="Configuration file, a folder of *.properties, or several separated as in PATH.  [default: $SRM_CONFIG "
+        "or srm.properties]",
     )(command)
 
 
-def output_option(command: F) -> F:
+def output_option(command: F, forms: tuple[str, ...] = ("table", "json")) -> F:
     """``--output table|json``."""
     return click.option(
         "--output",
         "-o",
-        type=click.Choice(["table", "json"]),
+        type=click.Choice(forms),
         callback=_set("output"),
         expose_value=False,
         help="Form of the answer.  [default: table]",
     )(command)
+
+
+def rows_output_option(command: F) -> F:
+    """``--output table|json|csv``, for commands whose answers have rows."""
+    return output_option(command, ("table", "json", "csv"))
 
 
 def flow_option(command: F) -> F:

@@ -18,11 +18,13 @@ from srm_common.cli.invocation import Invocation, config_option, pass_invocation
 from srm_common.cli.output import Answer, show
 from srm_common.errors import SrmError
 
-#: Command -> one line of help, in the order of the listing. The module has the same name.
+#: Command -> one line of help, in the order of the listing. The module has the same name, with underscores.
 COMMANDS = {
     "plan": "Print what would change on the target before a flow copies, and why.",
     "apply": "Make the target's topics ready for a flow at once, or carry out a printed plan.",
-    "topics": "List the topics of the source: which are copied, as what, and why or why not.",
+    "topics": "List the topics of the source: which are copied, as what, why or why not; edit which.",
+    "groups": "List the consumer groups whose offsets are translated; edit which.",
+    "reverse-checkpointed-topics": "Print or edit the list of copies whose offsets are to be translated back.",
     "run": "Run a flow once, without Airflow: copy what is new, write checkpoints and a heartbeat.",
     "pack": "Write an archive for Spark workers that have nothing installed.",
     "warmup": "Make Spark start faster on this machine.",
@@ -36,7 +38,7 @@ Exit codes:
   0    done
   1    at least one partition or action failed; the answer says which
   2    the configuration or the command line is wrong
-  3    a cluster cannot be reached, refuses the login, or is too old
+  3    a cluster or Airflow cannot be reached or refuses the login, or a cluster is too old
   4    a state topic cannot be believed
   5    another run owns the flow
   130  interrupted
@@ -56,7 +58,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"srm_common.cli.{cmd_name}").command
+        command = importlib.import_module(f"srm_common.cli.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import sys
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-Format = Literal["table", "json"]
+Format = Literal["table", "json", "csv"]
 #: Columns never wrap into one another where nobody looks at the width, as in a pipe or a log.
 _WIDE = 400
 
@@ -22,12 +23,14 @@ class Answer:
     """What a command found out.
 
     ``data`` is for machines: anything ``json.dumps`` takes. ``text`` is for people: text, a table, or several of them.
-    ``exit_code`` is 0 unless the answer itself is bad news.
+    ``rows`` is the form for spreadsheets, a header and lines, where the command has one. ``exit_code`` is 0 unless the
+    answer itself is bad news.
     """
 
     data: Any
     text: RenderableType | Sequence[RenderableType]
     exit_code: int = 0
+    rows: Sequence[Sequence[object]] | None = None
 
 
 def table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, title: str | None = None) -> Table:
@@ -51,6 +54,12 @@ def show(answer: Answer, output: Format) -> None:
     """Print an answer on standard output."""
     if output == "json":
         print(json.dumps(answer.data, indent=2, ensure_ascii=False))
+        return
+    if output == "csv":
+        assert answer.rows is not None, "the command offers csv and has none"
+        csv.writer(sys.stdout, lineterminator="\n").writerows(
+            ["" if cell is None else cell for cell in row] for row in answer.rows
+        )
         return
     text = answer.text
     parts = [text] if isinstance(text, str) or not isinstance(text, Sequence) else list(text)

@@ -35,7 +35,7 @@ def command(invocation: Invocation, flow: str | None, out: Path | None) -> Answe
     """
     from srm_common.usecases.plan_topics import plan_topics
 
-    plan = plan_topics(invocation.flow(flow))
+    plan = plan_topics(invocation.flow_now(flow).flow)
     text = plan_text(plan)
     if out is not None:
         try:

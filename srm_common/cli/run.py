@@ -83,17 +83,21 @@ def command(
     configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be believed; 5 another run owns
     the flow.
     """
+    from srm_common.usecases.effective_filters import record_found
     from srm_common.usecases.refresh_topics import refresh_topics
     from srm_common.usecases.replicate import replicate
 
-    settings = invocation.flow(flow)
+    now = invocation.flow_now(flow)
+    settings = now.flow
     options = RunOptions(
         run_id=run_id or f"manual__{time.strftime('%Y-%m-%dT%H:%M:%S')}__{uuid.uuid4().hex[:6]}",
         topics=topics,
         topics_exclude=topics_exclude,
         max_seconds=max_seconds,
         start=StartPosition.parse(start),
+        notes=now.faults,
     )
+    record_found(settings, now)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     narrow = narrowing(options)
     actions = list(refresh_topics(settings, at_once=True, narrow=narrow).results)

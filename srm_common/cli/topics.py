@@ -2,33 +2,88 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
-from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.filter_verbs import Verb, edit, filter_options, history, listed, opened
+from srm_common.cli.invocation import Invocation, pass_invocation
 from srm_common.cli.output import Answer, table
+from srm_common.domain.filters import NameFilter
+from srm_common.domain.flow import FlowSettings
+
+VERB = Verb("topics", "topics")
+_ALL = "\0all"
 
 
 @click.command("topics")
-@flow_option
+@filter_options(VERB)
+@click.option(
+    "--explain",
+    is_flag=False,
+    flag_value=_ALL,
+    metavar="[TOPIC]",
+    help="Say why each topic is or is not copied, and where the lists come from; or of one, which need not exist.",
+)
 @click.option("--all", "everything", is_flag=True, help="List internal topics too.")
-@config_option
-@output_option
 @pass_invocation
-def command(invocation: Invocation, flow: str | None, everything: bool) -> Answer:
-    """List the topics of the source: which are copied, as what, and why or why not."""
+def command(invocation: Invocation, /, explain: str | None, everything: bool, **options: Any) -> Answer:
+    """List the topics of the source: which are copied, as what, and why or why not; or edit the lists that say so.
+
+    \b
+      srm-control topics --source a --target b --add "orders.*,payments" --now
+      srm-control topics --flow "a->b" --add-exclude "orders\\.test.*" --dry-run
+      srm-control topics --flow "a->b" --list
+
+    An edit acts at the flow's next run. Expressions are Java's and match whole names; what is left out wins.
+    """
+    chosen, request, store, effective = opened(invocation, VERB, options)
+    if request.edit:
+        return edit(VERB, chosen, request, store, effective, _effect)
+    if request.show:
+        return listed(VERB, effective)
+    if request.history:
+        return history(chosen.settings)
+    from srm_common.domain.selection import select_topics
     from srm_common.usecases.plan_topics import decide_topics
 
-    settings = invocation.flow(flow)
-    decisions = [
-        decision
-        for decision in decide_topics(settings)
-        if everything or decision.accepted or not settings.policy.is_internal_topic(decision.topic)
-    ]
-    rows = [
-        [decision.topic, "yes" if decision.accepted else "no", decision.remote_topic, decision.reason]
-        for decision in decisions
-    ]
+    chosen.need_source("the listing")
+    flow = effective.flow
+    found = decide_topics(flow)
+    notes: list[str] = []
+    if explain not in (None, _ALL):
+        decisions = [one for one in found if one.topic == explain]
+        if not decisions:
+            notes.append(f"The source has no topic {explain}; by its name alone it would be as above.")
+            decisions = select_topics(flow, [str(explain)])
+    else:
+        everything = everything or explain == _ALL
+        decisions = [one for one in found if everything or one.accepted or not flow.policy.is_internal_topic(one.topic)]
+    if explain is not None:
+        origin = effective.filters.origin_of
+        notes += [f"{key}: from {origin(key)}" for key in (VERB.include, VERB.exclude)]
+    rows = [[one.topic, "yes" if one.accepted else "no", one.remote_topic, one.reason] for one in decisions]
     return Answer(
-        {"flow": str(settings.name), "topics": [decision.to_json() for decision in decisions]},
-        [table(["TOPIC", "COPIED", "AS", "WHY"], rows)] if rows else "The source has no topics to copy.",
+        {
+            "flow": str(flow.name),
+            "from": {key: effective.filters.origin_of(key) for key in (VERB.include, VERB.exclude)},
+            "topics": [one.to_json() for one in decisions],
+        },
+        [table(["TOPIC", "COPIED", "AS", "WHY"], rows) if rows else "The source has no topics to copy.", *notes],
+        rows=[("topic", "copied", "remote_topic", "reason"), *rows],
     )
+
+
+def _effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[str], list[str]]:
+    """What is copied before and after; and topics that the lists would take in and something else keeps out."""
+    from srm_common.usecases.plan_topics import decide_topics
+
+    was = {one.topic for one in decide_topics(before) if one.accepted}
+    decisions = decide_topics(after)
+    old, new = (NameFilter.of("topics", flow.topics, flow.topics_exclude) for flow in (before, after))
+    kept_out = [
+        f"{one.topic} is matched now and still not copied: {one.reason}"
+        for one in decisions
+        if not one.accepted and new.decide(one.topic).accepted and not old.decide(one.topic).accepted
+    ]
+    return was, {one.topic for one in decisions if one.accepted}, kept_out

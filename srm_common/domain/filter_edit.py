@@ -12,6 +12,7 @@ from srm_common.domain.flow_filters import FilterLists, FlowFilters
 @dataclass(frozen=True)
 class FilterEdit:
     """``add`` and ``remove`` hold expressions by the key of their list; ``put`` are lists that replace those there are.
+    Lists whose keys are in ``reset`` are again as the properties file has them, before anything else.
 
     Expressions are compared as they are written: to remove ``a.*`` leaves ``ab`` in the list.
     """
@@ -19,9 +20,15 @@ class FilterEdit:
     add: Mapping[str, Sequence[str]] = field(default_factory=dict)
     remove: Mapping[str, Sequence[str]] = field(default_factory=dict)
     put: FilterLists = field(default_factory=FilterLists)
+    reset: tuple[str, ...] = ()
+
+    @property
+    def replaces(self) -> bool:
+        """Whether it can be made whatever the lists are now."""
+        return bool(self.put.lists or self.reset)
 
     def __bool__(self) -> bool:
-        return bool(self.put.lists or any(self.add.values()) or any(self.remove.values()))
+        return bool(self.replaces or any(self.add.values()) or any(self.remove.values()))
 
 
 @dataclass(frozen=True)
@@ -32,25 +39,26 @@ class Edited:
     notes: tuple[str, ...] = ()
 
 
-def edited(filters: FlowFilters, lists: FilterLists, edit: FilterEdit) -> Edited:
+def edited(in_file: FlowFilters, lists: FilterLists, edit: FilterEdit) -> Edited:
     """Carry out an edit.
 
     Only lists that the edit changes are added to ``lists``; the others stay as they are, in the properties file.
 
     Args:
-        filters: what counts now.
-        lists: the edited lists among them.
+        in_file: the lists of the properties file.
+        lists: the edited lists, which count instead.
 
     Raises:
         ConfigError: an expression cannot be used; names list and position.
     """
     notes: list[str] = []
+    lists = FilterLists(tuple((key, patterns) for key, patterns in lists.lists if key not in edit.reset))
     for key, patterns in edit.put.lists:
         lists = lists.with_list(key, patterns)
     for key in {**edit.remove, **edit.add}:
         before = lists.get(key)
         if before is None:
-            before = filters.patterns(key)
+            before = in_file.patterns(key)
         gone, new = tuple(edit.remove.get(key, ())), tuple(dict.fromkeys(edit.add.get(key, ())))
         # Checked first: whether an expression is covered by another can only be told of one that can be used.
         FilterLists.of({key: new})

@@ -59,7 +59,7 @@ class ControlLog:
     def records(self, kind: str | None = None) -> list[ControlRecord]:
         """This flow's records, the oldest first; only those of ``kind`` where one is named."""
         if self._reader is None:
-            self._reader = StateReader(self._flow.target)
+            self._reader = StateReader(self._flow.target, timeout_seconds=self._flow.admin_timeout_ms / 1000)
         if not self._reader.partitions(CONTROL_TOPIC):
             return []
         self.unreadable = []

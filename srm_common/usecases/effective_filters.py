@@ -9,23 +9,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srm_common.domain.control_record import FILTERS, ControlRecord
+from srm_common.domain.control_record import ControlRecord
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow_filters import FilterLists, FlowFilters
 from srm_common.domain.names import CONTROL_TOPIC
 from srm_common.errors import ConfigError
-from srm_common.kafka.control_log import ControlLog
-
-#: Origins of a record of kind "filters": where the lists were edited.
-IN_AIRFLOW = "airflow"
-IN_ENVIRONMENT = "environment"
-IN_KAFKA = "kafka"
+from srm_common.usecases.filter_history import IN_AIRFLOW, IN_ENVIRONMENT, IN_KAFKA, last_edit, record_edit
 
 
 @dataclass(frozen=True, slots=True)
 class EditedLists:
     """What was found where edits are kept. ``text`` None: there is none. ``place`` for people, e.g. ``Airflow variable
-    srm_filters__a__b``; ``origin`` one of the words above."""
+    srm_filters__a__b``; ``origin`` one of the words of :mod:`srm_common.usecases.filter_history`."""
 
     text: str | None
     place: str
@@ -77,13 +72,6 @@ def effective_filters(flow: FlowSettings, found: EditedLists | None) -> Effectiv
     return _made(flow, lists, place, last.origin, last=last)
 
 
-def last_edit(flow: FlowSettings) -> ControlRecord | None:
-    """The record of the lists that were in force last."""
-    with ControlLog(flow) as log:
-        standing = log.standing(FILTERS)
-    return standing[-1] if standing else None
-
-
 def record_found(flow: FlowSettings, effective: EffectiveFilters) -> ControlRecord | None:
     """Keep a record of lists that somebody edited where nobody told us, as in Airflow's own pages.
 
@@ -95,16 +83,12 @@ def record_found(flow: FlowSettings, effective: EffectiveFilters) -> ControlReco
     """
     if effective.faults:
         return None
-    with ControlLog(flow) as log:
-        standing = log.standing(FILTERS)
-        last = standing[-1] if standing else None
-        before = {} if last is None else last.after
-        after = effective.lists.to_json()
-        if after == before:
-            return None
-        place = "environment variable" if effective.origin == IN_ENVIRONMENT else "variable"
-        note = f"found in the Airflow {place}" if after else "the Airflow variable is gone"
-        return log.append(FILTERS, before=before, after=after, origin=effective.origin, note=note, based_on=last)
+    last = last_edit(flow)
+    if effective.lists.to_json() == ({} if last is None else last.after):
+        return None
+    place = "environment variable" if effective.origin == IN_ENVIRONMENT else "variable"
+    note = f"found in the Airflow {place}" if effective.lists.lists else "the Airflow variable is gone"
+    return record_edit(flow, effective.lists, origin=effective.origin, note=note)
 
 
 def _last_good(flow: FlowSettings, found: EditedLists, reason: str) -> EffectiveFilters:

@@ -20,7 +20,7 @@ def test_an_edit_starts_from_the_list_that_counts_and_leaves_the_others_in_the_f
 
 def test_an_edit_goes_on_from_an_earlier_one() -> None:
     lists = FilterLists.of({"topics": ["a"], "groups": ["g"]})
-    done = edited(lists.over_filters(IN_FILE), lists, FilterEdit(add={"topics.exclude": ["y"]}))
+    done = edited(IN_FILE, lists, FilterEdit(add={"topics.exclude": ["y"]}))
     assert done.lists.to_json() == {"topics": ["a"], "topics.exclude": ["orders\\.x", "y"], "groups": ["g"]}
 
 
@@ -46,6 +46,12 @@ def test_whole_lists_may_be_put_in_place() -> None:
     put = FilterLists.of({"topics": [], "groups": ["g1"]})
     done = edited(IN_FILE, FilterLists.of({"topics": ["a"]}), FilterEdit(put=put))
     assert done.lists.to_json() == {"topics": [], "groups": ["g1"]}
+
+
+def test_lists_may_go_back_to_the_file() -> None:
+    lists = FilterLists.of({"topics": ["a"], "topics.exclude": ["b"], "groups": ["g"]})
+    done = edited(IN_FILE, lists, FilterEdit(add={"topics": ["x"]}, reset=("topics", "topics.exclude")))
+    assert done.lists.to_json() == {"topics": ["pay", "orders.*", "x"], "groups": ["g"]}
 
 
 def test_an_expression_that_cannot_be_used_is_refused_with_its_position() -> None:

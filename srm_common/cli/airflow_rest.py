@@ -1,0 +1,161 @@
+"""An Airflow elsewhere, by its REST API (v2): variables and runs.
+
+Where it is and who asks come from the environment: ``SRM_AIRFLOW_URL``, ``SRM_AIRFLOW_USER``, ``SRM_AIRFLOW_PASSWORD``.
+The password may also be in the keyring (service ``srm-control``), where the package keyring is installed; a token that
+somebody else made may be given in ``SRM_AIRFLOW_TOKEN``.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from srm_common.errors import AirflowError, ConfigError
+
+URL, USER, PASSWORD, TOKEN = "SRM_AIRFLOW_URL", "SRM_AIRFLOW_USER", "SRM_AIRFLOW_PASSWORD", "SRM_AIRFLOW_TOKEN"
+KEYRING_SERVICE = "srm-control"
+#: What Airflow shows instead of a value that it takes for a secret, going by the variable's name.
+_HIDDEN = "***"
+_TIMEOUT_SECONDS = 30.0
+
+
+class AirflowRest:
+    """One Airflow. ``user`` None: no login, as where every visitor is an administrator.
+
+    Raises:
+        AirflowError: from every method: nobody answers, the login is refused, a right is missing.
+    """
+
+    def __init__(
+        self, url: str, user: str | None = None, password: str | None = None, token: str | None = None
+    ) -> None:
+        self.url = url.rstrip("/")
+        self.user = user
+        self._password = password
+        self._token = token
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> AirflowRest | None:
+        """The Airflow that the environment names, None when it names none. Raises :class:`ConfigError`."""
+        url = environment.get(URL, "").strip()
+        if not url:
+            return None
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise ConfigError(f"{URL} must be an address such as http://airflow:8080")
+        if "@" in parts.netloc:
+            raise ConfigError(f"{URL} must hold no login; use {USER} and {PASSWORD}")
+        user = environment.get(USER) or None
+        token = environment.get(TOKEN) or None
+        password = environment.get(PASSWORD) or None
+        if user is not None and password is None and token is None:
+            password = _from_keyring(user)
+            if password is None:
+                raise ConfigError(f"{USER} is '{user}', and there is no password: set {PASSWORD}")
+        return cls(url, user, password, token)
+
+    # ---- variables
+
+    def variable(self, name: str) -> str | None:
+        """The text of a variable in Airflow's database, None when there is none."""
+        found = self._send("GET", f"/api/v2/variables/{_quoted(name)}", missing=None)
+        if found is None:
+            return None
+        text = found["value"]
+        if text is None or _HIDDEN in text:
+            raise AirflowError(
+                f"Airflow at {self.url} hides the value of variable {name}, as it does with names that look secret; "
+                f"edit it where Airflow runs (AIRFLOW_HOME), or rename the cluster"
+            )
+        return str(text)
+
+    def set_variable(self, name: str, text: str, description: str) -> None:
+        body = {"key": name, "value": text, "description": description}
+        path = "/api/v2/variables"
+        if self._send("PATCH", f"{path}/{_quoted(name)}", body, missing=None) is None:
+            self._send("POST", path, body)
+
+    # ---- runs
+
+    def is_paused(self, dag_id: str) -> bool:
+        found = self._send("GET", f"/api/v2/dags/{_quoted(dag_id)}", missing=None)
+        if found is None:
+            raise AirflowError(f"Airflow at {self.url} has no DAG {dag_id}; is the flow in its configuration file?")
+        return bool(found["is_paused"])
+
+    def start_run(self, dag_id: str, note: str) -> str:
+        """Ask for a run; returns its id."""
+        body = {"logical_date": None, "note": note}
+        return str(self._send("POST", f"/api/v2/dags/{_quoted(dag_id)}/dagRuns", body)["dag_run_id"])
+
+    # ---- requests
+
+    def _send(self, method: str, path: str, body: Any = None, *, missing: Any = ...) -> Any:
+        """The decoded answer; ``missing`` for an answer 404, where given."""
+        if self._token is None and self.user is not None:
+            login = {"username": self.user, "password": self._password}
+            self._token = self._request("POST", "/auth/token", login)["access_token"]
+        return self._request(method, path, body, missing)
+
+    def _request(self, method: str, path: str, body: Any = None, missing: Any = ...) -> Any:
+        request = urllib.request.Request(self.url + path, method=method)
+        request.add_header("Accept", "application/json")
+        if self._token is not None:
+            request.add_header("Authorization", f"Bearer {self._token}")
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
+            request.add_header("Content-Type", "application/json")
+        try:
+            with urllib.request.urlopen(request, data=data, timeout=_TIMEOUT_SECONDS) as answer:
+                return json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as failure:
+            if failure.code == 404 and missing is not ...:
+                return missing
+            raise AirflowError(self._refusal(method, path, failure)) from None
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "reason", None) or error
+            raise AirflowError(f"Airflow at {self.url} did not answer: {reason}; check {URL}") from error
+        except ValueError:
+            raise AirflowError(f"what answers at {self.url} is no Airflow: {method} {path} brought no JSON") from None
+
+    def _refusal(self, method: str, path: str, failure: urllib.error.HTTPError) -> str:
+        if failure.code == 401:
+            who = f"refuses the login of '{self.user}'" if self.user else "wants a login"
+            return f"Airflow at {self.url} {who}; check {USER} and {PASSWORD}"
+        if failure.code == 403:
+            who = f"user '{self.user}'" if self.user else "nobody in particular"
+            return f"Airflow at {self.url} does not let {who} do this: {method} {path} needs a right that is missing"
+        return f"Airflow at {self.url} refuses {method} {path}: HTTP {failure.code} {_detail(failure)}".rstrip()
+
+
+def _detail(failure: urllib.error.HTTPError) -> str:
+    text = failure.read().decode(errors="replace")
+    try:
+        found = json.loads(text)["detail"]
+    except (ValueError, TypeError, KeyError):
+        found = text
+    return " ".join(str(found).split())[:300]
+
+
+def _from_keyring(user: str) -> str | None:
+    try:
+        keyring = importlib.import_module("keyring")
+    except ImportError:
+        return None
+    try:
+        found: str | None = keyring.get_password(KEYRING_SERVICE, user)
+    except Exception as error:  # keyrings have errors of their own, one kind for each desktop
+        raise ConfigError(f"the keyring cannot be asked for the password of '{user}': {error}") from error
+    return found
+
+
+def _quoted(text: str) -> str:
+    return urllib.parse.quote(text, safe="")

@@ -1,0 +1,31 @@
+"""``srm-control reverse-checkpointed-topics``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from srm_common.cli.filter_verbs import Verb, edit, filter_options, history, listed, opened
+from srm_common.cli.invocation import Invocation, pass_invocation
+from srm_common.cli.output import Answer
+
+VERB = Verb("reverse.checkpointed.topics", "reverse-checkpointed topics", acts=False)
+
+
+@click.command("reverse-checkpointed-topics")
+@filter_options(VERB)
+@pass_invocation
+def command(invocation: Invocation, /, **options: Any) -> Answer:
+    """Print or edit the list of copies whose consumers' offsets are to be translated back to the original topics.
+
+    \b
+      srm-control reverse-checkpointed-topics --source backup --target primary --add primary.orders
+
+    The flow is the one that leads back, and a topic has the name of the copy. The list is kept with the flow's other
+    lists, with the same history; offsets are not translated back yet, so nothing acts on it.
+    """
+    chosen, request, store, effective = opened(invocation, VERB, options)
+    if request.edit:
+        return edit(VERB, chosen, request, store, effective)
+    return history(chosen.settings) if request.history else listed(VERB, effective)

@@ -1,0 +1,242 @@
+"""srm-control's lists without an Airflow: srm-control.internal keeps them, and the flow goes by them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from srm_common.cli.main import run
+from srm_common.domain.control_record import FILTERS
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow_filters import FilterLists
+from srm_common.errors import EditConflict
+from srm_common.kafka.control_log import ControlLog
+from srm_common.testing import LocalKafka
+from srm_common.usecases.effective_filters import EditedLists, effective_filters, record_found
+from srm_common.usecases.filter_history import IN_AIRFLOW, IN_KAFKA, filter_history, last_edit, make_edit, record_edit
+from tests.kafka.flows import flow_between, properties_of
+from tests.kafka.groups import commit
+
+pytestmark = pytest.mark.kafka
+
+Srm = Callable[..., str]
+
+
+@pytest.fixture(autouse=True)
+def no_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("SRM_AIRFLOW_URL", "AIRFLOW_HOME", "SRM_CONFIG"):
+        monkeypatch.delenv(variable, raising=False)
+
+
+@pytest.fixture
+def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+    return flow_between(source_kafka, target_kafka, name)
+
+
+@pytest.fixture
+def file(flow: FlowSettings, configuration_file: Callable[..., Path]) -> Path:
+    return configuration_file(properties_of(flow))
+
+
+@pytest.fixture
+def srm(file: Path, flow: FlowSettings, capsys: pytest.CaptureFixture[str]) -> Srm:
+    """Runs ``srm-control <verb> --config FILE --source S --target T <words>``; gives what it prints."""
+
+    def call(verb: str, *words: str, code: int = 0) -> str:
+        source, target = flow.name.source, flow.name.target
+        place = ["--flow", f"{source}->{target}"] if verb == "plan" else ["--source", source, "--target", target]
+        done = run([verb, "--config", str(file), *place, *words])
+        captured = capsys.readouterr()
+        assert done == code, captured
+        return captured.out if code == 0 else captured.err
+
+    return call
+
+
+def as_json(text: str) -> Any:
+    return json.loads(text)
+
+
+def test_an_edit_is_listed_acts_and_is_remembered(
+    srm: Srm, flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    for topic in (f"{name}-1", f"{name}-2", f"other-{name}"):
+        source_kafka.create_topic(topic)
+    assert srm("topics", "--list").splitlines() == [
+        "Current whitelist:", f"{name}.*", "Current blacklist:", *flow.topics_exclude, "Done."
+    ]  # fmt: skip
+
+    planned = as_json(srm("topics", "--add", f"other-{name}, x{{1,3}}", "--dry-run", "--output", "json"))
+    assert (planned["changed"], planned["starts"], planned["stops"]) == (False, [f"other-{name}"], [])
+    assert last_edit(flow) is None, "nothing is written"
+
+    said = srm("topics", "--add", f"other-{name}", "--add-blacklist", f"{name}-2")
+    assert f"edited in srm-control.internal on cluster '{flow.name.target}'" in said
+    assert f"Starts: other-{name}" in said
+    assert f"Stops:  {name}-2" in said
+    assert srm("topics", "--list").splitlines()[1:3] == [f"{name}.*", f"other-{name}"]
+    decisions = {one["topic"]: one for one in as_json(srm("topics", "--output", "json"))["topics"]}
+    assert [decisions[topic]["accepted"] for topic in (f"{name}-1", f"{name}-2", f"other-{name}")] == [
+        True,
+        False,
+        True,
+    ]
+    plan = as_json(srm("plan", "--output", "json"))
+    assert {one["topic"] for one in plan["actions"] if one["action"] == "create_topic"} >= {
+        f"{flow.name.source}.{name}-1",
+        f"{flow.name.source}.other-{name}",
+    }
+    assert f"{flow.name.source}.{name}-2" not in {one["topic"] for one in plan["actions"]}
+
+    srm("topics", "--remove", f"other-{name}", "--remove-exclude", f"{name}-2")
+    assert "nothing to change" in srm("topics", "--remove", f"other-{name}")
+    edits = as_json(srm("topics", "--history", "--output", "json"))["edits"]
+    assert [edit["origin"] for edit in edits] == [IN_KAFKA, IN_KAFKA]
+    assert all("@" in edit["who"] for edit in edits)
+    assert edits[0]["before"] == {}
+    assert edits[1]["after"]["topics"] == [f"{name}.*"]
+    assert f"topics: -other-{name}; topics.exclude: -{name}-2" in srm("topics", "--history")
+
+
+def test_what_cannot_be_used_is_refused_before_anything_is_written(
+    srm: Srm, flow: FlowSettings, tmp_path: Path
+) -> None:
+    said = srm("topics", "--add", "fine", "--add-exclude", "a(b", code=2)
+    assert "topics.exclude: 'a(b' is not a usable expression: a '(' is not closed at position 4" in said
+    lists = tmp_path / "lists.json"
+    lists.write_text('{"topics": ["a"], "topic": []}')
+    assert "lists.json: there is no list 'topic'; it may be topics" in srm("topics", "--file", str(lists), code=2)
+    assert "--dry-run and --now go with an edit" in srm("topics", "--dry-run", code=2)
+    assert "there is no Airflow to start a run in" in srm("topics", "--add", "fine", "--now", code=3)
+    assert "no Airflow is named" in srm("topics", "--list", "--store", "airflow", code=2)
+
+
+def test_lists_go_through_a_file_and_back(srm: Srm, flow: FlowSettings, tmp_path: Path, name: str) -> None:
+    lists = tmp_path / "lists.json"
+    lists.write_text(json.dumps({"topics": [name], "groups": ["g1", "g2"]}))
+    srm("topics", "--file", str(lists))
+    more = tmp_path / "more.txt"
+    more.write_text("# more\n\n  g3 \n[a-z]+4\n")
+    srm("groups", "--file", str(more))
+    rows = list(csv.reader(io.StringIO(srm("groups", "--list", "--output", "csv"))))
+    assert rows[:5] == [["list", "expression"], *(["groups", one] for one in ("g1", "g2", "g3", "[a-z]+4"))]
+    srm("topics", "--reset")
+    last = last_edit(flow)
+    assert last is not None
+    assert last.after == {"groups": ["g1", "g2", "g3", "[a-z]+4"]}
+    assert effective_filters(flow, None).flow.topics == flow.topics
+
+
+def test_groups_are_explained(srm: Srm, flow: FlowSettings, source_kafka: LocalKafka, name: str) -> None:
+    source_kafka.create_topic(name)
+    source_kafka.create_topic(f"not-{name}")
+    commit(source_kafka, f"g-{name}", TopicPartition(name, 0, 0), TopicPartition(f"not-{name}", 0, 0))
+    explained = as_json(srm("groups", "--explain", f"g-{name}", "--output", "json"))["groups"][0]
+    assert (explained["accepted"], explained["copied_topics"], explained["other_topics"]) == (
+        True,
+        [name],
+        [f"not-{name}"],
+    )
+    srm("groups", "--add-exclude", f"g-{name}")
+    found = {one["group"]: one for one in as_json(srm("groups", "--explain", "--output", "json"))["groups"]}
+    assert found[f"g-{name}"]["reason"] == f"excluded by 'g-{name}' of groups.exclude"
+    text = srm("groups", "--explain", "nobody")
+    assert "The source has no group nobody" in text
+    assert "groups.exclude: from srm-control.internal on cluster 'target'" in text
+    assert "groups: from the properties file" in text
+
+
+def test_topics_are_explained(srm: Srm, flow: FlowSettings, source_kafka: LocalKafka, name: str) -> None:
+    source_kafka.create_topic(name)
+    (found,) = as_json(srm("topics", "--explain", name, "--output", "json"))["topics"]
+    assert (found["accepted"], found["remote_topic"]) == (True, f"{flow.name.source}.{name}")
+    assert f"'{name}.*' of topics" in found["reason"]
+    said = srm("topics", "--explain", f"{name}-not-there")
+    assert f"The source has no topic {name}-not-there" in said
+    assert "topics: from the properties file" in said
+    everything = as_json(srm("topics", "--explain", "--output", "json"))["topics"]
+    assert name in {one["topic"] for one in everything}
+
+
+def test_the_lists_of_reverse_checkpointing_are_kept_beside_the_others(srm: Srm, name: str) -> None:
+    srm("reverse-checkpointed-topics", "--add", f"p.{name}", "--add-blacklist", "x")
+    srm("topics", "--add", "y")
+    assert srm("reverse-checkpointed-topics").splitlines() == [
+        "Current whitelist:", f"p.{name}", "Current blacklist:", "x", "Done."
+    ]  # fmt: skip
+
+
+def test_the_target_is_reached_without_a_file(
+    srm: Srm, flow: FlowSettings, target_kafka: LocalKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    srm("topics", "--add", "by-file")
+    client = tmp_path / "client.properties"
+    client.write_text("security.protocol = PLAINTEXT\n")
+    place = ["--config", str(tmp_path / "none"), "--source", flow.name.source, "--target", flow.name.target]
+    clients = ["--bootstrap-servers", target_kafka.bootstrap_servers, "--props", str(client)]
+    assert run(["topics", *place, *clients, "--add", "by-props"]) == 0
+    assert run(["topics", *place, *clients, "--producer-props", "linger.ms=1", "--add", "x"]) == 2
+    assert "linger.ms says nothing about how to reach a cluster" in capsys.readouterr().err
+    assert run(["topics", *place, *clients]) == 2
+    assert "the listing asks the source cluster" in capsys.readouterr().err
+    assert srm("topics", "--list").splitlines()[2:4] == ["by-file", "by-props"]
+
+
+def test_of_two_edits_at_the_same_time_one_is_told(flow: FlowSettings) -> None:
+    first = make_edit(flow, FilterLists.of({"topics": ["a"]}), based_on=None, who="ann@x")
+    with pytest.raises(EditConflict, match=r"ann@x edited the filters of .* while this edit was made"):
+        make_edit(flow, FilterLists.of({"topics": ["b"]}), based_on=None, who="bob@x")
+    # Even one that was written between the look and the write does not count.
+    with ControlLog(flow) as log:
+        log.append(FILTERS, before={}, after={"topics": ["b"]}, origin=IN_KAFKA)
+    assert effective_filters(flow, None).flow.topics == ("a",)
+    assert effective_filters(flow, None).last == first
+
+
+def test_a_variable_that_cannot_be_read_leaves_the_last_good_lists(flow: FlowSettings) -> None:
+    good = effective_filters(flow, EditedLists('{"topics": ["good"]}', "the variable"))
+    assert record_found(flow, good) is not None
+    assert record_found(flow, good) is None, "no news"
+    for broken in ("{", '{"topics": ["("]}', '{"topic": []}'):
+        found = effective_filters(flow, EditedLists(broken, "the variable"))
+        assert found.flow.topics == ("good",)
+        (fault,) = found.faults
+        assert fault.startswith("the variable cannot be used: ")
+        assert "goes on with its last good filters" in fault
+        assert record_found(flow, found) is None
+    gone = effective_filters(flow, EditedLists(None, "the variable"))
+    assert (gone.flow.topics, gone.faults) == (flow.topics, ())
+    record = record_found(flow, gone)
+    assert record is not None
+    assert (record.before, record.after, record.who) == ({"topics": ["good"]}, {}, None)
+    again = effective_filters(flow, EditedLists("{", "the variable"))
+    assert again.flow.topics == flow.topics
+    assert "the lists of the properties file count" in again.faults[0]
+
+
+def test_without_a_variable_runs_in_airflow_go_by_edits_made_without_airflow(srm: Srm, flow: FlowSettings) -> None:
+    srm("topics", "--add", "mine")
+    found = effective_filters(flow, EditedLists(None, "the variable"))
+    assert found.flow.topics == (*flow.topics, "mine")
+    assert record_found(flow, found) is None
+    record_edit(flow, FilterLists.of({"topics": ["theirs"]}), origin=IN_AIRFLOW, who="ann@x")
+    said = srm("topics", "--add", "more", code=2)
+    assert "are kept in an Airflow variable" in said
+    assert "--store kafka" in said
+    assert "Note: runs in Airflow go by" in srm("topics", "--add", "more", "--store", "kafka")
+
+
+def test_an_edit_that_cannot_be_read_is_said(flow: FlowSettings, target_kafka: LocalKafka) -> None:
+    with ControlLog(flow) as log:
+        log.append(FILTERS, before={}, after={"topics": 5}, origin=IN_KAFKA)
+    found = effective_filters(flow, None)
+    assert found.flow.topics == flow.topics
+    assert "topics must be a list of expressions" in found.faults[0]
+    assert len(filter_history(flow)[0]) == 1
