@@ -20,6 +20,7 @@ from srm_common.domain.start_position import StartPosition
 from srm_common.errors import RunFailed, SrmError
 from srm_common.replication.spark_conf import spark_settings
 from srm_common.replication.spark_pass import SparkPassRunner, spark_context
+from srm_common.settings_files.airflow_connections import from_environment
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.usecases.replicate import raise_if_failed, replicate, summary
 
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A polite end: what is open is fenced, and the record says that the run was stopped.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        flow = load_configuration(given.config).flow(given.flow)
+        flow = load_configuration(given.config, connections=from_environment).flow(given.flow)
         notes: tuple[str, ...] = ()
         if given.selection is not None:
             selection = RunSelection.parse(given.selection.read_text())

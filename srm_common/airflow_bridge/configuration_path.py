@@ -1,4 +1,4 @@
-"""Which properties file Airflow's processes read."""
+"""Which properties file, or files, Airflow's processes read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ DEFAULT_NAME = "srm.properties"
 def configuration_path(config: str | Path | None = None) -> Path:
     """``config``, else ``SRM_CONFIG``, else ``srm.properties`` in Airflow's home. Absolute.
 
-    Raises :class:`ConfigError` when there is no such file; the sentence names every place that was looked in.
+    The first two may be a folder of ``*.properties``, or several files separated as in PATH. Raises
+    :class:`ConfigError` when there is no such file; the sentence names every place that was looked in.
     """
     if config is not None:
         return _existing(Path(config), "the DAG file names it")
@@ -25,10 +26,13 @@ def configuration_path(config: str | Path | None = None) -> Path:
 
 
 def _existing(path: Path, why: str) -> Path:
-    path = path.absolute()
-    if not path.is_file():
-        raise ConfigError(
-            f"there is no such file ({why}); set {VARIABLE} to the file that describes clusters and flows",
-            file=str(path),
-        )
-    return path
+    if path.exists():
+        return path.absolute()
+    parts = [Path(part).absolute() for part in str(path).split(os.pathsep) if part.strip()]
+    for part in parts:
+        if not part.exists():
+            raise ConfigError(
+                f"there is no such file ({why}); set {VARIABLE} to the file that describes clusters and flows",
+                file=str(part),
+            )
+    return Path(os.pathsep.join(str(part) for part in parts))

@@ -28,6 +28,7 @@ from srm_common.airflow_bridge.operators import (
 )
 from srm_common.airflow_bridge.replicate_operator import ReplicateOperator
 from srm_common.domain.flow import FlowName
+from srm_common.settings_files.checks import notices
 from srm_common.settings_files.configuration import load_configuration
 
 # Any fixed day in the past: runs are not caught up, and a date that moves would change the DAG.
@@ -48,11 +49,18 @@ def flow_asset(flow: FlowName) -> Asset:
 
 
 def _specs(path: Path) -> Iterator[DagSpec]:
-    configuration = load_configuration(path)
+    # Airflow connections are for tasks; asking for them here would open Airflow's database at every parse.
+    configuration = load_configuration(path, connections=None)
+    warnings = notices(configuration)
     web_path = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     known = {*configuration.flows, *configuration.faults}
     for name, settings in sorted(configuration.flows.items()):
-        yield flow_dag(settings, web_path, goes_back=FlowName(name.target, name.source) in known)
+        yield flow_dag(
+            settings,
+            web_path,
+            goes_back=FlowName(name.target, name.source) in known,
+            warnings=[str(warning) for warning in warnings[name]],
+        )
     for flow, fault in sorted(configuration.faults.items()):
         yield misconfigured_dag(flow, fault)
 

@@ -15,6 +15,7 @@ task failed, since a run's state is that of its leaves.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -77,15 +78,17 @@ class DagSpec:
         return self.dag_id if self.fault is None else f"{self.dag_id} (misconfigured)"
 
 
-def flow_dag(settings: FlowSettings, web_path: str = "", *, goes_back: bool = False) -> DagSpec:
+def flow_dag(
+    settings: FlowSettings, web_path: str = "", *, goes_back: bool = False, warnings: Sequence[str] = ()
+) -> DagSpec:
     """The DAG of a flow. ``web_path`` is the path under which Airflow's pages lie, for the links of the DAG's page;
-    ``goes_back`` tells that the opposite flow has a DAG, too."""
+    ``goes_back`` tells that the opposite flow has a DAG, too; ``warnings`` are about keys that do nothing."""
     return DagSpec(
         flow=settings.name,
         schedule=timedelta(seconds=settings.schedule_interval_seconds),
         paused_at_first=not settings.enabled,
         tags=_tags(settings.name),
-        doc=_facts(settings) + _links(settings.name, web_path, goes_back),
+        doc=_facts(settings) + _warned(warnings) + _links(settings.name, web_path, goes_back),
         tasks=tuple(_tasks(settings)),
         topics=settings.topics,
         run_max_seconds=settings.run_max_seconds,
@@ -179,6 +182,12 @@ def _facts(settings: FlowSettings) -> str:
         f"## `{name}`\n\n| | |\n|---|---|\n{table}\n\n"
         f"Pause this DAG to pause the flow. `srm-control status --flow '{name}'` prints every partition's position.\n"
     )
+
+
+def _warned(warnings: Sequence[str]) -> str:
+    if not warnings:
+        return ""
+    return "\nKeys that do nothing:\n\n" + "".join(f"- `{warning}`\n" for warning in warnings)
 
 
 def _links(flow: FlowName, web_path: str, goes_back: bool) -> str:

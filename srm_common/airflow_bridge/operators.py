@@ -17,6 +17,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 from srm_common.airflow_bridge.failures import UNABLE_KEY, one_sentence, stop_if_unable, why_unable
 from srm_common.airflow_bridge.flow_now import filter_warning, flow_now
 from srm_common.airflow_bridge.run_params import RunParams
+from srm_common.domain.flow import FlowName
+from srm_common.settings_files.checks import notices
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ class RefreshTopicsOperator(FlowOperator):
         with one_sentence():
             try:
                 options = RunParams.of(context["params"]).options(context["run_id"])
+                self._warn_of_keys()
                 now = self.flow_now()
                 refreshed = refresh_topics(
                     now.flow, narrow=narrowing(options), told=lambda plan: self.log.info("%s", plan.render())
@@ -75,6 +78,13 @@ class RefreshTopicsOperator(FlowOperator):
             raise AirflowException(
                 f"{len(failures)} of {len(refreshed.results)} changes failed, the first: {failures[0]}"
             )
+
+
+    def _warn_of_keys(self) -> None:
+        """Once a run: keys of the file that do nothing."""
+        configuration = load_configuration(Path(self.config), connections=None)
+        for warning in notices(configuration).get(FlowName.parse(self.flow), ()):
+            self.log.warning("%s", warning)
 
 
 class SyncCheckpointsOperator(FlowOperator):

@@ -6,6 +6,8 @@ import importlib.util
 import os
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,7 @@ from srm_common.airflow_bridge.run_params import RunParams
 from srm_common.domain.run_selection import RunSelection
 from srm_common.errors import ConfigError
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
+from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -58,6 +61,8 @@ class ReplicateOperator(SparkSubmitOperator):
             params.options(context["run_id"])
             now = flow_now(self.config, self.flow)
             settings = now.flow
+            # Neither arguments nor env_vars: on some masters the provider writes these into the command line.
+            connections = load_configuration(Path(self.config)).connection_environment(settings.name)
             self.application = job_path()
         self.conf = launch_settings(settings.tasks_max)
         self._spark_binary = str(submit_wrapper())
@@ -76,7 +81,8 @@ class ReplicateOperator(SparkSubmitOperator):
                 *params.arguments(),
             ]
             try:
-                super().execute(context)
+                with environment(connections):
+                    super().execute(context)
             except AirflowException as failure:
                 raise self._in_one_sentence(failure, settings, context["run_id"]) from None
 
@@ -99,6 +105,21 @@ class ReplicateOperator(SparkSubmitOperator):
             if line.startswith(ERROR_MARK):
                 return kind(line.removeprefix(ERROR_MARK))
         return kind(f"spark-submit of {self.flow} ended with exit code {code}; its output is in this log, above")
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Inside, this process and the children it starts have these variables, too. A task has a process of its own."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:

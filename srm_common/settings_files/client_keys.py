@@ -61,7 +61,7 @@ class _Client:
         if entry is None:
             any_entry = next(iter(self.written.values()), None)
             return ConfigError(f"cluster {self.alias}: {reason}", file=any_entry.file if any_entry else None)
-        return ConfigError(f"{entry.written}: {reason}", file=entry.file, line=entry.line)
+        return ConfigError(f"{entry.written}: {reason}", file=entry.file, line=entry.line or None)
 
 
 def is_connection_key(key: str) -> bool:
@@ -76,10 +76,17 @@ def cluster_settings(alias: str, written: Mapping[str, Entry], resolve: Callable
     kafka_python: dict[str, Any] = {}
     servers = [server.strip() for server in (client.get("bootstrap.servers") or "").split(",") if server.strip()]
     if not servers:
-        raise client.fault("bootstrap.servers", f"cluster {alias} has no address; set {alias}.bootstrap.servers")
+        own = written.get("bootstrap.servers")
+        near = own or next(iter(written.values()), None)
+        raise ConfigError(
+            f"cluster {alias} has no address; set {alias}.bootstrap.servers",
+            file=near.file if near else None,
+            line=own.line or None if own else None,
+        )
     for server in servers:
-        _, colon, port = server.rpartition(":")
-        if not colon or not port.isdecimal() or not 0 < int(port) < 65536:
+        host, colon, port = server.rpartition(":")
+        two_colons = ":" in host and not host.endswith("]")  # [::1]:9092 is right
+        if not colon or not host or two_colons or not port.isdecimal() or not 0 < int(port) < 65536:
             raise client.fault("bootstrap.servers", f"'{server}' is not host:port")
     confluent["bootstrap.servers"] = ",".join(servers)
     kafka_python["bootstrap_servers"] = servers

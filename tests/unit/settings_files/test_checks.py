@@ -34,7 +34,7 @@ def test_a_chain_with_two_policies(check: Check) -> None:
     text = BASE + "A->B.enabled = true\nB->C.enabled = true\nstreams.replication.manager.driver.target.cluster = B, C\n"
     assert check(text) == []
     (mixed,) = check(text + "B->C.replication.policy.class = IdentityReplicationPolicy\n")
-    assert mixed.text.startswith("A->B and B->C form a chain and name topics differently (DefaultReplicationPolicy, then")
+    assert mixed.text.startswith("A->B and B->C form a chain and name topics differently (Default")
     assert mixed.place.endswith(":8")
     (separators,) = check(text + "A->B.replication.policy.separator = _\n")
     assert "DefaultReplicationPolicy with '_', then DefaultReplicationPolicy" in separators.text

@@ -78,7 +78,7 @@ def test_a_key_that_does_nothing_is_told_with_the_one_that_acts(check: Check, li
     [
         ("key.converter.schemas.enable = false", "does nothing here: Records are copied unopened."),
         ("A->B.producer.override.linger.ms = 5", "does nothing here: Batches are copied as the producer made them."),
-        ("connectors.consumer.fetch.max.bytes = 5", "does nothing here: `fetch.bytes` and `fetch.partition.bytes` bound"),
+        ("connectors.consumer.fetch.max.bytes = 5", "does nothing here: `fetch.bytes` and `fetch.partition.bytes`"),
         ("A.consumer.max.poll.records = 5", "does nothing here: Whole record batches are read."),
         ("B.offset.flush.timeout.ms = 5", "does nothing here: Offsets are written in the data's own transaction."),
         ("errors.tolerance = all", "does nothing here: A faulty partition is tried again"),

@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srm_common.domain.flow import FlowName
+from srm_common.settings_files.airflow_connections import AirflowConnection, from_environment, variable_name
+from srm_common.settings_files.configuration import Configuration, load_configuration
+
+BASE = "clusters = A, B\nA.connection = kafka_east\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+ROOT = Path(__file__).parents[3]
+SECRET = {
+    "conn_type": "kafka",
+    "host": "east-1,east-2:9099",
+    "port": 9093,
+    "login": "replicator",
+    "password": "hush-${env:HOME}",
+    "extra": {"security.protocol": "SASL_SSL", "sasl.mechanisms": "SCRAM-SHA-512", "ssl.ca.location": "/ca.pem"},
+}
+
+
+def load(
+    tmp_path: Path, connection: dict[str, Any] | str | None, monkeypatch: pytest.MonkeyPatch, text: str = BASE
+) -> Configuration:
+    path = tmp_path / "srm.properties"
+    path.write_text(text)
+    monkeypatch.delenv("AIRFLOW_CONN_KAFKA_EAST", raising=False)
+    if connection is not None:
+        value = connection if isinstance(connection, str) else json.dumps(connection)
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_EAST", value)
+    return load_configuration(path, from_environment)
+
+
+def test_a_connection_says_how_to_reach_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    flow = load(tmp_path, SECRET, monkeypatch).flow("A->B")
+    assert flow.source.bootstrap_servers == "east-1:9093,east-2:9099"
+    assert flow.source.confluent == {
+        "bootstrap.servers": "east-1:9093,east-2:9099",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "replicator",
+        "sasl.password": "hush-${env:HOME}",  # no reference: the text is a password, not this file's
+        "ssl.ca.location": "/ca.pem",
+        "ssl.endpoint.identification.algorithm": "https",
+    }
+    assert flow.source.kafka_python["sasl_plain_password"] == "hush-${env:HOME}"
+    assert flow.target.bootstrap_servers == "b:1"
+
+
+def test_the_same_as_a_uri(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = "kafka://replicator:hu%2Fsh@east-1:9093/?security.protocol=SASL_PLAINTEXT&sasl.mechanism=PLAIN"
+    flow = load(tmp_path, uri, monkeypatch).flow("A->B")
+    assert flow.source.bootstrap_servers == "east-1:9093"
+    assert flow.source.confluent["sasl.password"] == "hu/sh"
+    whole = "kafka://?__extra__=%7B%22bootstrap.servers%22%3A+%22x%3A1%2Cy%3A2%22%7D"
+    assert load(tmp_path, whole, monkeypatch).flow("A->B").source.bootstrap_servers == "x:1,y:2"
+
+
+def test_the_file_goes_before_the_connection_and_the_connection_before_what_counts_for_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = BASE + "A.bootstrap.servers = proxy:1\nsecurity.protocol = SSL\nclient.dns.lookup = use_all_dns_ips\n"
+    flow = load(tmp_path, {"host": "h", "extra": {"security.protocol": "PLAINTEXT"}}, monkeypatch, text).flow("A->B")
+    assert flow.source.bootstrap_servers == "proxy:1"
+    assert flow.source.confluent["security.protocol"] == "PLAINTEXT"
+    assert flow.source.confluent["client.dns.lookup"] == "use_all_dns_ips"
+    assert flow.target.confluent["security.protocol"] == "SSL"
+
+
+@pytest.mark.parametrize(
+    ("connection", "sentence"),
+    [
+        (None, "srm.properties:2: A.connection names the Airflow connection 'kafka_east', which this process does not "
+         "find; create it, or set the environment variable AIRFLOW_CONN_KAFKA_EAST"),
+        ("hush hush", "the value of AIRFLOW_CONN_KAFKA_EAST is neither JSON nor a URI of an Airflow connection"),
+        ('{"password": "hush', "the value of AIRFLOW_CONN_KAFKA_EAST is neither JSON nor a URI of an Airflow"),
+        ({"host": "h", "extra": "hush"}, "Airflow connection kafka_east: its extra is not JSON"),
+        ({"host": "h", "login": "u", "password": "hush"}, "Airflow connection kafka_east: has a login, and its extra "
+         "does not say how to log in; add security.protocol"),
+        ({"extra": {}}, "srm.properties: cluster A has no address; set A.bootstrap.servers"),
+        ({"host": "h:x"}, "Airflow connection kafka_east: bootstrap.servers: 'h:x:9092' is not host:port"),
+        ({**SECRET, "extra": {"security.protocol": "SASL_SSL"}}, "Airflow connection kafka_east: security.protocol: "
+         "login by GSSAPI (Java's default, as sasl.mechanism is not set) is not available"),
+        ({"host": "h", "extra": {"enable.ssl.certificate.verification": False}},
+         "Airflow connection kafka_east: enable.ssl.certificate.verification=false is not available"),
+    ],
+)  # fmt: skip
+def test_what_may_be_wrong_with_it_is_one_sentence_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection: dict[str, Any] | str | None, sentence: str
+) -> None:
+    configuration = load(tmp_path, connection, monkeypatch)
+    fault = str(configuration.faults[FlowName("A", "B")])
+    assert sentence in fault
+    assert "hush" not in fault
+    assert "B" in configuration.clusters
+
+
+def test_repr_hides_credentials(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    configuration = load(tmp_path, SECRET, monkeypatch)
+    assert "hush" not in repr(configuration) + repr(configuration.connections)
+
+
+def test_a_child_process_finds_it_by_its_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the Spark driver does: no Airflow in the process, nothing on its command line."""
+    extra = {"security.protocol": "SASL_SSL", "sasl.mechanisms": "PLAIN"}
+    connection = AirflowConnection("kafka_east", host="h", login="u", password="p", extra=extra)
+    path = tmp_path / "srm.properties"
+    path.write_text(BASE)
+    configuration = load_configuration(path, {"kafka_east": connection}.get)
+    handed_down = configuration.connection_environment(FlowName("A", "B"))
+    assert list(handed_down) == [variable_name("kafka_east")] == ["AIRFLOW_CONN_KAFKA_EAST"]
+    code = (
+        "import sys; from pathlib import Path; from srm_common.settings_files.configuration import load_configuration; "
+        "from srm_common.settings_files.airflow_connections import from_environment; "
+        "flow = load_configuration(Path(sys.argv[1]), from_environment).flow('A->B'); "
+        "print(flow.source.confluent['sasl.password'], 'airflow' in sys.modules)"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code, str(path)], env={**os.environ, **handed_down, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert answer.stdout.split() == ["p", "False"]
+
+
+def test_without_asking_a_cluster_is_known_by_its_connections_name(tmp_path: Path) -> None:
+    path = tmp_path / "srm.properties"
+    path.write_text(BASE)
+    flow = load_configuration(path, connections=None).flow("A->B")
+    assert flow.source.bootstrap_servers == "Airflow connection kafka_east"
