@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -136,7 +137,7 @@ class ClusterAdmin:
                     raise cluster_error(
                         self.cluster, f"describe the settings of topic {resource.name}", error
                     ) from error
-                found[resource.name] = {key: _setting(entry) for key, entry in entries.items()}
+                found[resource.name] = {sys.intern(key): _setting(entry) for key, entry in entries.items()}
         return found
 
     def broker_settings(self, broker: int) -> dict[str, str | None]:
@@ -303,9 +304,14 @@ class ClusterAdmin:
 
 
 def _setting(entry: ConfigEntry) -> TopicSetting:
+    return _shared(entry.value, entry.source, entry.is_read_only or entry.is_sensitive)
+
+
+@lru_cache(maxsize=10_000)
+def _shared(value: str | None, source: int, fixed: bool) -> TopicSetting:
+    """One object for all topics that have the same: thousands of topics have forty settings each, nearly all alike."""
     # librdkafka hands the source over as a plain number.
-    source = _SOURCES.get(ConfigSource(entry.source), Source.DEFAULT)
-    return TopicSetting(entry.value, source, fixed=entry.is_read_only or entry.is_sensitive)
+    return TopicSetting(value, _SOURCES.get(ConfigSource(source), Source.DEFAULT), fixed)
 
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:
