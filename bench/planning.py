@@ -74,7 +74,7 @@ def views(flow: FlowSettings, topics: int, partitions: int, changed_percent: flo
     """Two clusters in step, but for ``changed_percent`` of the topics: new, grown or with another setting in turn."""
     every = round(100 / changed_percent) if changed_percent else topics + 1
     names = [f"team-{number % 100}.topic-{number}" for number in range(topics)]
-    changed = {name: number // every % 3 for number, name in enumerate(names) if number % every == 0}
+    changed = {name: number // every % 3 for number, name in enumerate(names) if (number + 1) % every == 0}
     new = {name for name, kind in changed.items() if kind == 0}
     copies = {name: f"a.{name}" for name in names}
     records = (
