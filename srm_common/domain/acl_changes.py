@@ -80,6 +80,31 @@ class DeleteAcls(_AclAction):
         return _json(self, [one.to_json() for one in self.bindings], [])
 
 
+@dataclass(frozen=True)
+class UnknownAcls:
+    """That bindings cannot be compared, because a cluster refused to show its own: an action that always fails, so
+    that a revocation which does not reach the copies is never taken for none."""
+
+    kind: ClassVar[str] = "sync_acls"
+    word: ClassVar[str] = "sync ACLs"
+
+    cluster: str
+    reason: str
+
+    @property
+    def topic(self) -> str:
+        return "all copies"
+
+    def __str__(self) -> str:
+        return f"{self.word} of all copies on {self.cluster}"
+
+    def differences(self) -> tuple[Difference, ...]:
+        return (Difference("ACLs", "not known", "not known"),)
+
+    def to_json(self) -> dict[str, Any]:
+        return action_json(self, None, None)
+
+
 def _json(action: CreateAcls | DeleteAcls, before: list[list[str]], after: list[list[str]]) -> dict[str, Any]:
     return {**action_json(action, before, after), "reasons": [one.reason for one in action.changes]}
 

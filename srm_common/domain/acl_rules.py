@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from srm_common.domain.acls import (
     EVERYONE,
@@ -26,6 +27,7 @@ from srm_common.domain.acls import (
     literal,
     prefixed,
 )
+from srm_common.domain.flow import FlowSettings
 
 #: What an ALLOW of the source becomes. The others change a topic: WRITE its records, DELETE these and the topic,
 #: ALTER and ALTER_CONFIGS its partitions and settings, CREATE takes the copy's name. Only the replicator does that.
@@ -46,6 +48,18 @@ class Copies:
 
     topics: Mapping[str, str]
     others: Collection[str] = ()
+
+    @classmethod
+    def of(cls, flow: FlowSettings, topics: Mapping[str, str], on_target: Iterable[str]) -> Self:
+        """``on_target`` are all topics there. One whose name alone says that it is a copy of the source, as names under
+        the default policy do, is not among the others, even if the flow does not copy it (any more)."""
+        policy, source, copies = flow.policy, flow.name.source, set(topics.values())
+
+        def is_copy(topic: str) -> bool:
+            upstream = policy.upstream_topic(topic)
+            return upstream is not None and upstream != topic and policy.format_remote_topic(source, upstream) == topic
+
+        return cls(topics, frozenset(one for one in on_target if one not in copies and not is_copy(one)))
 
 
 @dataclass(frozen=True)

@@ -26,4 +26,4 @@ def login_principal(cluster: ClusterSettings) -> str | None:
 
 def login_name(cluster: ClusterSettings) -> str:
     """The login for a sentence: its principal, or what there is to say instead."""
-    return login_principal(cluster) or "the principal of its certificate or token"
+    return login_principal(cluster) or "the principal of the login"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from confluent_kafka import KafkaError, KafkaException
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.principals import login_name
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster, UnsupportedBroker
 
 _UNREACHABLE = frozenset(
@@ -98,8 +99,10 @@ def cluster_error(cluster: ClusterSettings, doing: str, error: KafkaException | 
         return UnreachableCluster(
             f"{where} did not answer when asked to {doing}: {reason}; check the addresses and the network"
         )
+    if found is not None and found.name().endswith("_AUTHORIZATION_FAILED"):
+        return AccessDenied(f"{where} refused to {doing}: {reason}; {login_name(cluster)} lacks a right for it")
     if code in _DENIED:
-        return AccessDenied(f"{where} refused to {doing}: {reason}; check the login and its rights")
+        return AccessDenied(f"{where} refused to {doing}: {reason}; check the login")
     if code in _UNSUPPORTED:
         return UnsupportedBroker(f"{where} is too old to {doing}: {reason}")
     return ClusterError(f"{where} could not {doing}: {reason}")

@@ -8,22 +8,24 @@ from dataclasses import replace
 from confluent_kafka import KafkaError
 
 from srm_common.domain.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.domain.principals import login_name
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.faults import is_denied
 from srm_common.usecases.applying import Applying
 
 _LEADERS_SECONDS = 30.0
 _RIGHTS: dict[type[Action], str] = {
-    CreateTopic: "Create on the topic or on the cluster",
-    GrowPartitions: "Alter on the topic",
-    AlterConfigs: "AlterConfigs on the topic",
+    CreateTopic: "Create on the cluster or on topic",
+    GrowPartitions: "Alter on topic",
+    AlterConfigs: "AlterConfigs on topic",
 }
 
 
 def create_topics(applying: Applying, actions: Sequence[CreateTopic]) -> list[ActionResult]:
     """Create topics and wait until they have leaders."""
     results = [
-        _created(action, fault) for action, fault in zip(actions, applying.target.create_topics(actions), strict=True)
+        _created(applying, action, fault)
+        for action, fault in zip(actions, applying.target.create_topics(actions), strict=True)
     ]
     return _with_leaders(applying.target, results, {action: action.partitions for action in actions})
 
@@ -35,7 +37,7 @@ def grow_partitions(applying: Applying, actions: Sequence[GrowPartitions]) -> li
     results = [
         ActionResult(action, note="it has as many already")
         if fault is not None and present.get(action.topic, 0) >= action.after
-        else _outcome(action, fault)
+        else _outcome(applying, action, fault)
         for action, fault in zip(actions, faults, strict=True)
     ]
     return _with_leaders(applying.target, results, {action: action.after for action in actions})
@@ -44,21 +46,21 @@ def grow_partitions(applying: Applying, actions: Sequence[GrowPartitions]) -> li
 def alter_configs(applying: Applying, actions: Sequence[AlterConfigs]) -> list[ActionResult]:
     """Change the named settings, incrementally."""
     faults = applying.target.alter_configs(actions)
-    return [_outcome(action, fault) for action, fault in zip(actions, faults, strict=True)]
+    return [_outcome(applying, action, fault) for action, fault in zip(actions, faults, strict=True)]
 
 
-def _created(action: CreateTopic, fault: KafkaError | None) -> ActionResult:
+def _created(applying: Applying, action: CreateTopic, fault: KafkaError | None) -> ActionResult:
     if fault is not None and fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
         return ActionResult(action, note="it exists already; the next refresh compares it")
-    return _outcome(action, fault)
+    return _outcome(applying, action, fault)
 
 
-def _outcome(action: Action, fault: KafkaError | None) -> ActionResult:
+def _outcome(applying: Applying, action: Action, fault: KafkaError | None) -> ActionResult:
     if fault is None:
         return ActionResult(action)
     reason = f"{fault.str()} ({fault.name()})"
     if is_denied(fault):
-        reason += f"; the login of cluster '{action.cluster}' needs the right {_RIGHTS[type(action)]} {action.topic}"
+        reason += f"; {login_name(applying.flow.target)} needs the right {_RIGHTS[type(action)]} {action.topic}"
     return ActionResult(action, error=reason)
 
 

@@ -40,6 +40,7 @@ def make_flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> 
             replication_factor=1,
             heartbeats_replication=False,
             emit_heartbeats=False,
+            sync_topic_acls=False,
         )
         return replace(flow, **settings)  # type: ignore[arg-type]
 

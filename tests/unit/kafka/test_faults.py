@@ -41,6 +41,7 @@ def test_every_code(name: str) -> None:
         assert "list its topics" in text
         assert "hush" not in text
         assert "\n" not in text
+        assert ("; User:ANONYMOUS lacks a right for it" in text) == name.endswith("_AUTHORIZATION_FAILED")
     assert is_denied(fault) == (name in DENIED)
     assert is_final(fault) == (name in DENIED | UNSUPPORTED)
 
