@@ -66,6 +66,20 @@ def look_at_acls(flow: FlowSettings) -> AclView:
             return AclView(refused=f"{error}, or set sync.topic.acls.enabled = false")
 
 
+def copies_of(
+    flow: FlowSettings,
+    accepted: Iterable[TopicDecision],
+    records: Iterable[TopicRecord],
+    on_target: Collection[str],
+) -> Copies:
+    """What the flow copies, and what it copied and is still there: its readers stay while the source has them."""
+    former = {
+        one.upstream_topic: one.downstream_topic for one in records if one.is_fed and one.downstream_topic in on_target
+    }
+    topics = {one.topic: one.remote_topic for one in accepted if one.remote_topic is not None}
+    return Copies.of(flow, {**former, **topics}, on_target)
+
+
 def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings: Mapping[str, str | None]) -> AclPlan:
     """What has to change so that readers of the source, and nobody else, may read the copies.
 
