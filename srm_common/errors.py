@@ -13,6 +13,7 @@
      |    +-- CorruptRecord       one of its records cannot be read
      +-- OwnershipError           another run owns the flow; this one has stopped and changed nothing more
      |    +-- FlowOwnedElsewhere
+     |    +-- FlowRunning         something is at work on the flow that must be idle for this
      |    +-- Fenced              a slot's producer was fenced
      +-- PartitionError           one partition cannot go on; the others do
      |    +-- DataLost            records vanished at the source before they were copied
@@ -110,6 +111,10 @@ class OwnershipError(SrmError):
 
 class FlowOwnedElsewhere(OwnershipError):
     """A newer run fenced this one."""
+
+
+class FlowRunning(OwnershipError):
+    """A run, or MirrorMaker 2, is at work on a flow that must be idle for what was asked."""
 
 
 class Fenced(OwnershipError):

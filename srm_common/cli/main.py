@@ -29,6 +29,7 @@ COMMANDS = {
     "pack": "Write an archive for Spark workers that have nothing installed.",
     "warmup": "Make Spark start faster on this machine.",
     "status": "Print how far a flow has copied each partition, and what is wrong.",
+    "source-offsets": "List and move how far a flow has copied each partition of its source.",
     "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
 }
 

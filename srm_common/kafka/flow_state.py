@@ -10,7 +10,7 @@ from typing import Any, Self
 from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.compacted import StateReader, last_of_each_key
+from srm_common.kafka.compacted import LATEST, LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 
 _VERSION = 1
@@ -30,6 +30,9 @@ class FlowState:
         self._topic = names.flow_state_topic(flow.name.source)
         self._reader: StateReader | None = None
         self._writer: StateWriter | None = None
+        #: The last record of each key, as far as was read.
+        self._seen: dict[bytes, LogRecord] = {}
+        self._end = 0
 
     def __enter__(self) -> Self:
         return self
@@ -59,7 +62,12 @@ class FlowState:
         out: dict[str, Any] = {}
         if not self._reader.partitions(self._topic):
             return out
-        for raw, record in last_of_each_key(self._reader.read(self._topic)).items():
+        ends = self._reader.offsets(self._topic, [0], LATEST)
+        if ends[0] < self._end:
+            self._seen, self._end = {}, 0  # the topic was made anew
+        self._seen |= last_of_each_key(self._reader.read(self._topic, {0: self._end}, ends))
+        self._end = ends[0]
+        for raw, record in self._seen.items():
             key = raw.decode(errors="backslashreplace")
             if record.value is not None and (not keys or key in keys):
                 out[key] = self._decoded(key, record.offset, record.value)
@@ -67,14 +75,17 @@ class FlowState:
 
     def write(self, key: str, value: Any) -> None:
         """Store ``value``; returns when all in-sync replicas have it. ``None`` removes the key."""
+        if self._writer is None:
+            self._writer = StateWriter(self._cluster)
+        self._writer.write(f"write '{key}' to state topic {self._topic}", [self.record(key, value)])
+
+    def record(self, key: str, value: Any) -> NewRecord:
+        """What :meth:`write` writes, for who writes it in a transaction."""
         payload = None
         if value is not None:
             document = {"version": _VERSION, "written_ms": int(time.time() * 1000), "value": value}
             payload = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
-        if self._writer is None:
-            self._writer = StateWriter(self._cluster)
-        record = NewRecord(self._topic, 0, key.encode(), payload)
-        self._writer.write(f"write '{key}' to state topic {self._topic}", [record])
+        return NewRecord(self._topic, 0, key.encode(), payload)
 
     def _decoded(self, key: str, offset: int, value: bytes) -> Any:
         try:

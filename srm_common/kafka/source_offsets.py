@@ -5,7 +5,7 @@ from __future__ import annotations
 from srm_common.domain import names
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import CorruptRecord, StateTopicInvalid
-from srm_common.kafka.compacted import LogRecord, StateReader, last_of_each_key
+from srm_common.kafka.compacted import LATEST, LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state_topics import StateTopics
 from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
 from srm_common.wire.murmur2 import partition_for
@@ -32,7 +32,7 @@ def read_source_offsets(
     flow: FlowSettings,
     state: StateTopics,
     *,
-    stable_within_seconds: float = STABLE_WITHIN_SECONDS,
+    stable_within_seconds: float | None = STABLE_WITHIN_SECONDS,
     refuse_loss: bool = True,
 ) -> SourceOffsets:
     """What the flow has committed, MirrorMaker 2's own commits included.
@@ -41,6 +41,8 @@ def read_source_offsets(
     transaction of an earlier run may hide what is committed.
 
     Args:
+        stable_within_seconds: how long to wait for the end of open transactions; None reads what is stable now, for
+            who only wants to look.
         refuse_loss: False for who is about to rebuild what was lost.
 
     Raises:
@@ -50,7 +52,11 @@ def read_source_offsets(
     """
     topic = state.offsets_topic
     with StateReader(flow.target) as reader:
-        ends = reader.stable_ends(topic, range(state.offsets_partitions), stable_within_seconds)
+        partitions = range(state.offsets_partitions)
+        if stable_within_seconds is None:
+            ends = reader.offsets(topic, partitions, LATEST)
+        else:
+            ends = reader.stable_ends(topic, partitions, stable_within_seconds)
         records = [
             record
             for record in last_of_each_key(_by_home(reader.read(topic, ends=ends), state)).values()

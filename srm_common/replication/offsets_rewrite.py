@@ -7,27 +7,17 @@ after one kill).
 
 from __future__ import annotations
 
-import time
-from collections import defaultdict
-from collections.abc import Iterator
-
 from srm_common.domain.flow import FlowSettings
-from srm_common.errors import StateUnavailable
-from srm_common.kafka import codes
 from srm_common.kafka.compacted import LATEST, StateReader, last_of_each_key
-from srm_common.kafka.frames import RawProduce
-from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
-from srm_common.kafka.producer import Producer, UncertainCommit
 from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS
 from srm_common.kafka.state_topics import StateTopics
+from srm_common.kafka.state_writer import NewRecord
 from srm_common.replication.ownership import Ownership
-from srm_common.wire.batch import TRANSACTIONAL, stamp
+from srm_common.replication.state_transaction import write_transaction
 from srm_common.wire.mm2 import parse_source_offset_key
 from srm_common.wire.murmur2 import partition_for
-from srm_common.wire.plain_records import plain_records
 
 Entry = tuple[bytes, bytes | None]
-_BATCH_RECORDS = 2000
 
 
 def rewrite_offsets(flow: FlowSettings, owner: Ownership, state: StateTopics) -> int:
@@ -52,8 +42,10 @@ def rewrite_offsets(flow: FlowSettings, owner: Ownership, state: StateTopics) ->
 
 def write_entries(flow: FlowSettings, owner: Ownership, state: StateTopics, entries: list[Entry]) -> None:
     """Write keys and values to the flow's offsets topic in one transaction; raises as :func:`rewrite_offsets`."""
-    with ClusterLink(flow.target, request_timeout_ms=flow.request_timeout_ms) as link:
-        link.run(lambda: _write(flow, owner, state, link, entries))
+    topic, partitions = state.offsets_topic, state.offsets_partitions
+    write_transaction(
+        flow, owner, [NewRecord(topic, partition_for(key, partitions), key, value) for key, value in entries]
+    )
 
 
 def _doubtful(flow: FlowSettings, state: StateTopics) -> list[Entry]:
@@ -72,67 +64,3 @@ def _doubtful(flow: FlowSettings, state: StateTopics) -> list[Entry]:
         if sure is None or sure.offset != last.offset or sure.partition != last.partition:
             found.append((key, None if sure is None else sure.value))
     return found
-
-
-async def _write(
-    flow: FlowSettings, owner: Ownership, state: StateTopics, link: ClusterLink, entries: list[Entry]
-) -> None:
-    await link.open({state.offsets_topic})
-    producer = Producer(
-        link,
-        owner.identities[0],
-        transactions_v2=await link.finalized_feature("transaction.version") >= 2,
-        transaction_timeout_ms=flow.transaction_timeout_ms,
-        retry_seconds=flow.retry_timeout_seconds,
-    )
-    homes: dict[Partition, list[Entry]] = defaultdict(list)
-    for entry in entries:
-        homes[state.offsets_topic, partition_for(entry[0], state.offsets_partitions)].append(entry)
-    try:
-        refused = await producer.add(homes)
-        if refused:
-            raise RetriableFault(codes.name(min(refused.values())))
-        for home, some in homes.items():
-            for batch in _batches(some):
-                await _produce(flow, link, producer, home, batch)
-        await producer.commit()
-    except (RetriableFault, UncertainCommit) as error:
-        raise StateUnavailable(
-            f"the source offsets of flow {flow.name} could not be written to {state.offsets_topic}: {error}; "
-            f"nothing is lost, do it again"
-        ) from error
-
-
-async def _produce(
-    flow: FlowSettings, link: ClusterLink, producer: Producer, home: Partition, entries: list[Entry]
-) -> None:
-    leader = link.leader(*home)
-    if leader is None:
-        raise RetriableFault(f"{home[0]}-{home[1]} has no leader")
-    body, now_ms = plain_records(entries), int(time.time() * 1000)
-    header = stamp(
-        attributes=TRANSACTIONAL,
-        last_offset_delta=len(entries) - 1,
-        base_timestamp=now_ms,
-        max_timestamp=now_ms,
-        record_count=len(entries),
-        body=body,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        base_sequence=producer.take(home, len(entries)),
-    )
-    request = RawProduce(
-        producer.produce_version,
-        producer.transactional_id,
-        flow.request_timeout_ms,
-        {home[0]: [(home[1], (header, body))]},
-    )
-    answer = await link.send(leader, request)
-    for part in answer.partitions:
-        if part.error_code:
-            raise RetriableFault(f"{home[0]}-{home[1]}: {codes.name(part.error_code)}")
-
-
-def _batches(entries: list[Entry]) -> Iterator[list[Entry]]:
-    for start in range(0, len(entries), _BATCH_RECORDS):
-        yield entries[start : start + _BATCH_RECORDS]

@@ -18,6 +18,7 @@ from srm_common.domain.source_topics import SourceTopics
 from srm_common.domain.start_position import StartKind, StartPosition
 from srm_common.domain.start_rules import StartRules
 from srm_common.errors import OwnershipError, RunFailed, SrmError
+from srm_common.kafka.driver_presence import DriverPresence, drivers
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
@@ -109,6 +110,7 @@ class _Run:
         with ExitStack() as stack:
             source = stack.enter_context(SourceView(flow))
             job = copy_job(flow, state)
+            presence = stack.enter_context(DriverPresence(self._store, self._run.run_id))
             owner = self._own(slots, known.get("slots") or {})
             if owner is not None:
                 stack.push(lambda kind, error, trace: self._disown(owner, kind, job))
@@ -121,6 +123,9 @@ class _Run:
                         for number in range(topic.partitions)
                     ],
                 )
+            # Anew, since offsets may have been moved by hand until the flow became ours.
+            known = self._store.read_all()
+            presence.forget_others(drivers(known))
             points = self._points(source, state, known)
             self._passes = passes = Passes(
                 job=job,

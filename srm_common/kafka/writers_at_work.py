@@ -1,0 +1,83 @@
+"""Who else writes what a flow writes: open transactions of its ids, and MirrorMaker 2's workers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from kafka.protocol.admin import ListGroupsRequest, ListTransactionsRequest
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.names import driver_transactional_id, task_transactional_id
+from srm_common.errors import UnreachableCluster
+from srm_common.kafka import codes
+from srm_common.kafka.link import ClusterLink, RetriableFault
+
+_LIST_GROUPS_API, _LIST_TRANSACTIONS_API = 16, 66
+#: Of ListGroups: the first version that tells states.
+_WITH_STATES = 4
+_OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
+
+
+def writers_at_work(flow: FlowSettings) -> list[str]:
+    """One sentence for each sign that something writes into the flow's copies at this moment.
+
+    A flow's own run leaves no sign here between two chunks: see :mod:`srm_common.kafka.driver_presence`. Brokers
+    before Kafka 3.0 cannot list transactions.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+
+        async def ask() -> list[str]:
+            await link.open()
+            return await _transactions(flow, link) + await _workers(flow, link)
+
+        return link.run(ask)
+
+
+async def _transactions(flow: FlowSettings, link: ClusterLink) -> list[str]:
+    if not link.offers(_LIST_TRANSACTIONS_API):
+        return []
+    ours = re.compile(
+        f"{re.escape(driver_transactional_id(flow.name))}|{re.escape(task_transactional_id(flow.name, 0)[:-1])}\\d+"
+    )
+    request = ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
+    seconds = flow.transaction_timeout_ms / 1000
+    return [
+        f"a transaction of '{state.transactional_id}' is open; if whoever began it has died, it ends within "
+        f"{seconds:g} s: do it again then"
+        for answer in await _of_each_broker(link, request)
+        for state in answer.transaction_states
+        if state.transaction_state in _OPEN and ours.fullmatch(state.transactional_id)
+    ]
+
+
+async def _workers(flow: FlowSettings, link: ClusterLink) -> list[str]:
+    """A dedicated MirrorMaker 2 works in the Connect group ``<source>-mm2`` of its target."""
+    if link.newest_version(_LIST_GROUPS_API) < _WITH_STATES:
+        return []
+    group = f"{flow.name.source}-mm2"
+    return [
+        f"workers of MirrorMaker 2 are in group '{group}' ({found.group_state}); stop MirrorMaker 2 first"
+        for answer in await _of_each_broker(link, ListGroupsRequest(version=_WITH_STATES, states_filter=[]))
+        for found in answer.groups
+        if found.group_id == group and found.group_state not in ("Empty", "Dead")
+    ]
+
+
+async def _of_each_broker(link: ClusterLink, request: Any) -> list[Any]:
+    answers = []
+    for broker in link.manager.cluster.brokers():
+        try:
+            answer = await link.send(broker.node_id, request)
+        except RetriableFault as error:
+            raise UnreachableCluster(f"cluster '{link.alias}' cannot tell who is at work: {error}") from error
+        if answer.error_code:
+            raise UnreachableCluster(
+                f"cluster '{link.alias}' cannot tell who is at work: broker {broker.node_id}: "
+                f"{codes.name(answer.error_code)}; do it again"
+            )
+        answers.append(answer)
+    return answers

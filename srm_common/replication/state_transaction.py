@@ -1,0 +1,101 @@
+"""Records of state topics written in one transaction of the flow's owner: all of them or none, and nobody else's."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.errors import Fenced, StateUnavailable
+from srm_common.kafka import codes
+from srm_common.kafka.frames import RawProduce
+from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.producer import Producer, UncertainCommit
+from srm_common.kafka.state_writer import NewRecord
+from srm_common.replication.ownership import Ownership
+from srm_common.wire.batch import TRANSACTIONAL, stamp
+from srm_common.wire.plain_records import plain_records
+
+_BATCH_RECORDS = 2000
+
+
+def write_transaction(flow: FlowSettings, owner: Ownership, records: Iterable[NewRecord]) -> None:
+    """Write ``records`` to the target by the identity of the flow's first slot, which ``owner`` holds.
+
+    A run that takes the flow meanwhile makes it fail, so that nothing newer is ever overwritten.
+
+    Raises:
+        Fenced: another run took the flow; nothing was written.
+        StateUnavailable: the target was not able to; nothing is lost, do it again.
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    homes: dict[Partition, list[NewRecord]] = defaultdict(list)
+    for record in records:
+        homes[record.topic, record.partition].append(record)
+    with ClusterLink(flow.target, request_timeout_ms=flow.request_timeout_ms) as link:
+        link.run(lambda: _write(flow, owner, link, homes))
+
+
+async def _write(
+    flow: FlowSettings, owner: Ownership, link: ClusterLink, homes: dict[Partition, list[NewRecord]]
+) -> None:
+    topics = {topic for topic, _ in homes}
+    await link.open(topics)
+    producer = Producer(
+        link,
+        owner.identities[0],
+        transactions_v2=await link.finalized_feature("transaction.version") >= 2,
+        transaction_timeout_ms=flow.transaction_timeout_ms,
+        retry_seconds=flow.retry_timeout_seconds,
+    )
+    try:
+        refused = await producer.add(homes)
+        if refused:
+            raise RetriableFault(codes.name(min(refused.values())))
+        for home, some in homes.items():
+            for batch in _batches(some):
+                await _produce(flow, link, producer, home, batch)
+        await producer.commit()
+    except (RetriableFault, UncertainCommit) as error:
+        raise StateUnavailable(
+            f"the state of flow {flow.name} could not be written to {', '.join(sorted(topics))}: {error}; "
+            f"nothing is lost, do it again"
+        ) from error
+
+
+async def _produce(
+    flow: FlowSettings, link: ClusterLink, producer: Producer, home: Partition, records: Sequence[NewRecord]
+) -> None:
+    leader = link.leader(*home)
+    if leader is None:
+        raise RetriableFault(f"{home[0]}-{home[1]} has no leader")
+    body, now_ms = plain_records([(record.key, record.value) for record in records]), int(time.time() * 1000)
+    header = stamp(
+        attributes=TRANSACTIONAL,
+        last_offset_delta=len(records) - 1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        record_count=len(records),
+        body=body,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=producer.take(home, len(records)),
+    )
+    request = RawProduce(
+        producer.produce_version,
+        producer.transactional_id,
+        flow.request_timeout_ms,
+        {home[0]: [(home[1], (header, body))]},
+    )
+    answer = await link.send(leader, request)
+    for part in answer.partitions:
+        if part.error_code in codes.FENCED:
+            raise Fenced(f"the producer {producer.transactional_id} was fenced: {codes.name(part.error_code)}")
+        if part.error_code:
+            raise RetriableFault(f"{home[0]}-{home[1]}: {codes.name(part.error_code)}")
+
+
+def _batches(records: Sequence[NewRecord]) -> Iterator[Sequence[NewRecord]]:
+    for start in range(0, len(records), _BATCH_RECORDS):
+        yield records[start : start + _BATCH_RECORDS]

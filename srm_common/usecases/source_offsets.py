@@ -1,0 +1,112 @@
+"""The committed source offsets of a flow, beside the logs they point into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain import names
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offset_edits import LogRange
+from srm_common.domain.source_topics import SourceTopics
+from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.flow_state import FlowState
+from srm_common.kafka.source_offsets import SourceOffsets, read_source_offsets
+from srm_common.kafka.state_topics import StateTopics
+from srm_common.replication.source_view import SourceView
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """One partition. ``offset`` is the next to copy, None where there is no position; ``log`` the source's log, None
+    where it cannot be looked at; ``note`` what is remarkable."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    log: LogRange | None
+    note: str = ""
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that are not copied yet; None where that is not known."""
+        return None if self.offset is None or self.log is None else max(0, self.log.end - self.offset)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "log_start": None if self.log is None else self.log.start,
+            "log_end": None if self.log is None else self.log.end,
+            "lag": self.lag,
+            "note": self.note,
+        }
+
+
+def list_source_offsets(flow: FlowSettings) -> list[ListedOffset]:
+    """Everything the flow has a position for, or remembers a start of. Changes nothing; a run may be going on.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
+    """
+    offsets = committed_now(flow)
+    with FlowState(flow) as store:
+        memory = SourceTopics.from_json(store.read("topics"))
+    pinned = {(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
+    places = sorted({*offsets, *offsets.faults, *offsets.resets, *pinned})
+    logs = logs_of(flow, places)
+    return [_listed(place, offsets, memory, logs[place]) for place in places]
+
+
+def committed_now(flow: FlowSettings) -> SourceOffsets:
+    """What is committed, as far as it can be read at this moment; nothing where the flow never ran."""
+    offsets, segments = names.offsets_topic(flow.name.source), names.segments_topic(flow.name.source)
+    with StateReader(flow.target) as reader:
+        partitions = reader.partitions(offsets)
+    if not partitions:
+        return SourceOffsets()
+    state = StateTopics(offsets, partitions, segments, 0)
+    return read_source_offsets(flow, state, stable_within_seconds=None, refuse_loss=False)
+
+
+def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, LogRange | str]:
+    """The source's logs; a sentence for each partition that cannot be looked at."""
+    wanted = list(places)
+    if not wanted:
+        return {}
+    with SourceView(flow) as source:
+        starts, faults = source.starts(wanted)
+        ends, more = source.ends(wanted)
+    faults = {**faults, **more}
+    return {
+        place: LogRange(starts[place], ends[place])
+        if place in starts and place in ends
+        else faults.get(place, "the source does not answer for it")
+        for place in wanted
+    }
+
+
+def _listed(place: Partition, offsets: SourceOffsets, memory: SourceTopics, log: LogRange | str) -> ListedOffset:
+    committed = offsets.get(place)
+    position = memory.position(*place, committed)
+    notes = []
+    if place in offsets.faults:
+        notes.append(str(offsets.faults[place]))
+    chosen = memory.start(place[0])
+    if committed is None and position is not None and chosen is not None:
+        notes.append(f"nothing committed yet; starts here by {chosen.why}")
+    elif position != committed:
+        notes.append(f"goes on here instead of the committed {committed}")
+    elif committed is None and place in offsets.resets:
+        notes.append("forgotten; starts like a partition without progress")
+    if isinstance(log, str):
+        notes.append(log)
+    elif position is not None and position < log.start:
+        notes.append(f"behind the log's start by {log.start - position}: these were deleted before they were copied")
+    elif position is not None and position > log.end:
+        notes.append(f"beyond the log's end by {position - log.end}: the topic was truncated or created again")
+    return ListedOffset(*place, position, log if isinstance(log, LogRange) else None, "; ".join(notes))
