@@ -21,7 +21,7 @@ from srm_common.domain.acls import AclBinding, Permission
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.principals import login_principal
 from srm_common.domain.selection import TopicDecision
-from srm_common.domain.topic_records import TopicRecord
+from srm_common.domain.topic_records import TopicRecord, TopicState
 from srm_common.errors import AccessDenied
 from srm_common.kafka.acl_admin import AclAdmin
 from srm_common.kafka.acl_record import read_acl_record
@@ -74,7 +74,7 @@ def copies_of(
 ) -> Copies:
     """What the flow copies, and what it copied and is still there: its readers stay while the source has them."""
     former = {
-        one.upstream_topic: one.downstream_topic for one in records if one.is_fed and one.downstream_topic in on_target
+        one.upstream_topic: one.downstream_topic for one in records if one.state is not TopicState.CUT and one.downstream_topic in on_target
     }
     topics = {one.topic: one.remote_topic for one in accepted if one.remote_topic is not None}
     return Copies.of(flow, {**former, **topics}, on_target)
