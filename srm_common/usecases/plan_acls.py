@@ -74,7 +74,9 @@ def copies_of(
 ) -> Copies:
     """What the flow copies, and what it copied and is still there: its readers stay while the source has them."""
     former = {
-        one.upstream_topic: one.downstream_topic for one in records if one.state is not TopicState.CUT and one.downstream_topic in on_target
+        one.upstream_topic: one.downstream_topic
+        for one in records
+        if one.state is not TopicState.CUT and one.downstream_topic in on_target
     }
     topics = {one.topic: one.remote_topic for one in accepted if one.remote_topic is not None}
     return Copies.of(flow, {**former, **topics}, on_target)
