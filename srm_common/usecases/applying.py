@@ -12,10 +12,15 @@ from srm_common.kafka.admin import ClusterAdmin
 
 @dataclass
 class Applying:
-    """One plan being carried out. ``results`` are those of the kinds that came earlier."""
+    """One plan being carried out.
+
+    ``results`` are those of the kinds that came earlier; ``blocked`` are topics that must not be touched any more, with
+    the reason.
+    """
 
     flow: FlowSettings
     results: dict[Action, ActionResult] = field(default_factory=dict)
+    blocked: dict[str, str] = field(default_factory=dict)
 
     @cached_property
     def target(self) -> ClusterAdmin:

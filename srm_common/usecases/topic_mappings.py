@@ -6,9 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.selection import select_topics
+from srm_common.domain.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
 from srm_common.domain.topic_settings import TIMESTAMP_TYPE
 from srm_common.usecases.both_clusters import admins, topics_of_both
+from srm_common.usecases.knowledge import Registries, decide, refuse_switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +28,28 @@ class TopicMapping:
 
 
 def replicated_topics(flow: FlowSettings) -> list[TopicMapping]:
-    """The accepted topics that exist on both sides, sorted by upstream name.
+    """The accepted and recorded topics that exist on both sides, sorted by upstream name.
+
+    A topic without a record is left to the next refresh, which records it before anything is copied.
 
     Raises:
+        ConfigError: an alias means another cluster than before, or a policy gives other names to what is copied.
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
     """
     source, target = admins(flow)
-    with ThreadPoolExecutor(max_workers=3, thread_name_prefix="srm-topics") as pool:
+    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-topics") as pool:
+        registries = Registries.asked(flow, pool)
         here, there = topics_of_both(pool, source, target)
+        decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
+        refuse_switch(flow, decisions)
+        records = knowledge.records[flow.name.target].of_flow(flow.name)
         pairs = [
             (decision.topic, decision.remote_topic)
-            for decision in select_topics(flow, here.partitions)
-            if decision.accepted and decision.remote_topic in there.partitions and decision.remote_topic is not None
+            for decision in decisions
+            if decision.accepted
+            and decision.remote_topic is not None
+            and decision.remote_topic in there.partitions
+            and _is_copied(records.get(decision.topic), decision.remote_topic)
         ]
         upstream = pool.submit(source.describe_topics, [pair[0] for pair in pairs])
         downstream = pool.submit(target.describe_topics, [pair[1] for pair in pairs])
@@ -49,6 +60,8 @@ def replicated_topics(flow: FlowSettings) -> list[TopicMapping]:
         # A topic that was deleted between the requests is gone from the answer, and looked at again next time.
         if topic not in ours or remote not in theirs or remote not in limits:
             continue
+        if records[topic].downstream_topic_id not in (NO_TOPIC_ID, theirs[remote].topic_id):
+            continue  # made again by somebody: the plan says so
         kind = limits[remote].get(TIMESTAMP_TYPE)
         if kind is not None and kind.value == "LogAppendTime":
             continue  # refused by the plan, which says why
@@ -64,3 +77,9 @@ def replicated_topics(flow: FlowSettings) -> list[TopicMapping]:
             )
         )
     return mappings
+
+
+def _is_copied(record: TopicRecord | None, remote: str) -> bool:
+    # What was made again at the source is for the run to judge, which knows what was copied.
+    copied = (TopicState.REPLICATING, TopicState.RECREATED)
+    return record is not None and record.state in copied and record.downstream_topic == remote
