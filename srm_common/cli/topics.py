@@ -9,7 +9,7 @@ import click
 from srm_common.cli.filter_verbs import Verb, edit, filter_options, history, listed, opened
 from srm_common.cli.invocation import Invocation, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.filters import NameFilter
+from srm_common.domain.filter_classes import topic_filter
 from srm_common.domain.flow import FlowSettings
 
 VERB = Verb("topics", "topics")
@@ -80,7 +80,7 @@ def _effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[st
 
     was = {one.topic for one in decide_topics(before) if one.accepted}
     decisions = decide_topics(after)
-    old, new = (NameFilter.of("topics", flow.topics, flow.topics_exclude) for flow in (before, after))
+    old, new = (topic_filter(flow) for flow in (before, after))
     kept_out = [
         f"{one.topic} is matched now and still not copied: {one.reason}"
         for one in decisions

@@ -76,6 +76,10 @@ class FlowSettings:
         r"unclean\.leader\.election\.enable",
         r"min\.insync\.replicas",
     )
+    # Dotted paths of Python classes; None: the lists above.
+    topic_filter_class: str | None = None
+    group_filter_class: str | None = None
+    config_property_filter_class: str | None = None
     use_defaults_from: Literal["source", "target"] = "target"
 
     tasks_max: int = 2

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from srm_common.domain.copy_graph import Answer, CopyGraph
-from srm_common.domain.filters import Decision, NameFilter
+from srm_common.domain.filter_classes import Chooser, topic_filter
+from srm_common.domain.filters import Decision
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow_graph import Knowledge
 from srm_common.domain.policy import is_cycle, policy_name
@@ -57,7 +58,7 @@ def select_topics(
     Args:
         knowledge: what was read of the clusters; without it names alone decide.
     """
-    chosen = NameFilter.of("topics", flow.topics, flow.topics_exclude)
+    chosen = topic_filter(flow)
     graph = CopyGraph(flow, knowledge)
     own = knowledge.records[flow.name.target].of_flow(flow.name) if flow.name.target in knowledge.records else {}
     taken: dict[str, str] = {}
@@ -78,7 +79,7 @@ def select_topics(
     return decisions
 
 
-def _decide(flow: FlowSettings, chosen: NameFilter, topic: str) -> TopicDecision:
+def _decide(flow: FlowSettings, chosen: Chooser, topic: str) -> TopicDecision:
     policy, target = flow.policy, flow.name.target
     if policy.is_internal_topic(topic):
         return TopicDecision(topic, False, "internal topics are never copied", code="internal")

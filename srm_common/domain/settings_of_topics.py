@@ -68,7 +68,8 @@ def selection_keys() -> Iterator[Key]:
             section,
             Kind.TEXT,
             default,
-            f"How {plural} are filtered. Only `{default}` (lists of expressions) is available.",
+            f"How {plural} are filtered: `{default}` (lists of expressions; Java's full name is accepted), or a Python "
+            "class by its dotted path, see [filters.md](filters.md).",
             _TO_MM2,
         )
     yield Key(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from srm_common.domain.filters import PatternList
+from srm_common.domain.filter_classes import property_filter
 from srm_common.domain.flow import FlowSettings
 
 LONG_MAX = str(2**63 - 1)
@@ -111,7 +111,7 @@ class SettingRules:
     """The rules of one flow, ready to be asked topic by topic."""
 
     def __init__(self, flow: FlowSettings, target: TargetAbilities) -> None:
-        self._exclude = PatternList(flow.config_properties_exclude)
+        self._chosen = property_filter(flow)
         self._excluded: dict[str, bool] = {}  # a few dozen keys, asked for once per topic
         self._defaults_from_source = flow.use_defaults_from == "source"
         self._target = target
@@ -119,7 +119,7 @@ class SettingRules:
     def _is_excluded(self, key: str) -> bool:
         known = self._excluded.get(key)
         if known is None:
-            known = self._excluded[key] = self._exclude.matching(key) is not None
+            known = self._excluded[key] = not self._chosen.decide(key).accepted
         return known
 
     def wishes(self, source: Mapping[str, TopicSetting]) -> dict[str, Wish]:

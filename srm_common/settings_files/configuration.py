@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.filter_classes import filter_class
 from srm_common.domain.filters import split_list
 from srm_common.domain.flow import FlowName, FlowSettings, OnDataLoss
 from srm_common.domain.flow_graph import GraphFlow
@@ -230,9 +231,10 @@ class _Loader:
                 values[key.name] = self._value(key, name)
             except ConfigError as error:
                 faults.append(error)
-        for filter_class in _FILTERS:
+        filter_classes: dict[str, str | None] = {}
+        for key_name in _FILTERS:
             try:
-                self._refuse_other_class(filter_class, name)
+                filter_classes[key_name.replace(".", "_")] = self._filter_class(key_name, name)
             except ConfigError as error:
                 faults.append(error)
         source = target = ClusterSettings("", "", {}, {})
@@ -253,6 +255,7 @@ class _Loader:
         if faults:
             raise _together(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
+        fields |= filter_classes
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
         fields["read_committed"] = fields["exactly_once"] or fields["read_committed"] == "read_committed"
         fields["on_data_loss"] = OnDataLoss(fields["on_data_loss"])
@@ -297,14 +300,16 @@ class _Loader:
                 }
         return found
 
-    def _refuse_other_class(self, key_name: str, name: FlowName) -> None:
+    def _filter_class(self, key_name: str, name: FlowName) -> str | None:
         key = BY_NAME[key_name]
         entry = self.layers.find(key, name).entry
-        if entry is not None and entry.value.strip().rpartition(".")[2] != key.default:
-            raise at_entry(
-                entry,
-                f"'{entry.value.strip()}' is not available; Java classes are not loaded, use {key.default}",
-            )
+        if entry is None:
+            return None
+        assert key.default is not None
+        try:
+            return filter_class(self.providers.resolve(entry).strip(), key.default)
+        except ConfigError as error:
+            raise at_entry(entry, error.reason) from error
 
 
 def _together(faults: list[ConfigError]) -> ConfigError:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from srm_common.domain.filters import NameFilter
+from srm_common.domain.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.selection import select_topics
 from srm_common.kafka.group_offsets import GroupFault, GroupReader
@@ -32,7 +32,7 @@ class GroupDecision:
 
 def decide_group_names(flow: FlowSettings, groups: Iterable[str]) -> list[GroupDecision]:
     """The decisions by name alone; asks nobody."""
-    chosen = NameFilter.of("groups", flow.groups, flow.groups_exclude)
+    chosen = group_filter(flow)
     decisions = ((group, chosen.decide(group)) for group in groups)
     return [GroupDecision(group, decision.accepted, decision.reason) for group, decision in decisions]
 

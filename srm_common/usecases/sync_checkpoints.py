@@ -10,7 +10,7 @@ from typing import Any
 from srm_common.domain import names
 from srm_common.domain.checkpoint_report import CheckpointReport
 from srm_common.domain.checkpoints import Checkpoint, Untranslated, downstream_of, supersedes
-from srm_common.domain.filters import NameFilter
+from srm_common.domain.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offset_syncs import OffsetSync, SyncState, syncs_for
 from srm_common.domain.selection import TopicDecision, select_topics
@@ -157,7 +157,7 @@ class _Checkpoints:
         flow = self._flow
         groups = GroupReader(flow.source)
         listed, faults = groups.groups()
-        chosen = NameFilter.of("groups", flow.groups, flow.groups_exclude)
+        chosen = group_filter(flow)
         offsets, more = groups.offsets(group.name for group in listed if chosen.decide(group.name).accepted)
         self.faults += [_sentence(fault) for fault in (*faults, *more)]
         return offsets
