@@ -187,7 +187,7 @@ class _Judge:
             yield Finding.about(Severity.WARNING, entry, f"is not known and does nothing{hint}", flow)
 
     def _unknown(self, level: Level, prefix: str, name: str, flow: FlowName | None, alias: str | None) -> str:
-        near = _nearest(name, _NAMES)
+        near = nearest_key(name)
         if near is None:
             return "is not known and does nothing"
         key = BY_NAME.get(near)
@@ -222,6 +222,11 @@ def _client_setting(name: str) -> str:
     for side in ("source.", "target."):
         name = name.removeprefix(side)
     return next((name[len(role) :] for role in _ROLES if name.startswith(role)), name)
+
+
+def nearest_key(name: str) -> str | None:
+    """The acting key that was probably meant, None when nothing looks like it."""
+    return _nearest(name, _NAMES)
 
 
 def _nearest(name: str, known: Collection[str]) -> str | None:

@@ -1,0 +1,161 @@
+"""Where the value of a key comes from, what it overrides and what it means; values that are secrets are masked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.settings import Key
+from srm_common.domain.settings_layers import Entry
+from srm_common.domain.settings_table import KEYS, known_key
+from srm_common.errors import ConfigError
+from srm_common.settings_files.client_keys import is_connection_key
+from srm_common.settings_files.configuration import Configuration
+from srm_common.settings_files.connection_layers import Candidates, Side, connection_candidates
+from srm_common.settings_files.key_findings import nearest_key
+from srm_common.settings_files.providers import Providers
+
+MASK = "***"
+_SECRET = re.compile(r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential")
+_ONE_REFERENCE = re.compile(r"\$\{[^}]*\}")
+_PEM = "-----BEGIN"
+_SIDES: tuple[Side, ...] = ("source", "target")
+# Known names of which no value is ever used, or which describe the file and no flow.
+_SHOWN = tuple(key for key in KEYS if not key.note and not key.is_family and key.default is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """One value as written: at which level, under which key, where."""
+
+    level: str
+    written: str
+    place: str
+    value: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"level": self.level, "key": self.written, "place": self.place, "value": self.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A key for one flow. ``origin`` is None for a default; ``value`` None where there is neither."""
+
+    name: str
+    value: str | None
+    origin: Origin | None
+    overridden: tuple[Origin, ...]
+    key: Key | None
+    side: Side | None = None
+
+    def to_json(self) -> dict[str, object]:
+        key = self.key
+        return {
+            "key": self.name,
+            "side": self.side,
+            "value": self.value,
+            "origin": self.origin.to_json() if self.origin else None,
+            "overrides": [origin.to_json() for origin in self.overridden],
+            "default": key.default if key else None,
+            "type": key.kind.value if key else None,
+            "unit": key.unit or None if key else None,
+            "meaning": key.doc if key else None,
+            "reason": key.reason or None if key else None,
+            "levels": [level.value for level in key.levels] if key else [],
+        }
+
+
+def is_secret(key: str) -> bool:
+    """Whether the value of a key must not be shown."""
+    return _SECRET.search(key.lower()) is not None
+
+
+class Explainer:
+    """Answers for one flow of a configuration."""
+
+    def __init__(self, configuration: Configuration, flow: FlowName) -> None:
+        self.configuration = configuration
+        self.flow = flow
+        self._providers = Providers.of(configuration.layers.top)
+
+    def explain(self, name: str) -> tuple[Explanation, ...]:
+        """A key, or for a connection setting what it is on each side. Raises :class:`ConfigError` for unknown ones."""
+        if is_connection_key(name):
+            return tuple(self._connection(side, name, self._candidates(side)) for side in _SIDES)
+        key = known_key(name)
+        if key is None:
+            near = nearest_key(name)
+            hint = f"; did you mean '{near}'?" if near else "; docs/configuration.md lists all keys"
+            raise ConfigError(f"there is no key '{name}'{hint}")
+        return (self._setting(key),)
+
+    def everything(self) -> Iterator[Explanation]:
+        """All effective values: settings of the flow, then how it reaches its two clusters."""
+        for key in _SHOWN:
+            yield self._setting(key)
+        for side in _SIDES:
+            candidates = self._candidates(side)
+            for name in sorted(candidates):
+                yield self._connection(side, name, candidates)
+
+    def _setting(self, key: Key) -> Explanation:
+        found = self.configuration.layers.find(key, self.flow)
+        if found.level is None or found.entry is None:
+            return Explanation(key.name, key.default, None, (), key)
+        origin, *overridden = [
+            self._origin(level.value, entry) for level, entry in ((found.level, found.entry), *found.overridden)
+        ]
+        return Explanation(key.name, origin.value, origin, tuple(overridden), key)
+
+    def _candidates(self, side: Side) -> Candidates:
+        alias = self.flow.source if side == "source" else self.flow.target
+        connection = self.configuration.connections.get(alias)
+        layers = self.configuration.layers
+        named = connection.entries() if connection else {}
+        return connection_candidates(layers, alias, named, flow=layers.flows.get(self.flow, {}), side=side)
+
+    def _connection(self, side: Side, name: str, candidates: Candidates) -> Explanation:
+        origins = [self._origin(form, entry) for form, entry in candidates.get(name, ())]
+        first = origins[0] if origins else None
+        return Explanation(name, first.value if first else None, first, tuple(origins[1:]), None, side)
+
+    def _origin(self, level: str, entry: Entry) -> Origin:
+        return Origin(level, entry.written, entry.place, self._shown(entry))
+
+    def _shown(self, entry: Entry) -> str:
+        text = entry.value.strip()
+        if is_secret(entry.written):
+            return text if _ONE_REFERENCE.fullmatch(text) else MASK
+        if entry.line:
+            try:
+                text = self._providers.resolve(entry).strip()
+            except ConfigError:
+                return text  # the reference itself; 'config check' says what is wrong with it
+        return "(PEM text)" if text.startswith(_PEM) else text
+
+
+def texts(explanation: Explanation) -> Sequence[tuple[str, str]]:
+    """For people: what, and what there is to say about it."""
+    key, origin = explanation.key, explanation.origin
+    rows: list[tuple[str, str]] = []
+    if key is not None and key.note:
+        rows.append(("does nothing", key.note))
+    if origin is not None:
+        rows += [("written", f"{origin.written} in {origin.place}"), ("level", origin.level)]
+    else:
+        rows.append(("written", "nowhere"))
+    rows += [("overrides", f"{other.written} = {other.value} in {other.place}") for other in explanation.overridden]
+    if key is not None and not key.note:
+        unit = f", {key.unit}" if key.unit else ""
+        least = "" if key.minimum is None else f", at least {key.minimum:g}"
+        kind = " or ".join(key.choices) if key.choices else key.kind.value
+        rows += [
+            ("default", key.default if key.default is not None else "none"),
+            ("type", f"{kind}{unit}{least}"),
+            ("meaning", key.doc),
+            ("why this default", key.reason),
+            ("levels", ", ".join(level.value for level in key.levels)),
+        ]
+    return rows
