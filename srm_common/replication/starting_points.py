@@ -76,6 +76,8 @@ class StartingPoints:
 
     def __post_init__(self) -> None:
         self._committed, self._corrupt = self.read_committed()
+        #: Partitions known not to hold anything that would go back.
+        self._checked: set[Partition] = set()
 
     def first_seen(self, topics: Mapping[str, int]) -> None:
         """Decide where topics start that were never seen before; ``topics`` are all, with their partitions."""
@@ -110,6 +112,7 @@ class StartingPoints:
             self._committed, self._corrupt = self.read_committed()
         wanted = self._overrides([track for track in tracks if track.place in self.overridden], starts)
         firsts = self._firsts(tracks, starts)
+        backward = self._backward(tracks)
         pins: dict[Partition, Pin] = {}
         recreated: set[str] = set()
         ready = []
@@ -117,6 +120,9 @@ class StartingPoints:
             place = track.place
             if place in self._corrupt:
                 track.fail(self._corrupt[place], "CorruptRecord", now)
+                continue
+            if place in backward:
+                track.fail(backward[place], "ConfigError", now)
                 continue
             if place in faults or place not in starts:
                 track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
@@ -219,6 +225,35 @@ class StartingPoints:
         if self._begins_at_start(track):
             return _EARLIEST, "settled"
         return self.rules.of(track.upstream_topic)
+
+    def _backward(self, tracks: Iterable[PartitionTrack]) -> dict[Partition, str]:
+        """Partitions from which records would go back to where they came from, each with a sentence.
+
+        A topic that starts at ``opposite`` has progress from an earlier time in which the flow led this way; since
+        then the other direction has written behind it. Asked once for each partition of a run.
+        """
+        asked = {
+            track.place: position
+            for track in tracks
+            if track.place not in self._checked
+            and self.rules.of(track.upstream_topic)[0].kind is StartKind.OPPOSITE
+            and track.place not in self.overridden
+            and (position := self._known(track)) is not None
+        }
+        if not asked:
+            return {}
+        ends = self.opposite_ends(asked)
+        found = {}
+        for (topic, partition), position in asked.items():
+            end = ends.get((topic, partition))
+            if isinstance(end, int) and end > position:
+                found[topic, partition] = (
+                    f"{topic}-{partition} was copied up to offset {position} before; since then the flow in the other "
+                    f"direction wrote up to {end}, and those records would go back; move on behind them with: "
+                    f"srm-control source-offsets reset --topic '{topic}' --to opposite"
+                )
+        self._checked |= asked.keys() - found.keys()
+        return found
 
     def _firsts(self, tracks: Iterable[PartitionTrack], starts: Mapping[Partition, int]) -> dict[Partition, int | str]:
         """First offsets of the partitions without progress; a sentence where the rule cannot be carried out."""

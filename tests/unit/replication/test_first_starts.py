@@ -128,6 +128,28 @@ def test_opposite_starts_behind_what_came_from_there() -> None:
     assert "ended, at 6: its log ends at 5" in str(passes.tracks["t", 3].error)
 
 
+def test_records_of_the_other_direction_never_go_back_after_a_second_turn() -> None:
+    there = world(5)
+    asked: list[Any] = []
+
+    def ends(places: Any) -> dict[tuple[str, int], int | str]:
+        asked.append(list(places))
+        return {T0: 8}
+
+    there.run(start_positions="t=opposite", opposite_ends=lambda places: {})
+    append(there, T0, 70, 71, 72, 90)
+    passes = there.run(start_positions="t=opposite", opposite_ends=ends)
+    assert passes.tracks[T0].error == (
+        "t-0 was copied up to offset 5 before; since then the flow in the other direction wrote up to 8, and those "
+        "records would go back; move on behind them with: srm-control source-offsets reset --topic 't' --to opposite"
+    )
+    there.target.offsets[T0] = 8
+    there.run(start_positions="t=opposite", opposite_ends=ends, max_seconds=3.0)
+    assert copied(there) == {T0: [*range(5), 90]}
+    # Once a run, not once a pass.
+    assert len(asked) == 2
+
+
 def test_a_time_that_cannot_be_asked_for_yet_is_asked_for_again() -> None:
     there = world(3)
     answers: list[Listed] = [({}, {T0: "no leader"}), ({T0: 1}, {})]
