@@ -24,7 +24,8 @@ class StandaloneSpark:
         self._directory = directory
         self._count = workers
         self._ports = [ReservedPort() for _ in range(2 + workers)]
-        self.processes: list[subprocess.Popen[bytes]] = []
+        #: Master, workers, and the jobs that tests submit: all end with the block.
+        self.processes: list[subprocess.Popen[Any]] = []
         self.master = f"spark://127.0.0.1:{self._ports[0].number}"
 
     def __enter__(self) -> StandaloneSpark:
@@ -49,12 +50,11 @@ class StandaloneSpark:
 
     def __exit__(self, *_: object) -> None:
         for process in self.processes:
-            family = [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]
-            for member in family:
-                try:
-                    member.kill()
-                except psutil.NoSuchProcess:
-                    continue
+            with contextlib.suppress(psutil.NoSuchProcess):
+                main = psutil.Process(process.pid)
+                for member in [main, *main.children(recursive=True)]:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        member.kill()
             process.wait(20)
         for port in self._ports:
             port.release()
@@ -72,8 +72,11 @@ class StandaloneSpark:
         """Executor JVMs alive now."""
         found = []
         for process in self.processes:
-            for child in psutil.Process(process.pid).children(recursive=True):
-                # It may end while it is looked at.
+            children: list[psutil.Process] = []
+            # They may end while they are looked at.
+            with contextlib.suppress(psutil.NoSuchProcess):
+                children = psutil.Process(process.pid).children(recursive=True)
+            for child in children:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     if "CoarseGrainedExecutorBackend" in " ".join(child.cmdline()):
                         found.append(child)

@@ -46,7 +46,7 @@ def submit(
     options = [item for key, value in conf.items() for item in ("--conf", f"{key}={value}")]
     spark_submit = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", cluster.master, *options]
     job = [str(ROOT / "spark_jobs" / "replicate.py"), "--flow", flow, "--config", str(configuration), "--run-id", "r"]
-    return subprocess.Popen(
+    submitted = subprocess.Popen(
         spark_submit + job,
         env={
             **os.environ,
@@ -60,6 +60,8 @@ def submit(
         stderr=subprocess.DEVNULL,
         text=True,
     )
+    cluster.processes.append(submitted)
+    return submitted
 
 
 def output_of(job: subprocess.Popen[str]) -> str:
