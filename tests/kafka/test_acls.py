@@ -1,0 +1,370 @@
+"""ACL sync and missing rights on brokers that check rights: one pair for the file, a principal for each role."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions
+
+from srm_common.domain.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
+from srm_common.domain.acls import AclBinding
+from srm_common.domain.actions import ActionResult, failed
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.plan import Plan
+from srm_common.domain.policy import IdentityReplicationPolicy
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunState
+from srm_common.domain.settings_layers import Entry
+from srm_common.kafka.acl_admin import AclAdmin
+from srm_common.kafka.acl_record import read_acl_record, write_acl_record
+from srm_common.replication.slot import copy_slot
+from srm_common.settings_files.client_keys import cluster_settings
+from srm_common.testing import LocalKafka
+from srm_common.testing.logins import client_properties
+from srm_common.usecases.apply_plan import apply_plan
+from srm_common.usecases.emit_heartbeat import emit_heartbeat
+from srm_common.usecases.plan_topics import plan_topics
+from srm_common.usecases.replicate import replicate
+from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from tests.kafka.acl_commands import documented, grant, revoke
+from tests.kafka.records import eventually
+from tests.unit.domain.test_acl_rules import binding
+
+pytestmark = pytest.mark.kafka
+
+LOGINS = {name: f"{name}-pw" for name in ("srm", "limited", "bob", "eve", "app")}
+
+
+def login(alias: str, kafka: LocalKafka, user: str) -> ClusterSettings:
+    properties = {"bootstrap.servers": kafka.bootstrap_servers, **client_properties(user, LOGINS[user])}
+    written = {key: Entry(key, value, "test", 1) for key, value in properties.items()}
+    return cluster_settings(alias, written, lambda entry: entry.value)
+
+
+@dataclass
+class Sides:
+    """Two brokers with an authorizer, and the bindings on topics of each, written as in ``ALLOW READ bob orders``."""
+
+    source: LocalKafka
+    target: LocalKafka
+
+    def change(self, kafka: LocalKafka, change: str, *texts: str) -> None:
+        admin = AclAdmin(ClusterSettings.plaintext(kafka.name, kafka.internal_servers))
+        bindings = [binding(text) for text in texts]
+        assert set((admin.create if change == "+" else admin.delete)(bindings)) <= {None}
+        eventually(
+            lambda: all((one in self.bindings(kafka)) == (change == "+") for one in bindings),
+            10,
+            "not seen by the broker",
+        )
+
+    def bindings(self, kafka: LocalKafka) -> frozenset[AclBinding]:
+        found = AclAdmin(ClusterSettings.plaintext(kafka.name, kafka.internal_servers)).topic_bindings()
+        assert found is not None
+        return found
+
+    def of_readers(self, *about: str) -> set[AclBinding]:
+        """What the target says of other principals than the replicator about topics that begin with these."""
+        return {
+            one
+            for one in self.bindings(self.target)
+            if one.principal != "User:srm" and one.topics.name.startswith(about)
+        }
+
+
+@pytest.fixture(scope="module")
+def sides() -> Iterator[Sides]:
+    kafkas = [LocalKafka(name=name, logins=LOGINS) for name in ("guarded-source", "guarded-target")]
+    with contextlib.ExitStack() as stack:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(LocalKafka.start, kafkas))
+        for kafka in kafkas:
+            stack.callback(kafka.close)
+        for kafka, variable in zip(kafkas, "AB", strict=True):
+            for command in documented("acls.md", variable):
+                grant(kafka, command)
+        yield Sides(*kafkas)
+
+
+MakeFlow = Callable[..., FlowSettings]
+
+
+@pytest.fixture
+def make_flow(sides: Sides, name: str) -> MakeFlow:
+    """A flow ``a->b`` of the documented principal, for the topics of this test alone."""
+
+    def make(**settings: object) -> FlowSettings:
+        flow = FlowSettings(
+            FlowName("a", "b"),
+            login("a", sides.source, "srm"),
+            login("b", sides.target, "srm"),
+            enabled=True,
+            topics=(f"{name}.*",),
+            groups=(f"{name}.*",),
+            replication_factor=1,
+            internal_replication_factor=1,
+            status_replication_factor=1,
+            config_replication_factor=1,
+            heartbeats_replication_factor=1,
+            checkpoints_replication_factor=1,
+            offset_syncs_replication_factor=1,
+            heartbeats_replication=False,
+        )
+        return replace(flow, **settings)  # type: ignore[arg-type]
+
+    return make
+
+
+def refresh(flow: FlowSettings) -> Plan:
+    plan = plan_topics(flow)
+    assert [str(result) for result in failed(apply_plan(flow, plan))] == []
+    return plan
+
+
+def acl_actions(plan: Plan) -> list[CreateAcls | DeleteAcls | UnknownAcls]:
+    return [one for one in plan.actions if isinstance(one, CreateAcls | DeleteAcls | UnknownAcls)]
+
+
+def settled(flow: FlowSettings) -> None:
+    """Until the broker shows what was done: a plan has nothing left to do about ACLs."""
+    eventually(lambda: acl_actions(plan_topics(flow)) == [], 10, "there is always something left to do")
+
+
+def can_read(cluster: ClusterSettings, topic: str) -> bool:
+    consumer = Consumer({**cluster.confluent, "group.id": "none", "enable.partition.eof": True, "log_level": 0})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        fault = consumer.list_topics(topic, timeout=15).topics[topic].error
+        if fault is not None:
+            assert fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, fault
+            return False
+        while True:
+            message = consumer.poll(15)
+            assert message is not None
+            error = message.error()
+            # The client asks for its group's coordinator although nothing is committed.
+            if error is None or error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:
+                break
+    finally:
+        consumer.close()
+    if error is None or error.code() == KafkaError._PARTITION_EOF:
+        return True
+    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, error
+    return False
+
+
+def can_write(cluster: ClusterSettings, topic: str) -> bool:
+    faults: list[KafkaError | None] = []
+    producer = Producer({**cluster.confluent, "message.timeout.ms": 10_000, "log_level": 0})
+    producer.produce(topic, b"x", on_delivery=lambda error, _: faults.append(error))
+    producer.flush(15)
+    (fault,) = faults
+    if fault is not None:
+        assert fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, fault
+    return fault is None
+
+
+def test_a_flow_with_the_documented_rights_and_no_others(sides: Sides, make_flow: MakeFlow, name: str) -> None:
+    sides.source.create_topic(name, partitions=2)
+    producer = Producer({"bootstrap.servers": sides.source.internal_servers, "log_level": 0})
+    for number in range(100):
+        producer.produce(name, b"%d" % number, partition=number % 2)
+    producer.flush(10)
+    group = Consumer({"bootstrap.servers": sides.source.internal_servers, "group.id": name})
+    group.commit(offsets=[TopicPartition(name, 0, 20)], asynchronous=False)
+    group.close()
+    sides.change(sides.source, "+", f"ALLOW ALL bob {name}")
+    flow = make_flow(tasks_max=1)
+    refresh(flow)
+    sides.source.admin().create_partitions([NewPartitions(name, 4)], operation_timeout=10)[name].result(10)
+    refresh(flow)
+    record = replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    assert (record.state, record.records) == (RunState.DONE, 100)
+    assert [note for note in record.notes if not note.startswith("created state topic")] == []
+    report = sync_checkpoints(flow)
+    assert report.faults == ()
+    emit_heartbeat(flow)
+    settled(flow)
+
+
+def test_readers_may_read_the_copy_and_nobody_may_write_it(sides: Sides, make_flow: MakeFlow, name: str) -> None:
+    for topic in (f"{name}-x", f"{name}-y"):
+        sides.source.create_topic(topic)
+    sides.change(
+        sides.source,
+        "+",
+        f"ALLOW READ bob {name}*",
+        f"ALLOW ALL app {name}-x",
+        f"ALLOW READ eve {name}*",
+        f"DENY READ eve {name}-y",
+    )
+    flow = make_flow()
+    plan = plan_topics(flow)
+    created = [one for action in acl_actions(plan) if isinstance(action, CreateAcls) for one in action.bindings]
+    assert sorted(created) == sorted(
+        map(
+            binding,
+            [
+                f"ALLOW READ bob a.{name}*",
+                f"ALLOW READ app a.{name}-x",
+                f"ALLOW READ eve a.{name}*",
+                f"DENY READ eve a.{name}-y",
+            ],
+        )
+    )
+    assert f"create ACL ALLOW on topic a.{name}-x on b: User:app READ ('ALLOW User:app ALL on {name}-x' of a)" in (
+        plan.render()
+    )
+    assert sides.of_readers(f"a.{name}") == set()  # a plan changes nothing
+    refresh(flow)
+    settled(flow)
+    assert sides.of_readers(f"a.{name}") == set(created)
+    rights = {
+        (user, topic): can_read(login("b", sides.target, user), f"a.{name}-{topic}")
+        for user in ("bob", "eve", "app")
+        for topic in "xy"
+    }
+    assert [pair for pair, allowed in rights.items() if not allowed] == [("eve", "y"), ("app", "y")]
+    assert not can_write(login("b", sides.target, "app"), f"a.{name}-x")
+    assert can_write(login("a", sides.source, "app"), f"{name}-x")
+
+
+def test_revocation_reaches_the_copy_and_others_bindings_are_left_alone(
+    sides: Sides, make_flow: MakeFlow, name: str
+) -> None:
+    sides.source.create_topic(name)
+    sides.change(sides.source, "+", f"ALLOW READ bob {name}", f"ALLOW READ eve {name}", f"DENY READ app {name}*")
+    theirs = [f"ALLOW READ eve a.{name}", f"ALLOW WRITE app a.{name}", f"ALLOW DESCRIBE app a.{name}*"]
+    sides.change(sides.target, "+", *theirs)
+    flow = make_flow()
+    plan = refresh(flow)
+    assert f"User:app may write to a.{name} on b by 'ALLOW User:app WRITE on a.{name}'" in plan.notices
+    settled(flow)
+    assert f"a.{name}" not in {one.topics.name for one in read_acl_record(flow) if one.principal == "User:eve"}
+    sides.change(sides.source, "-", f"ALLOW READ bob {name}", f"ALLOW READ eve {name}", f"DENY READ app {name}*")
+    deletions = acl_actions(refresh(flow))
+    assert [(type(one), one.topic) for one in deletions if name in one.topic] == [
+        (DeleteAcls, f"a.{name}"),
+        (DeleteAcls, f"a.{name} (prefixed)"),
+    ]
+    settled(flow)
+    assert sides.of_readers(f"a.{name}") == set(map(binding, theirs))
+    assert not can_read(login("b", sides.target, "bob"), f"a.{name}")
+    assert not any(one.topics.name == f"a.{name}" for one in read_acl_record(flow))
+
+
+def test_a_crash_between_record_and_creation(sides: Sides, make_flow: MakeFlow, name: str) -> None:
+    sides.source.create_topic(name)
+    sides.change(sides.source, "+", f"ALLOW READ bob {name}")
+    flow = make_flow()
+    ours = binding(f"ALLOW READ bob a.{name}")
+    write_acl_record(flow, read_acl_record(flow) | {ours})
+    (action,) = acl_actions(refresh(flow))
+    assert action.bindings == (ours,)  # type: ignore[union-attr]
+    settled(flow)
+    sides.change(sides.source, "-", f"ALLOW READ bob {name}")
+    sides.change(sides.target, "-", f"ALLOW READ bob a.{name}")  # as after a crash between deletion and record
+    (action,) = acl_actions(refresh(flow))
+    assert "it is gone already" in str(action)
+    assert ours not in read_acl_record(flow)
+
+
+def test_an_identity_flow_does_not_open_topics_of_the_target(sides: Sides, make_flow: MakeFlow, name: str) -> None:
+    grant(sides.target, f"kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm --operation All "
+          f"--resource-pattern-type prefixed --topic {name}")  # fmt: skip
+    sides.source.create_topic(f"{name}-x")
+    sides.source.create_topic(f"{name}-y")
+    sides.target.create_topic(f"{name}-local")
+    sides.change(sides.source, "+", f"ALLOW READ bob {name}*")
+    flow = make_flow(policy=IdentityReplicationPolicy())
+    refresh(flow)
+    settled(flow)
+    assert sides.of_readers(name) == {binding(f"ALLOW READ bob {name}-{topic}") for topic in "xy"}
+
+
+def test_a_cluster_without_an_authorizer_is_a_note(
+    sides: Sides, make_flow: MakeFlow, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    sides.change(sides.target, "+", f"ALLOW READ srm srm-flow-state.{name}*")
+    open_source = ClusterSettings.plaintext("a", source_kafka.bootstrap_servers)
+    open_target = ClusterSettings.plaintext("b", target_kafka.bootstrap_servers)
+    names = FlowName(f"{name}-a", f"{name}-b")  # in this file a and b mean other clusters
+    for settings, who in (
+        ({"source": open_source}, "a has"),
+        ({"target": open_target}, "b has"),
+        ({"source": open_source, "target": open_target}, "a and b have"),
+    ):
+        plan = plan_topics(make_flow(name=names, emit_heartbeats=False, **settings))
+        assert acl_actions(plan) == []
+        assert f"no ACLs are synced: {who} no authorizer" in plan.notices
+    assert plan_topics(make_flow(name=names, emit_heartbeats=False, sync_topic_acls=False, **settings)).notices == ()
+
+
+def sentences(results: list[ActionResult]) -> list[str]:
+    found = [result.error for result in results if result.error is not None]
+    assert all("\n" not in one for one in found)
+    return found
+
+
+def test_without_the_right_to_describe_acls(sides: Sides, make_flow: MakeFlow, name: str) -> None:
+    sides.source.create_topic(name)
+    sides.change(sides.source, "+", f"ALLOW READ limited {name}*", f"ALLOW DESCRIBE_CONFIGS limited {name}*")
+    flow = make_flow(source=login("a", sides.source, "limited"))
+    plan = plan_topics(flow)
+    assert [one.kind for one in acl_actions(plan)] == ["sync_acls"]
+    (error,) = sentences(apply_plan(flow, plan))
+    assert "cluster 'a'" in error
+    assert "refused to describe its ACLs: User:limited needs the right Describe on the cluster" in error
+    assert error.endswith("or set sync.topic.acls.enabled = false")
+    assert sides.of_readers(f"a.{name}") == set()
+
+
+def test_without_the_right_to_change_acls(sides: Sides, make_flow: MakeFlow, name: str) -> None:
+    sides.source.create_topic(name)
+    sides.change(sides.source, "+", f"ALLOW READ bob {name}")
+    flow = make_flow()
+    alter = "kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm --operation Alter --cluster"
+    revoke(sides.target, alter)
+    try:
+        results = apply_plan(flow, plan_topics(flow))
+    finally:
+        grant(sides.target, alter)
+    error = sentences(results)[0]
+    assert "refused to create ACLs: User:srm needs the right Alter on the cluster" in error
+    assert not any(one.topics.name == f"a.{name}" for one in read_acl_record(flow))
+    refresh(flow)  # with the right again
+    assert binding(f"ALLOW READ bob a.{name}") in read_acl_record(flow)
+
+
+def test_without_the_rights_to_create_grow_and_alter_topics(sides: Sides, make_flow: MakeFlow, name: str) -> None:
+    topics = [f"{name}-{what}" for what in ("new", "grown", "altered")]
+    for topic in topics:
+        sides.source.create_topic(topic, 2, config={"retention.ms": "1234567"})
+    sides.target.create_topic(f"a.{topics[1]}", 1, config={"retention.ms": "1234567"})
+    sides.target.create_topic(f"a.{topics[2]}", 2)
+    sides.change(
+        sides.target,
+        "+",
+        *(f"ALLOW {right} limited a.{name}*" for right in ("DESCRIBE", "DESCRIBE_CONFIGS")),
+        *(
+            f"ALLOW {right} limited {topic}"
+            for right in ("READ", "WRITE", "DESCRIBE_CONFIGS")
+            for topic in ("srm-flow-state.a.internal", "srm-meta.internal")
+        ),
+    )
+    flow = make_flow(target=login("b", sides.target, "limited"), emit_heartbeats=False, sync_topic_acls=False)
+    results = {
+        (result.action.kind, result.action.topic): result.error or "" for result in apply_plan(flow, plan_topics(flow))
+    }
+    for kind, topic, right in (
+        ("create_topic", topics[0], "Create on the cluster or on topic"),
+        ("grow_partitions", topics[1], "Alter on topic"),
+        ("alter_configs", topics[2], "AlterConfigs on topic"),
+    ):
+        assert f"User:limited needs the right {right} a.{topic}" in results[kind, f"a.{topic}"]
