@@ -78,7 +78,8 @@ class RefreshTopicsOperator(FlowOperator):
             raise AirflowException(
                 f"{len(failures)} of {len(refreshed.results)} changes failed, the first: {failures[0]}"
             )
-
+        if lost := refreshed.plan.lost if refreshed.plan is not None else ():
+            raise AirflowException(f"{len(lost)} topics are not copied, the first: {lost[0].topic}: {lost[0].reason}")
 
     def _warn_of_keys(self) -> None:
         """Once a run: keys of the file that do nothing."""

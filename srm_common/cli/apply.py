@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer
 from srm_common.cli.plan import plan_text
+from srm_common.cli.restore_options import choices, restore_options
 from srm_common.domain.actions import ActionResult, counted, failed
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.plan import Plan
@@ -21,27 +22,38 @@ from srm_common.errors import ConfigError
 @click.command("apply")
 @flow_option
 @click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, as srm-control plan does.")
+@restore_options
 @click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path), metavar="[PLAN.JSON]")
 @config_option
 @output_option
 @pass_invocation
-def command(invocation: Invocation, flow: str | None, dry_run: bool, file: Path | None) -> Answer:
+def command(
+    invocation: Invocation,
+    flow: str | None,
+    dry_run: bool,
+    file: Path | None,
+    recreate: tuple[str, ...],
+    resume: tuple[str, ...],
+) -> Answer:
     """Make the target's topics ready for the flow, at once, whatever the refresh intervals say.
 
     With a file of "srm-control plan --out" exactly that plan is carried out. If anything else would have to be done by
     now, the command says what changed meanwhile and does nothing. Applying a file again is harmless.
 
     \b
-    Exit codes: 0 all done; 1 an action failed, or the file does not hold any more; 2 the configuration or the
-    file is wrong; 3 a cluster cannot be reached or refuses.
+    Exit codes: 0 all done; 1 an action failed, the file does not hold any more, or a topic is not copied because
+    its copy is lost; 2 the configuration or the file is wrong; 3 a cluster cannot be reached or refuses.
     """
     from srm_common.usecases.plan_topics import plan_topics
     from srm_common.usecases.refresh_topics import refresh_topics
 
     settings = invocation.flow_now(flow).flow
+    restore = choices(recreate, resume)
     printed = None if file is None else _read(file)
+    if printed is not None and restore:
+        raise click.UsageError("a file holds the choices it was made with; leave --recreate and --resume out")
     if dry_run:
-        plan = plan_topics(settings)
+        plan = plan_topics(settings, restore=restore if printed is None else printed.restore)
         if printed is None:
             return Answer(plan.to_json(), plan_text(plan))
         found = printed.compare(plan)
@@ -53,7 +65,7 @@ def command(invocation: Invocation, flow: str | None, dry_run: bool, file: Path 
         )
     if printed is not None:
         return _applied_file(settings, printed)
-    refreshed = refresh_topics(settings, at_once=True)
+    refreshed = refresh_topics(settings, at_once=True, restore=restore)
     assert refreshed.plan is not None, "at once means that everything is due"
     return _applied(refreshed.plan, refreshed.results, ())
 
@@ -88,6 +100,7 @@ def _applied(plan: Plan, results: Sequence[ActionResult], done: Sequence[str]) -
         text.append("Nothing to do.")
     elif unhappy:
         text.append(f"{counted(len(unhappy), 'action')} of {len(results)} failed; the others are done.")
+    text += [f"Not copied: {decision.topic}: {decision.reason}" for decision in plan.lost]
     text += [f"Note: {notice}" for notice in plan.notices]
     data = {
         "flow": str(plan.flow),
@@ -95,9 +108,10 @@ def _applied(plan: Plan, results: Sequence[ActionResult], done: Sequence[str]) -
         "changed": [],
         "results": [result.to_json() for result in results],
         "done_before": list(done),
+        "lost": [decision.to_json() for decision in plan.lost],
         "notices": list(plan.notices),
     }
-    return Answer(data, text, exit_code=1 if unhappy else 0)
+    return Answer(data, text, exit_code=1 if unhappy or plan.lost else 0)
 
 
 def _done_before(done: Sequence[str]) -> list[str]:

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
+from srm_common.cli.restore_options import choices, restore_options
 from srm_common.domain.actions import Action
 from srm_common.domain.plan import Plan
 from srm_common.domain.plan_file import plan_file_text
@@ -24,10 +25,13 @@ from srm_common.errors import ConfigError
     metavar="FILE",
     help="Write the plan to a file, too, for srm-control apply.",
 )
+@restore_options
 @config_option
 @output_option
 @pass_invocation
-def command(invocation: Invocation, flow: str | None, out: Path | None) -> Answer:
+def command(
+    invocation: Invocation, flow: str | None, out: Path | None, recreate: tuple[str, ...], resume: tuple[str, ...]
+) -> Answer:
     """Print what would change on the target before the flow copies, and why.
 
     Looks at both clusters and changes nothing. The same plan is made and carried out at the beginning of each run, as
@@ -35,7 +39,7 @@ def command(invocation: Invocation, flow: str | None, out: Path | None) -> Answe
     """
     from srm_common.usecases.plan_topics import plan_topics
 
-    plan = plan_topics(invocation.flow_now(flow).flow)
+    plan = plan_topics(invocation.flow_now(flow).flow, restore=choices(recreate, resume))
     text = plan_text(plan)
     if out is not None:
         try:

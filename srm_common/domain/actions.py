@@ -105,6 +105,33 @@ class CreateTopic:
 
 
 @dataclass(frozen=True)
+class StartOver:
+    """Set the source offsets of ``upstream_topic`` back to where its log begins: its copy ``topic`` is lost, and
+    everything is copied again. Not while a run is at work."""
+
+    kind: ClassVar[str] = "start_over"
+    word: ClassVar[str] = "start over"
+
+    cluster: str
+    topic: str
+    upstream_topic: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"start over with {self.upstream_topic} as {self.topic} on {self.cluster} ({self.reason})"
+
+    def differences(self) -> tuple[Difference, ...]:
+        return (Difference("source offsets", "as committed", f"start of {self.upstream_topic}"),)
+
+    def to_json(self) -> dict[str, Any]:
+        return action_json(
+            self,
+            {"source_offsets": "committed"},
+            {"source_offsets": "earliest", "upstream_topic": self.upstream_topic},
+        )
+
+
+@dataclass(frozen=True)
 class GrowPartitions:
     """Give ``topic`` as many partitions as ``after`` says."""
 

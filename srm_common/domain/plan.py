@@ -3,12 +3,13 @@ carried out; making it is the business of :mod:`srm_common.domain.planning`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from srm_common.domain.actions import Action, counted
-from srm_common.domain.flow import FlowName
+from srm_common.domain.flow import FlowName, OnDataLoss
+from srm_common.domain.lifecycle import LOSSES
 from srm_common.domain.selection import TopicDecision
 
 
@@ -17,7 +18,8 @@ class Plan:
     """Decisions on all topics of the source, and the actions that follow from them, in the order they are done.
 
     ``notices`` are what a person should know and no action mends. The cluster ids tell where it was made for; empty
-    where a cluster does not tell its id.
+    where a cluster does not tell its id. ``restore`` is what was chosen for single topics whose copies are lost, by
+    upstream topic.
     """
 
     flow: FlowName
@@ -26,10 +28,16 @@ class Plan:
     notices: tuple[str, ...] = ()
     source_cluster_id: str = ""
     target_cluster_id: str = ""
+    restore: Mapping[str, OnDataLoss] = field(default_factory=dict)
 
     @property
     def accepted(self) -> tuple[TopicDecision, ...]:
         return tuple(decision for decision in self.decisions if decision.accepted)
+
+    @property
+    def lost(self) -> tuple[TopicDecision, ...]:
+        """Topics that are not copied, because their copies are lost and nobody has chosen what to do."""
+        return tuple(decision for decision in self.decisions if decision.code in LOSSES)
 
     def with_more(self, actions: Iterable[Action], notices: Iterable[str] = ()) -> Plan:
         """This plan, and then these."""
@@ -41,6 +49,7 @@ class Plan:
             "flow": str(self.flow),
             "source_cluster_id": self.source_cluster_id,
             "target_cluster_id": self.target_cluster_id,
+            "restore": {topic: str(choice) for topic, choice in self.restore.items()},
             "actions": [action.to_json() for action in self.actions],
             "notices": list(self.notices),
             "topics": [decision.to_json() for decision in self.decisions],
@@ -50,5 +59,6 @@ class Plan:
         """The plan as text, actions first."""
         lines = [f"{self.flow}: {counted(len(self.accepted), 'topic')} of {len(self.decisions)} copied"]
         lines += [f"  {action}" for action in self.actions] or ["  nothing to do"]
+        lines += [f"  not copied: {decision.topic}: {decision.reason}" for decision in self.lost]
         lines += [f"  note: {notice}" for notice in self.notices]
         return "\n".join(lines)

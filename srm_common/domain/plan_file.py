@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
+from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.plan import Plan
 from srm_common.errors import ConfigError
 
@@ -26,7 +27,8 @@ class PlanChanges:
 
 @dataclass(frozen=True)
 class PlanFile:
-    """What a file says. ``topics`` are the copied ones with the names of their copies; ``made_ms`` since the epoch."""
+    """What a file says. ``topics`` are the copied ones with the names of their copies; ``made_ms`` since the epoch.
+    ``restore`` are the choices that the plan was made with."""
 
     flow: str
     made_ms: int
@@ -34,6 +36,7 @@ class PlanFile:
     target_cluster_id: str
     actions: tuple[Mapping[str, Any], ...]
     topics: Mapping[str, str]
+    restore: Mapping[str, OnDataLoss] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str, name: str) -> Self:
@@ -53,6 +56,7 @@ class PlanFile:
                 str(document["target_cluster_id"]),
                 tuple(dict(action) for action in document["actions"]),
                 {one["topic"]: one["remote_topic"] for one in document["topics"] if one["accepted"]},
+                {topic: OnDataLoss(choice) for topic, choice in document["restore"].items()},
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(

@@ -104,12 +104,19 @@ class RefreshMemory:
         return max(0.0, min(waits)) if waits else None
 
     def after(
-        self, flow: FlowSettings, due: Iterable[Job], results: Iterable[ActionResult], now_ms: int
+        self,
+        flow: FlowSettings,
+        due: Iterable[Job],
+        results: Iterable[ActionResult],
+        now_ms: int,
+        *,
+        unsettled: bool = False,
     ) -> RefreshMemory:
-        """What to remember after a refresh. With a failed action the next run does everything again."""
+        """What to remember after a refresh. With a failed action, or something ``unsettled``, the next run does
+        everything again, and fails again: an interval must not make it look healthy."""
         results = list(results)
         alterations = self.alterations.and_done(results, now_ms)
-        if any(result.error is not None for result in results):
+        if unsettled or any(result.error is not None for result in results):
             return replace(self, alterations=alterations)
         return replace(
             self,

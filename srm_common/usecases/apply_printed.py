@@ -29,7 +29,7 @@ def apply_printed(flow: FlowSettings, printed: PlanFile) -> AppliedFile:
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at, or not be changed.
     """
-    now = plan_topics(flow)
+    now = plan_topics(flow, restore=printed.restore)
     found = printed.compare(now)
     if found.changed:
         return AppliedFile(now, changed=found.changed)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from srm_common.domain.actions import ActionResult, counted
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.plan import Plan
 from srm_common.domain.refresh_memory import EVERYTHING, Job, RefreshMemory
 from srm_common.domain.state_topics import flow_state_topic
@@ -45,6 +45,7 @@ def refresh_topics(
     *,
     at_once: bool = False,
     narrow: Callable[[Plan], Plan] | None = None,
+    restore: Mapping[str, OnDataLoss] | None = None,
     told: Callable[[Plan], None] = lambda plan: None,
 ) -> Refreshed:
     """Make the target's topics ready, as far as it is due.
@@ -55,6 +56,7 @@ def refresh_topics(
     Args:
         at_once: do everything now, whatever the intervals say.
         narrow: leaves some of the plan to later runs; everything is then due now, and remains so.
+        restore: what to do about single topics whose copies are lost, by topic or copy.
         told: gets the plan before it is carried out.
 
     Raises:
@@ -68,7 +70,7 @@ def refresh_topics(
         due = EVERYTHING if at_once or narrow is not None else memory.due(flow, now_ms)
         if not due:
             return Refreshed(due, next_seconds=memory.next_seconds(flow, now_ms))
-        plan = plan_topics(flow, due=due, alterations=memory.alterations)
+        plan = plan_topics(flow, due=due, alterations=memory.alterations, restore=restore)
         if narrow is not None:
             plan = narrow(plan)
         told(plan)
@@ -93,7 +95,8 @@ def _write(
     if digest != memory.decisions:
         state.write("decisions", decisions)
     state.write("plan", plan_record(plan, results, now_ms))
-    state.write("refresh", replace(memory.after(flow, due, results, now_ms), decisions=digest).to_json())
+    after = memory.after(flow, due, results, now_ms, unsettled=bool(plan.lost))
+    state.write("refresh", replace(after, decisions=digest).to_json())
 
 
 def plan_record(plan: Plan, results: Sequence[ActionResult], now_ms: int) -> dict[str, Any]:
@@ -104,6 +107,7 @@ def plan_record(plan: Plan, results: Sequence[ActionResult], now_ms: int) -> dic
         "copied": len(plan.accepted),
         "topics": len(plan.decisions),
         "failed": sum(result.error is not None for result in results),
+        "lost": [f"{decision.topic}: {decision.reason}" for decision in plan.lost],
         "actions": [{"text": str(result), **result.to_json()} for result in ordered[:_ACTIONS_KEPT]],
         "actions_left_out": max(0, len(results) - _ACTIONS_KEPT),
         "notices": list(plan.notices),
