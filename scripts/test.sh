@@ -50,7 +50,11 @@ for name in "${rings[@]}"; do
             step imports "$BIN/lint-imports" --no-logo
             ;;
         unit) ring unit tests/unit -n "${TEST_PROCESSES:-2}" -q "$@" ;;
-        kafka | spark | airflow | faults) ring "$name" "tests/$name" -q --durations=10 "$@" ;;
+        # These wait for brokers and schedulers most of the time; a file's tests share what its fixtures started.
+        kafka) ring "$name" tests/kafka -n "${TEST_PROCESSES:-3}" --dist loadfile -q --durations=10 "$@" ;;
+        spark | airflow | faults)
+            ring "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile -q --durations=10 "$@"
+            ;;
         soak) ring soak tests -m soak -q --durations=20 "$@" ;;
         *)
             echo "there is no ring '$name'; rings: lint unit kafka spark airflow faults soak" >&2

@@ -109,7 +109,7 @@ class AirflowClient:
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self.get(f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}")["state"])
 
-    def wait_for_run(self, dag_id: str, run_id: str, timeout_seconds: float = 120.0) -> str:
+    def wait_for_run(self, dag_id: str, run_id: str, timeout_seconds: float = 240.0) -> str:
         """Its final state. Raises LocalAirflowError that shows the tasks' states when the time is up."""
         deadline = time.monotonic() + timeout_seconds
         while (state := self.run_state(dag_id, run_id)) not in FINAL_STATES:

@@ -139,7 +139,7 @@ class Story:
             time.sleep(0.05)
         return run
 
-    def last_run(self, timeout_seconds: float = 60.0) -> Run:
+    def last_run(self, timeout_seconds: float = 150.0) -> Run:
         """A clean run to the end, which must be done without an error."""
         run = self.start_run(0)
         code = run.process.wait(timeout_seconds)
@@ -155,7 +155,7 @@ class Story:
         ) as writer:
             yield writer
 
-    def wait_for_copied(self, run: Run, offsets: int = 1, timeout_seconds: float = 40.0) -> None:
+    def wait_for_copied(self, run: Run, offsets: int = 1, timeout_seconds: float = 120.0) -> None:
         """Return when the remote topic has that many offsets, while ``run`` is at work."""
         deadline = time.monotonic() + timeout_seconds
         while self.copied_offsets() < offsets:
@@ -172,7 +172,7 @@ class Story:
         found = ends(kafka, places, IsolationLevel.READ_COMMITTED)
         return {place.partition: found[f"{topic}-{place.partition}"] for place in places}
 
-    def wait_until_caught_up(self, run: Run, timeout_seconds: float = 45.0) -> None:
+    def wait_until_caught_up(self, run: Run, timeout_seconds: float = 120.0) -> None:
         """Return when all that was written is committed on the target; ``run`` must do it without ending."""
         deadline = time.monotonic() + timeout_seconds
         while True:
