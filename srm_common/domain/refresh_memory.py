@@ -75,8 +75,8 @@ class Alterations:
 
 @dataclass(frozen=True)
 class RefreshMemory:
-    """``last_ms``: when each job last succeeded. ``fingerprint``: of the settings it went by. ``decisions``: a digest
-    of the decisions last written down."""
+    """``last_ms``: when each job was last done, empty when something failed since. ``fingerprint``: of the settings it
+    went by. ``decisions``: a digest of the decisions last written down."""
 
     last_ms: Mapping[Job, int] = field(default_factory=dict)
     fingerprint: str = ""
@@ -117,7 +117,7 @@ class RefreshMemory:
         results = list(results)
         alterations = self.alterations.and_done(results, now_ms)
         if unsettled or any(result.error is not None for result in results):
-            return replace(self, alterations=alterations)
+            return replace(self, last_ms={}, alterations=alterations)
         return replace(
             self,
             last_ms={**self.last_ms, **dict.fromkeys(due, now_ms)},
@@ -177,6 +177,7 @@ def fingerprint(flow: FlowSettings) -> str:
         flow.emit_heartbeats,
         flow.source.bootstrap_servers,
         flow.target.bootstrap_servers,
+        flow.acl_replicator_principals,
         *_jobs(flow).values(),
     )
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]

@@ -65,8 +65,9 @@ def test_an_edit_acts_at_the_next_run(edit: dict[str, object]) -> None:
 def test_a_failed_action_is_tried_again_at_the_next_run() -> None:
     memory = RefreshMemory().after(FLOW, EVERYTHING, [change(), change("7", error="no")], START)
     assert memory.due(FLOW, at(1)) == EVERYTHING
-    later = DONE.after(FLOW, EVERYTHING, [change(error="no")], at(600))
-    assert later.due(FLOW, at(601)) == EVERYTHING
+    later = DONE.after(FLOW, {Job.CONFIGS}, [change(error="no")], at(5))
+    assert later.due(FLOW, at(6)) == EVERYTHING
+    assert DONE.after(FLOW, EVERYTHING, [], at(5), unsettled=True).due(FLOW, at(6)) == EVERYTHING
 
 
 def test_a_clock_that_was_set_back_switches_nothing_off() -> None:

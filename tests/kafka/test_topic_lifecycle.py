@@ -1,0 +1,256 @@
+"""Topics deleted and made again on either side, changes that are undone, and plans applied from a file."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from srm_common.domain.actions import AlterConfigs, CreateTopic, StartOver, failed
+from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.plan import Plan
+from srm_common.domain.plan_file import PlanFile, plan_file_text
+from srm_common.domain.recording import RecordTopic
+from srm_common.domain.refresh_memory import Job
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunRecord, RunState
+from srm_common.domain.topic_records import TopicRecord, TopicState
+from srm_common.errors import ConfigError
+from srm_common.kafka.flow_state import FlowState
+from srm_common.kafka.topic_registry import TopicRegistry
+from srm_common.replication.slot import copy_slot
+from srm_common.testing import LocalKafka
+from srm_common.usecases.apply_printed import apply_printed
+from srm_common.usecases.plan_topics import plan_topics
+from srm_common.usecases.refresh_topics import refresh_topics
+from srm_common.usecases.replicate import replicate
+from srm_common.usecases.topic_mappings import replicated_topics
+from tests.kafka.flows import flow_between, properties_of, read, write
+from tests.kafka.test_cli_plan import srm_control
+from tests.kafka.test_refresh_topics import alter
+
+pytestmark = pytest.mark.kafka
+
+
+class Story:
+    """One flow of one topic, run step by step."""
+
+    def __init__(self, source: LocalKafka, target: LocalKafka, name: str) -> None:
+        self.source, self.target, self.topic = source, target, name
+        self.flow = flow_between(source, target, name, topics=(name,))
+        self.remote = f"{self.flow.name.source}.{name}"
+        source.create_topic(name, partitions=2)
+
+    def refresh(self, **options: object) -> Plan:
+        done = refresh_topics(self.flow, at_once=True, **options)  # type: ignore[arg-type]
+        assert [str(result) for result in failed(done.results)] == []
+        assert done.plan is not None
+        return done.plan
+
+    def copy(self) -> RunRecord:
+        return replicate(self.flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+
+    def record(self) -> TopicRecord:
+        with TopicRegistry(self.flow.target) as registry:
+            found = registry.read().find(self.flow.name, self.topic)
+        assert found is not None
+        return found
+
+    def begin(self) -> None:
+        """Three records are copied."""
+        self.refresh()
+        write(self.source, self.topic, [b"1", b"2", b"3"])
+        assert self.copy().records == 3
+
+    def seen(self) -> list[bytes | None]:
+        return [one.value for one in read(self.target, self.remote)]
+
+
+@pytest.fixture
+def story(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> Story:
+    return Story(source_kafka, target_kafka, name)
+
+
+def delete(kafka: LocalKafka, topic: str) -> None:
+    kafka.admin().delete_topics([topic], operation_timeout=20)[topic].result(20)
+    deadline = time.monotonic() + 20
+    while topic in kafka.admin().list_topics(timeout=10).topics:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_deleted_copy_comes_back_only_when_somebody_says_so(story: Story) -> None:
+    story.begin()
+    delete(story.target, story.remote)
+    plan = story.refresh()
+    assert [decision.code for decision in plan.lost] == ["target_deleted"]
+    assert f"--recreate {story.topic}" in plan.lost[0].reason
+    assert story.record().state is TopicState.TARGET_DELETED
+    assert replicated_topics(story.flow) == []
+    assert story.copy().records == 0
+    assert story.remote not in story.target.admin().list_topics(timeout=10).topics
+    # Not settled: the interval does not hide it.
+    assert refresh_topics(story.flow).due
+
+    plan = story.refresh(restore={story.topic: OnDataLoss.RESET})
+    assert {type(action) for action in plan.actions} == {StartOver, RecordTopic, CreateTopic}
+    assert story.record().state is TopicState.REPLICATING
+    assert plan_topics(story.flow).actions == ()
+    write(story.source, story.topic, [b"4"])
+    assert story.copy().records == 4
+    assert story.seen() == [b"1", b"2", b"3", b"4"]
+    assert refresh_topics(story.flow).due == frozenset()
+
+
+def test_a_copy_made_again_by_somebody_is_left_alone_until_somebody_says_so(story: Story) -> None:
+    story.begin()
+    delete(story.target, story.remote)
+    story.target.create_topic(story.remote, partitions=2)
+    write(story.source, story.topic, [b"4"])
+    plan = plan_topics(story.flow)
+    (lost,) = plan.lost
+    assert lost.reason.startswith(f"{story.remote} on target was deleted and made again by somebody (id ")
+    assert replicated_topics(story.flow) == []
+    assert story.copy().records == 0
+    # By the copy's name, too.
+    plan = story.refresh(restore={story.remote: OnDataLoss.SKIP})
+    assert any("goes on where the flow stopped" in notice for notice in plan.notices)
+    assert story.copy().records == 1
+    assert story.seen() == [b"4"]
+    assert plan_topics(story.flow).actions == ()
+    with pytest.raises(ConfigError, match=f"nonsense is neither a topic that flow {story.flow.name} copies nor"):
+        plan_topics(story.flow, restore={"nonsense": OnDataLoss.SKIP})
+
+
+def test_the_setting_restores_every_topic(story: Story) -> None:
+    story.begin()
+    delete(story.target, story.remote)
+    story.flow = replace(story.flow, on_target_loss=OnDataLoss.RESET)
+    story.refresh()
+    assert story.copy().records == 3
+    assert story.seen() == [b"1", b"2", b"3"]
+
+
+def test_a_source_topic_deleted_and_made_again(story: Story) -> None:
+    story.begin()
+    delete(story.source, story.topic)
+    plan = story.refresh()
+    gone = next(decision for decision in plan.decisions if decision.topic == story.topic)
+    assert (gone.code, gone.reason) == (
+        "source_deleted",
+        f"deleted on {story.flow.name.source}; its copy {story.remote} is kept",
+    )
+    assert story.record().state is TopicState.SOURCE_DELETED
+    assert story.seen() == [b"1", b"2", b"3"]
+    assert plan_topics(story.flow).actions == ()
+
+    story.source.create_topic(story.topic, partitions=2)
+    write(story.source, story.topic, [b"new"])
+    former = story.record().upstream_topic_id
+    plan = story.refresh()
+    assert any("on.data.loss = fail: its partitions are not copied until" in notice for notice in plan.notices)
+    assert (story.record().state, story.record().upstream_topic_id) == (TopicState.RECREATED, former)
+    record = story.copy()
+    assert (record.records, record.state) == (0, RunState.FAILED)
+
+    story.flow = replace(story.flow, on_data_loss=OnDataLoss.RESET)
+    story.refresh()
+    assert story.record().state is TopicState.REPLICATING
+    assert story.record().previous_upstream_ids == (former,)
+    assert story.copy().records == 1
+    assert story.seen() == [b"1", b"2", b"3", b"new"]
+
+
+def test_a_topic_taken_off_the_filters_and_put_back(story: Story) -> None:
+    story.begin()
+    whole = story.flow
+    story.flow = replace(whole, topics_exclude=(story.topic,))
+    story.refresh()
+    assert story.record().state is TopicState.DELISTED
+    assert story.copy().records == 0
+    story.flow = whole
+    write(story.source, story.topic, [b"4"])
+    story.refresh()
+    assert story.record().state is TopicState.REPLICATING
+    assert story.copy().records == 1
+
+
+def test_a_change_that_is_undone_each_time_is_said(story: Story) -> None:
+    story.refresh()
+    for times in range(3):
+        alter(story.target, story.remote, {"retention.ms": "1000"})
+        plan = story.refresh()
+        assert sum(isinstance(action, AlterConfigs) for action in plan.actions) == 1
+        said = [notice for notice in plan.notices if notice.startswith(f"{story.remote}: retention.ms was set to ")]
+        assert len(said) == (times > 0)
+        assert all(f" {times} time" in notice for notice in said)
+    with FlowState(story.flow) as state:
+        stored = state.read("plan")
+    assert stored is not None
+    assert stored["actions"][0]["before"] == {"retention.ms": "1000"}
+    assert stored["notices"] == list(plan.notices)
+
+
+def test_intervals_and_edits(story: Story) -> None:
+    assert refresh_topics(story.flow).due == frozenset(Job)
+    waiting = refresh_topics(story.flow)
+    assert (waiting.due, waiting.plan) == (frozenset(), None)
+    assert "nothing is due; the next refresh is in " in str(waiting)
+    often = replace(story.flow, sync_topic_configs_interval_seconds=0.0)
+    refresh_topics(often)
+    alter(story.target, story.remote, {"retention.ms": "1000"})
+    story.source.create_topic(f"{story.topic}-later")
+    again = refresh_topics(often)
+    assert again.due == {Job.CONFIGS}
+    assert [result.action.kind for result in again.results] == ["alter_configs"]
+    edited = refresh_topics(replace(often, topics=(f"{story.topic}.*",)))
+    assert f"{story.remote}-later" in {result.action.topic for result in edited.results}
+
+
+def test_a_file_is_applied_exactly_or_not_at_all(story: Story) -> None:
+    story.flow = replace(story.flow, topics=(f"{story.topic}.*",))
+    printed = PlanFile.parse(plan_file_text(plan_topics(story.flow), 1), "plan.json")
+    story.source.create_topic(f"{story.topic}-more")
+    refused = apply_printed(story.flow, printed)
+    assert refused.results == ()
+    assert f"{story.topic}-more is copied now" in refused.changed
+    assert story.remote not in story.target.admin().list_topics(timeout=10).topics
+
+    printed = PlanFile.parse(plan_file_text(plan_topics(story.flow), 1), "plan.json")
+    done = apply_printed(story.flow, printed)
+    assert (failed(done.results), done.changed, done.done) == ([], (), ())
+    assert len(replicated_topics(story.flow)) == 2
+    again = apply_printed(story.flow, printed)
+    assert (again.results, again.changed, len(again.done)) == ((), (), len(printed.actions))
+
+
+def test_commands(story: Story, configuration_file: Callable[..., Path], tmp_path: Path) -> None:
+    config = configuration_file(properties_of(story.flow))
+    file = tmp_path / "plan.json"
+    done = srm_control("plan", "--out", str(file), config=config)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.rstrip().endswith(f'srm-control apply --flow "{story.flow.name}" {file}')
+    done = srm_control("apply", str(file), "--output", "json", config=config)
+    answer = json.loads(done.stdout)
+    assert (done.returncode, answer["applied"], answer["done_before"]) == (0, True, [])
+    assert {result["action"] for result in answer["results"]} >= {"create_topic"}
+    done = srm_control("apply", str(file), config=config)
+    assert done.returncode == 0
+    assert f"not needed any more: create topic {story.remote}" in done.stdout
+
+    delete(story.target, story.remote)
+    done = srm_control("apply", str(file), config=config)
+    assert done.returncode == 1
+    assert done.stdout.startswith("The file does not hold any more, so nothing was changed:\n")
+    done = srm_control("apply", config=config)
+    assert done.returncode == 1
+    assert f"Not copied: {story.topic}: {story.remote} was deleted on target; " in done.stdout
+    done = srm_control("apply", "--recreate", story.topic, "--resume", story.topic, config=config)
+    assert done.returncode == 2
+    done = srm_control("apply", "--resume", story.topic, config=config)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert story.remote in story.target.admin().list_topics(timeout=10).topics
