@@ -18,6 +18,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.plan import Plan
 from srm_common.domain.policy import IdentityReplicationPolicy
+from srm_common.domain.refresh_memory import EVERYTHING, Job
 from srm_common.domain.run_options import RunOptions
 from srm_common.domain.run_record import RunState
 from srm_common.domain.settings_layers import Entry
@@ -257,6 +258,26 @@ def test_revocation_reaches_the_copy_and_others_bindings_are_left_alone(
     assert sides.of_readers(f"a.{name}") == set(map(binding, theirs))
     assert not can_read(login("b", sides.target, "bob"), f"a.{name}")
     assert not any(one.topics.name == f"a.{name}" for one in read_acl_record(flow))
+
+
+def test_readers_stay_when_a_topic_is_no_longer_chosen(sides: Sides, make_flow: MakeFlow, name: str) -> None:
+    for topic in (f"{name}-x", f"{name}-y"):
+        sides.source.create_topic(topic)
+    sides.change(sides.source, "+", f"ALLOW READ bob {name}-x", f"ALLOW READ bob {name}-y")
+    refresh(make_flow())
+    fewer = make_flow(topics_exclude=(f"{name}-x",))
+    refresh(fewer)
+    settled(fewer)
+    assert sides.of_readers(f"a.{name}") == {binding(f"ALLOW READ bob a.{name}-{topic}") for topic in "xy"}
+    sides.change(sides.source, "-", f"ALLOW READ bob {name}-x")
+    not_due = plan_topics(fewer, due=EVERYTHING - {Job.ACLS})
+    assert acl_actions(not_due) == []
+    sides.source.create_topic(f"{name}-z")
+    with_a_new_topic = plan_topics(fewer, due=EVERYTHING - {Job.ACLS})
+    assert [one.topic for one in acl_actions(with_a_new_topic) if name in one.topic] == [f"a.{name}-x"]
+    refresh(fewer)
+    settled(fewer)
+    assert sides.of_readers(f"a.{name}") == {binding(f"ALLOW READ bob a.{name}-y")}
 
 
 def test_a_crash_between_record_and_creation(sides: Sides, make_flow: MakeFlow, name: str) -> None:
