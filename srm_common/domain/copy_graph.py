@@ -111,7 +111,7 @@ class CopyGraph:
         if own is not None and (own.downstream_topic != remote or not self._counts_at_all(own)):
             own = None
         runs = own is not None and own.state is TopicState.REPLICATING
-        turned = not runs and self._turned(topic)
+        turned = self._turned(topic)
         ancestors = self._search((self.source, topic), self._backward(guess=not runs, turned=turned), backward=True)
         worst: Conflict | None = None
         for conflict in self._conflicts(ancestors, (self.target, remote), own, guess=not runs, turned=turned):
@@ -160,6 +160,8 @@ class CopyGraph:
                 )
                 yield self._judged(Rule.CYCLE, own, above.guessed | below.guessed, reason, above.by or below.by)
         for place, below in descendants.items():
+            if place in ancestors:
+                continue  # a circle, see above
             others = self._search(place, self._backward(guess=guess, turned=turned), backward=True)
             for shared, other in others.items():
                 if shared not in ancestors:
@@ -196,6 +198,8 @@ class CopyGraph:
                 waits = f"flow {rival.flow} claimed it at the same moment ({reason}); the next refresh looks again"
                 return Conflict(rule, Answer.WAIT, waits)
             return Conflict(rule, Answer.REFUSE, reason)
+        if rival is not None and rival.flow == self._opposite and not self._opposite_runs:
+            return Conflict(rule, Answer.REFUSE, reason)
         # Both copy already, which only flows of files that do not know each other can come to: the newer one stops.
         if rival is None or (own.since_ms, self._rank(own)) < (rival.since_ms, self._rank(rival)):
             return None
@@ -229,6 +233,9 @@ class CopyGraph:
                     piece = chain[:length]
                     place = piece[-1]
                     if place in found:
+                        continue
+                    # A guess that comes back to a cluster is refused by the flow concerned; names may grow for ever.
+                    if guessed and any(place[0] == passed for passed, _ in before.trail):
                         continue
                     trail = (*reversed(piece), *before.trail) if backward else (*before.trail, *piece)
                     reached = _Reached(trail, before.guessed | guessed, before.by or record)
@@ -301,8 +308,22 @@ class CopyGraph:
         return self._knowledge.counts(record)
 
     def _turned(self, topic: str) -> bool:
-        """Whether the flow in the other direction has ended and this one starts behind what it copied."""
-        return not self._opposite_runs and self._starts.of(topic)[0].kind is StartKind.OPPOSITE
+        """Whether the flow in the other direction has ended and this one starts behind what it copied.
+
+        A flow that has copied the topic before goes on where it stopped, in front of what came back meanwhile: turning
+        a direction round for a second time takes more than a setting.
+        """
+        if self._opposite_runs or self._starts.of(topic)[0].kind is not StartKind.OPPOSITE:
+            return False
+        own = self._known.get(self.target, TopicRecords()).find(self._flow.name, topic)
+        came = [
+            record
+            for record in self._known.get(self.source, TopicRecords()).feeding(topic)
+            if record.flow == self._opposite
+        ]
+        if own is None:
+            return True
+        return own.state is not TopicState.CUT and all(record.since_ms < own.since_ms for record in came)
 
     def _learn_ids(self) -> None:
         knowledge, name = self._knowledge, self._flow.name
