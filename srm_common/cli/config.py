@@ -13,6 +13,7 @@ COMMANDS = {
     "check": "Print every fault of the file, and every key that does nothing.",
     "explain": "Print where a key's value comes from, what it overrides and what it means.",
     "show": "Print all effective values of a flow, with their origins.",
+    "convert": "Make a properties file of MirrorMaker 2's, SRM's or Strimzi's configuration.",
 }
 
 

@@ -20,7 +20,7 @@ from srm_common.errors import SrmError
 
 #: Command -> one line of help, in the order of the listing. The module has the same name, with underscores.
 COMMANDS = {
-    "config": "Check, explain and show the configuration.",
+    "config": "Check, explain, show and convert the configuration.",
     "plan": "Print what would change on the target before a flow copies, and why.",
     "apply": "Make the target's topics ready for a flow at once, or carry out a printed plan.",
     "topics": "List the topics of the source: which are copied, as what, why or why not; edit which.",

@@ -14,7 +14,8 @@ _INTRODUCTION = """\
 # Configuration
 
 One properties file describes all clusters and flows: the one that the environment variable `SRM_CONFIG` names, else
-`srm.properties`. An existing `mm2.properties` of MirrorMaker 2 works as it is. A first file:
+`srm.properties`. An existing `mm2.properties` of MirrorMaker 2 works as it is. The file is read again at each run: an
+edit acts at the next one, without a restart. A first file:
 
 ```properties
 {sample}```
@@ -27,7 +28,11 @@ One properties file describes all clusters and flows: the one that the environme
 
 It is read as Java reads properties: `key = value`, `key: value` or `key value`; `#` and `!` begin comments; a line that
 ends in `\\` goes on in the next one, without its leading blanks; a plain backslash is written `\\\\`; the last of
-repeated keys counts. The text is UTF-8. `A -> B.enabled` with blanks around the arrow means `A->B.enabled`.
+repeated keys counts. The text is UTF-8. `A -> B.enabled` with blanks around the arrow means `A->B.enabled`, and
+`A->B = true` means `A->B.enabled = true`.
+
+`SRM_CONFIG` and `--config` may also name a folder, whose `*.properties` are read, or several files separated as in
+`PATH`. Together they are one configuration. Two files that give one key different values are refused.
 
 Lists are separated by commas. Expressions are Java regular expressions and must match a whole name; an empty list
 matches nothing; exclusion wins. A comma inside a count such as `x{{1,3}}` does not separate. What Python cannot express
@@ -42,7 +47,24 @@ override too.
 | --- | --- |
 {levels}
 
-Keys that are not listed below, or stand at a level they do not have, do nothing.
+Keys that are not listed below, or stand at a level they do not have, do nothing. `srm-control config check` names them
+with the key that was probably meant; so do the flow's page in Airflow and, once a run, the log of `refresh_topics`.
+
+Settings of connections, such as `security.protocol`, have levels of their own, strongest first:
+
+| form | counts |
+| --- | --- |
+{connection_levels}
+
+Whatever the client that a key names, it counts for the whole connection: there is one for each side.
+
+## Looking at it
+
+| command | prints |
+| --- | --- |
+{commands}
+
+All of them take `--output json`. None connects to a cluster; `check --without-airflow` asks Airflow for nothing either.
 
 ## Errors
 
@@ -50,14 +72,47 @@ A fault of the whole file (no `clusters`, a malformed escape) stops everything. 
 cluster it uses, stops that flow alone; the others go on. Every message names file, line, key and what is accepted.
 """
 
-_CLUSTER_KEYS = (
+_CONNECTION_LEVELS = (
     (
-        "`clusters`",
-        "Aliases of all clusters, separated by commas. Required.",
+        "`<source>-><target>.source.consumer.key`, `.source.admin.key`; `.target.producer.key`, `.target.admin.key`",
+        "one side of one flow",
     ),
+    (
+        "`<source>-><target>.consumer.key`, `.admin.key`; `.producer.override.key`, `.producer.key`, `.admin.key`",
+        "the source of one flow; its target",
+    ),
+    ("`<source>-><target>.source.cluster.key`, `.target.cluster.key`", "one side of one flow"),
+    ("`<source>-><target>.key`", "both sides of one flow, except `bootstrap.servers`"),
+    ("`<alias>.key`, `<alias>.admin.key`, `<alias>.consumer.key`, `<alias>.producer.key`", "a cluster"),
+    ("the Airflow connection that `<alias>.connection` names", "a cluster"),
+    ("`key`", "all clusters, except `bootstrap.servers`"),
+)
+
+_COMMANDS = (
+    (
+        "`srm-control config check`",
+        "every fault, every key that does nothing, flows that do not fit together; exit code 2 when there is a fault",
+    ),
+    (
+        '`srm-control config explain --flow "a->b" KEY`',
+        "value, file and line, level, what it overrides, default, meaning",
+    ),
+    ('`srm-control config show --flow "a->b"`', "all effective values with their origins; secrets are masked"),
+    (
+        "`srm-control config convert FILE --to srm.properties`",
+        "a file made of an `mm2.properties`, of SRM's service properties or of Strimzi's `KafkaMirrorMaker2` YAML, "
+        "with comments on what could not be carried over",
+    ),
+)
+
+_CLUSTER_KEYS = (
     (
         "`<alias>.bootstrap.servers`",
         "`host:port`, separated by commas. Required for each cluster that a flow uses.",
+    ),
+    (
+        "`<alias>.connection`",
+        "Airflow connection that says how to reach the cluster; see below.",
     ),
     (
         "`<alias>.security.protocol`",
@@ -116,6 +171,17 @@ flow runs: on the Airflow worker and on every Spark executor.
 JKS and PKCS12 stores, Kerberos (`GSSAPI`) and login handlers that are Java classes are refused; the message names the
 replacement.
 
+## Airflow connections
+
+`<alias>.connection = kafka_east` takes address and login from the Airflow connection `kafka_east`. Its extra is a JSON
+object of librdkafka settings, as for Airflow's Kafka provider (`bootstrap.servers`, `security.protocol`,
+`sasl.mechanism`, `ssl.ca.location`, ...); without `bootstrap.servers` in it, host and port are the address; login and
+password become `sasl.username` and `sasl.password`. What the file says about the cluster goes before it.
+
+Tasks ask Airflow for it. The Spark driver finds it in its environment as `AIRFLOW_CONN_KAFKA_EAST`, where the task puts
+it: nothing secret is on a command line. Where the driver runs on another machine (cluster mode), set that variable for
+it there. `srm-control` looks for the same variable, then in the Airflow of `AIRFLOW_HOME`.
+
 ## Secrets
 
 A value may refer to a secret instead of holding it, as with Kafka's config providers:
@@ -153,10 +219,11 @@ _LEVELS = {
 def configuration_reference() -> str:
     """The whole page."""
     levels = "\n".join(f"| `{level.value}` | {meaning} |" for level, meaning in _LEVELS.items())
-    clusters = "\n".join(f"| {key} | {meaning} |" for key, meaning in _CLUSTER_KEYS)
     parts = [
-        _INTRODUCTION.format(sample=SAMPLE, levels=levels),
-        f"## Clusters\n\n| key | meaning |\n| --- | --- |\n{clusters}\n",
+        _INTRODUCTION.format(
+            sample=SAMPLE, levels=levels, connection_levels=_pairs(_CONNECTION_LEVELS), commands=_pairs(_COMMANDS)
+        ),
+        f"## Clusters\n\n| key | meaning |\n| --- | --- |\n{_pairs(_CLUSTER_KEYS)}\n",
         _AFTER_CLUSTERS,
     ]
     sections: dict[str, list[Key]] = {}
@@ -165,6 +232,10 @@ def configuration_reference() -> str:
     for title, keys in sections.items():
         parts.append(f"## {title}\n\n" + "\n".join(_rows(keys)) + "\n")
     return "\n".join(parts)
+
+
+def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
+    return "\n".join(f"| {left} | {right} |" for left, right in pairs)
 
 
 def _rows(keys: Iterable[Key]) -> Iterable[str]:

@@ -123,3 +123,20 @@ def test_several_files(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     (tmp_path / "more.properties").write_text("chunk.seconds = 4\n")
     (found,) = answer(capsys, "explain", "chunk.seconds", "--config", f"{file}:more.properties")["explanations"]
     assert found["origin"]["place"] == "more.properties:1"
+
+
+def test_convert_prints_a_file_or_writes_one(file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    long = ", ".join(f"topic-{number}" for number in range(200))
+    file.write_text(TEXT + f"a->b.topics = {long}\n")
+    assert run(["config", "convert", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert f"a->b.topics = {long}" in printed.splitlines()  # no line is broken
+    assert "hush" not in printed
+    written = tmp_path / "new.properties"
+    assert run(["config", "convert", str(file), "--to", str(written)]) == 0
+    assert "to be set: A_SASL_PASSWORD: " in capsys.readouterr().out
+    assert written.read_text() == printed
+    assert run(["config", "convert", str(file), "--to", str(written)]) == 2
+    assert "new.properties: exists already" in capsys.readouterr().err
+    found = answer(capsys, "convert", str(file))
+    assert (found["from"], list(found["variables"])) == ("mm2", ["A_SASL_PASSWORD"])

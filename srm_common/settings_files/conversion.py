@@ -1,0 +1,238 @@
+"""One properties file out of the configuration of MirrorMaker 2, Streams Replication Manager or Strimzi.
+
+Whatever would do nothing here becomes a comment with its reason; secrets become references to the environment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from srm_common.domain.filters import split_list
+from srm_common.domain.flow import FlowName
+from srm_common.domain.settings import Level
+from srm_common.domain.settings_layers import Entry, Layers, split_flow_key
+from srm_common.domain.settings_table import BY_NAME
+from srm_common.errors import ConfigError
+from srm_common.settings_files.configuration import CONNECTION, TARGETS
+from srm_common.settings_files.draft import Draft, DraftEntry, comment, property_line
+from srm_common.settings_files.explanations import is_secret
+from srm_common.settings_files.findings import Finding
+from srm_common.settings_files.key_findings import key_findings
+from srm_common.settings_files.properties import parse_properties, read_properties
+
+_SRM = "streams.replication.manager."
+_SRM_LIST = f"{_SRM}config"
+_SRM_SERVICE = f"{_SRM}service."
+# A bar that begins a new entry; topic expressions hold bars, too.
+_BAR = re.compile(r"\|(?=\s*[A-Za-z0-9_.\-> ]+\s*=)")
+
+
+class Tool(StrEnum):
+    """Whose configuration it is."""
+
+    MIRROR_MAKER = "mm2"
+    SRM = "srm"
+    STRIMZI = "strimzi"
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """``text`` is the file; ``lost`` what could not be carried over; ``variables`` the environment it needs."""
+
+    tool: Tool
+    text: str
+    lost: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...]
+
+
+def convert(path: Path, tool: Tool | None = None) -> Conversion:
+    """Read another tool's configuration. Raises :class:`ConfigError`."""
+    tool = tool or _tool_of(path)
+    if tool is Tool.STRIMZI:
+        from srm_common.settings_files.strimzi import strimzi_draft
+
+        draft = strimzi_draft(path)
+    else:
+        draft = _properties_draft(path, tool)
+    return Conversion(
+        tool, "\n".join(_Writer(draft, tool).lines()) + "\n", tuple(draft.lost), tuple(draft.variables.items())
+    )
+
+
+def _tool_of(path: Path) -> Tool:
+    if path.suffix.lower() in (".yaml", ".yml", ".json"):
+        return Tool.STRIMZI
+    srm = any(found.key.startswith(_SRM) for found in read_properties(path))
+    return Tool.SRM if srm else Tool.MIRROR_MAKER
+
+
+def _properties_draft(path: Path, tool: Tool) -> Draft:
+    draft = Draft(str(path))
+    last = {found.key: found for found in read_properties(path)}
+    listed = last.pop(_SRM_LIST, None)
+    for found in last.values():
+        draft.add(found.key, found.value, f"{path}:{found.line}")
+    if listed is not None:
+        text = "\n".join(piece.strip() for piece in _BAR.split(listed.value))
+        for inner in parse_properties(text, str(path)):
+            if inner.key not in last:
+                draft.add(inner.key, inner.value, f"{_SRM_LIST} in {path}:{listed.line}")
+    return draft
+
+
+class _Writer:
+    """Turns a draft into lines: clusters, flows, then what counts for all."""
+
+    def __init__(self, draft: Draft, tool: Tool) -> None:
+        self.draft = draft
+        self.tool = tool
+        entries = [Entry(entry.key, entry.value, entry.origin, 0) for entry in draft.entries]
+        listed = next((entry.value for entry in reversed(draft.entries) if entry.key == "clusters"), "")
+        self.aliases = tuple(alias for alias in split_list(listed) if alias)
+        if not self.aliases:
+            raise ConfigError("it names no clusters", file=draft.source)
+        self.longest_first = sorted(self.aliases, key=len, reverse=True)
+        self.layers = Layers.of(entries, self.aliases)
+        self.flows = [flow for flow in self.layers.flows if flow.source != flow.target]
+        found = key_findings(self.layers, entries, self.flows)
+        self.useless = {
+            finding.key: finding for finding in found if finding.text.startswith(("does nothing", "is not"))
+        }
+
+    def lines(self) -> Iterator[str]:
+        body = list(self._body())  # first, as it finds out what is lost and which variables there are
+        yield from comment(
+            f"Made from {Path(self.draft.source).name} ({self.tool.value}) by srm-control config convert."
+        )
+        if self.draft.variables:
+            yield "#"
+            yield "# Secrets are not part of this file. Its environment must hold:"
+            for name, holds in self.draft.variables.items():
+                yield from comment(f"{name}: {holds}", "#   ")
+        if self.draft.lost:
+            yield "#"
+            yield "# Not carried over:"
+            for sentence in self.draft.lost:
+                yield from comment(sentence, "#   ")
+        yield ""
+        yield from body
+
+    def _body(self) -> Iterator[str]:
+        yield property_line("clusters", ", ".join(self.aliases))
+        yield from self._targets()
+        groups: dict[str, list[DraftEntry]] = {}
+        for entry in self.draft.entries:
+            if entry.key != "clusters" and entry.key != TARGETS:
+                groups.setdefault(self._group(entry.key), []).append(entry)
+        for alias in self.aliases:
+            yield from self._section(f"Cluster {alias}", groups.pop(alias, []), self._address_missing(alias))
+        for flow in self.layers.flows:
+            yield from self._section(f"Flow {flow}", groups.pop(str(flow), []))
+        yield from self._section("All flows", groups.pop("", []), self._nothing_at_first())
+        for title, rest in groups.items():
+            yield from self._section(title, rest)
+
+    def _targets(self) -> Iterator[str]:
+        entry = self.layers.top.get(TARGETS)
+        if entry is not None and entry.value.strip():
+            yield property_line(TARGETS, entry.value.strip())
+            return
+        targets = list(dict.fromkeys(flow.target for flow in self.flows))
+        if len(targets) > 1:
+            yield from comment(
+                f"Flows lead to {', '.join(targets)}. Best is one installation next to each target (pull mode), all "
+                f"with this file; each then says which one it serves:"
+            )
+            yield f"# {TARGETS} = {targets[0]}"
+
+    def _group(self, key: str) -> str:
+        flow, _ = split_flow_key(key, self.longest_first)
+        if flow is not None:
+            return str(flow)
+        exact = BY_NAME.get(key)
+        if exact is not None and Level.TOP in exact.levels:
+            return ""
+        return next((alias for alias in self.longest_first if key.startswith(alias + ".")), "")
+
+    def _section(self, title: str, entries: list[DraftEntry], extra: list[str] | None = None) -> Iterator[str]:
+        lines: list[str] = []
+        for entry in entries:
+            lines += self._entry(entry)
+        lines += extra or []
+        if lines:
+            yield ""
+            yield f"# {title}"
+            yield from lines
+
+    def _entry(self, entry: DraftEntry) -> Iterator[str]:
+        value = self.draft.without_secrets(entry, is_secret(entry.key))
+        if entry.remark:
+            yield from comment(entry.remark)
+        key = self._newest(entry.key)
+        if key == "":
+            return
+        self._tell_transformations(entry)
+        useless = self.useless.get(entry.key)
+        if useless is None:
+            yield property_line(key, value)
+            return
+        self._lose(entry, useless)
+        yield from comment(useless.text)
+        yield "# " + property_line(key, value)
+
+    def _lose(self, entry: DraftEntry, finding: Finding) -> None:
+        self.draft.lost.append(f"{entry.key} ({entry.origin}) {finding.text}")
+
+    def _tell_transformations(self, entry: DraftEntry) -> None:
+        if entry.key.rpartition(".")[2] == "transforms" and entry.value.strip():
+            self.draft.lost.append(
+                f"{entry.key} ({entry.origin}): transformations are not available; flows stay stopped until somebody "
+                f"decides that records may be copied as they are, and removes the key"
+            )
+
+    def _newest(self, key: str) -> str:
+        """The key in its newest spelling; empty where the newer one is there as well."""
+        flow, rest = split_flow_key(key, self.longest_first)
+        if flow is not None and not rest:
+            return (
+                ""
+                if self.layers.flows.get(flow, {}).get("enabled", Entry("", "", "", 0)).written != key
+                else f"{flow}.enabled"
+            )
+        prefix, name = (f"{flow}.", rest) if flow is not None else ("", key)
+        known = BY_NAME.get(name)
+        if known is None or name == known.name:
+            return f"{prefix}{name}"
+        newer = f"{prefix}{known.name}"
+        return "" if any(entry.key == newer for entry in self.draft.entries) else newer
+
+    def _address_missing(self, alias: str) -> list[str]:
+        own = self.layers.clusters[alias]
+        if "bootstrap.servers" in own or CONNECTION in own:
+            return []
+        self.draft.lost.append(
+            f"{alias} has no address in this file; set {alias}.bootstrap.servers or {alias}.connection"
+        )
+        return [
+            *comment("Its address and login are kept elsewhere (SRM: a Kafka credential). Write them here, or name an "
+                     "Airflow connection that holds them:"),
+            f"# {alias}.bootstrap.servers = host:9092",
+            f"# {alias}.connection = kafka_{re.sub(r'[^a-z0-9]+', '_', alias.lower())}",
+        ]  # fmt: skip
+
+    def _nothing_at_first(self) -> list[str]:
+        """SRM copies nothing until somebody chooses; MirrorMaker 2's default is everything."""
+        if self.tool is not Tool.SRM:
+            return []
+        lines: list[str] = []
+        for name in ("topics", "groups"):
+            if any(self.layers.find(BY_NAME[name], flow).entry is None for flow in self.flows or [FlowName("", "")]):
+                lines += comment(
+                    f"SRM chooses no {name} by itself; srm-control {name} --add does. Without this line: all."
+                )
+                lines.append(property_line(name, ""))
+        return lines

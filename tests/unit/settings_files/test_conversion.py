@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.policy import IdentityReplicationPolicy
+from srm_common.errors import ConfigError
+from srm_common.settings_files.checks import findings
+from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.settings_files.conversion import Conversion, Tool, convert
+from srm_common.settings_files.draft import property_line
+from srm_common.settings_files.properties import parse_properties
+
+JAAS = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+
+MIRROR_MAKER = rf"""
+clusters = A, B
+A.bootstrap.servers = a:1
+A.security.protocol = SASL_PLAINTEXT
+A.sasl.mechanism = SCRAM-SHA-256
+A.sasl.jaas.config = {JAAS} username="me" password="hush;\\"hush";
+B.bootstrap.servers = b:1
+A->B.enabled = true
+A->B.topics = orders\\.(a|b), .*x
+topics.blacklist = t
+emit.heartbeats.interval.seconds = 5
+key.converter = org.apache.kafka.connect.converters.ByteArrayConverter
+A->B.tasks_max = 3
+B.topics = nothing
+B->A = false
+"""
+
+
+def loaded(made: Conversion, tmp_path: Path) -> Configuration:
+    path = tmp_path / "converted.properties"
+    path.write_text(made.text)
+    return load_configuration(path)
+
+
+def made_of(tmp_path: Path, text: str, name: str = "mm2.properties", tool: Tool | None = None) -> Conversion:
+    path = tmp_path / name
+    path.write_text(text)
+    return convert(path, tool)
+
+
+def test_mirror_maker_2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = made_of(tmp_path, MIRROR_MAKER)
+    assert made.tool is Tool.MIRROR_MAKER
+    assert "hush" not in made.text
+    ((variable, holds),) = made.variables
+    assert (variable, holds.partition(":")[0]) == ("A_SASL_JAAS_CONFIG_PASSWORD", "password")
+    monkeypatch.setenv(variable, "other-hush")
+    configuration = loaded(made, tmp_path)
+    flow = configuration.flow("A->B")
+    assert flow.source.confluent["sasl.password"] == "other-hush"
+    assert flow.topics == (r"orders\.(a|b)", ".*x")
+    assert flow.topics_exclude == ("t",)
+    assert flow.emit_heartbeats_interval_seconds == 5
+    assert not configuration.flow("B->A").enabled
+    assert findings(configuration) == ()
+    assert [sentence.partition(" ")[0] for sentence in made.lost] == ["B.topics", "A->B.tasks_max", "key.converter"]
+    assert "# A->B.tasks_max = 3" in made.text.splitlines()
+
+
+def test_the_new_name_wins_over_the_older_one(tmp_path: Path) -> None:
+    made = made_of(tmp_path, MIRROR_MAKER + "topics.exclude = u\nB->A.enabled = true\n")
+    assert "blacklist" not in made.text
+    assert "topics.exclude = u" in made.text.splitlines()
+    assert "B->A.enabled = true" in made.text.splitlines()
+
+
+SRM = r"""
+clusters=P,Q,R
+streams.replication.manager.config=P->Q.enabled=true|P->Q.topics=a|b.*|Q.bootstrap.servers=q:1|P->R = true
+streams.replication.manager.service.target.cluster=Q
+P.bootstrap.servers=p:1
+"""
+
+
+def test_streams_replication_manager(tmp_path: Path) -> None:
+    made = made_of(tmp_path, SRM)
+    assert made.tool is Tool.SRM
+    assert any(sentence.startswith("R has no address") for sentence in made.lost)
+    # R's address is not in the file: SRM keeps it in a credential.
+    text = made.text.replace("# R.bootstrap.servers = host:9092", "R.bootstrap.servers = r:1")
+    path = tmp_path / "converted.properties"
+    path.write_text(text)
+    configuration = load_configuration(path)
+    assert [str(flow.name) for flow in configuration.enabled_flows] == ["P->Q", "P->R"]
+    assert configuration.flow("P->Q").topics == ("a|b.*",)
+    assert configuration.flow("P->R").topics == ()  # SRM copies nothing until somebody chooses
+    assert configuration.flow("P->Q").groups == ()
+    assert "# streams.replication.manager.driver.target.cluster = Q" in text.splitlines()
+
+
+def resource(**changes: Any) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "connectCluster": "b",
+        "replicas": 3,
+        "clusters": [
+            {
+                "alias": "a",
+                "bootstrapServers": "a:1",
+                "tls": {"trustedCertificates": [{"secretName": "s", "pattern": "*.crt"}]},
+                "authentication": {
+                    "type": "scram-sha-512", "username": "u", "passwordSecret": {"secretName": "s", "password": "pw"}
+                },
+            },
+            {
+                "alias": "b",
+                "bootstrapServers": "b:1",
+                "tls": {},
+                "authentication": {
+                    "type": "tls", "certificateAndKey": {"secretName": "u", "certificate": "u.crt", "key": "u.key"}
+                },
+                "config": {"offset.storage.replication.factor": -1},
+            },
+        ],
+        "mirrors": [
+            {
+                "sourceCluster": "a",
+                "targetCluster": "b",
+                "sourceConnector": {
+                    "tasksMax": 4,
+                    "config": {
+                        "replication.factor": -1,
+                        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+                    },
+                },
+                "checkpointConnector": {"config": {"sync.group.offsets.enabled": True}},
+                "topicsPattern": "one|two\\d+",
+                "groupsExcludePattern": "g.*",
+            }
+        ],
+    }  # fmt: skip
+    spec.update(changes)
+    return {"kind": "KafkaMirrorMaker2", "apiVersion": "kafka.strimzi.io/v1beta2", "spec": spec}
+
+
+def strimzi(tmp_path: Path, document: object) -> Conversion:
+    return made_of(tmp_path, yaml.safe_dump(document), "mm2.yaml")
+
+
+def test_strimzi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = strimzi(tmp_path, {"kind": "List", "items": [{"kind": "Other"}, resource()]})
+    assert made.tool is Tool.STRIMZI
+    variables = dict(made.variables)
+    assert variables == {
+        "A_CA": "PEM text of the authorities, from '*.crt' of the Kubernetes Secret 's'",
+        "A_PASSWORD": "password, from 'pw' of the Kubernetes Secret 's'",
+        "B_CERTIFICATE": "PEM text of our certificate, from 'u.crt' of the Kubernetes Secret 'u'",
+        "B_KEY": "PEM text of our key, from 'u.key' of the Kubernetes Secret 'u'",
+    }
+    for name in variables:
+        monkeypatch.setenv(name, f"<{name}>")
+    configuration = loaded(made, tmp_path)
+    flow = configuration.flow("a->b")
+    assert flow.enabled
+    assert flow.source.confluent["security.protocol"] == "SASL_SSL"
+    assert flow.source.confluent["sasl.password"] == "<A_PASSWORD>"
+    assert flow.source.confluent["ssl.ca.pem"] == "<A_CA>"
+    assert (flow.target.confluent["ssl.key.pem"], flow.target.confluent["security.protocol"]) == ("<B_KEY>", "SSL")
+    assert (flow.tasks_max, flow.replication_factor, flow.internal_replication_factor) == (4, -1, -1)
+    assert flow.topics == (r"one|two\d+",)
+    assert flow.groups_exclude == ("g.*",)
+    assert flow.sync_group_offsets
+    assert not flow.emit_heartbeats  # no heartbeatConnector
+    assert flow.policy == IdentityReplicationPolicy(source_alias="a")
+    assert findings(configuration) == ()
+    assert "spec.replicas: it is about Strimzi's pods" in made.lost
+
+
+def test_strimzi_v1(tmp_path: Path) -> None:
+    """In v1 the target stands by itself, and each mirror names its source."""
+    document = resource()
+    spec = document["spec"]
+    source, target = ({"alias": alias, "bootstrapServers": f"{alias}:1"} for alias in "ab")
+    del spec["clusters"], spec["connectCluster"]
+    mirror = {**spec["mirrors"][0], "source": source}
+    del mirror["sourceCluster"], mirror["targetCluster"]
+    spec["mirrors"] = [mirror]
+    spec["target"] = {**target, "groupId": "g", "offsetStorageTopic": "o"}
+    made = strimzi(tmp_path, document)
+    assert loaded(made, tmp_path).flow("a->b").target.bootstrap_servers == "b:1"
+    assert any("offsetStorageTopic: state topics have MirrorMaker 2's own names" in sentence for sentence in made.lost)
+
+
+@pytest.mark.parametrize(
+    ("connector", "enabled"), [({"state": "paused"}, False), ({"pause": True}, False), ({"state": "running"}, True)]
+)
+def test_a_paused_mirror_is_not_enabled(tmp_path: Path, connector: dict[str, Any], enabled: bool) -> None:
+    clusters = [{"alias": alias, "bootstrapServers": f"{alias}:1"} for alias in "ab"]
+    mirror = {"sourceCluster": "a", "targetCluster": "b", "sourceConnector": connector}
+    made = strimzi(tmp_path, resource(clusters=clusters, mirrors=[mirror]))
+    assert loaded(made, tmp_path).flow("a->b").enabled is enabled
+
+
+def test_connectors_that_contradict_each_other_and_kubernetes_references(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusters = [{"alias": alias, "bootstrapServers": f"{alias}:1"} for alias in "ab"]
+    mirror = {
+        "sourceCluster": "a", "targetCluster": "b",
+        "sourceConnector": {"config": {"replication.policy.separator": "_", "offset.lag.max": "${configmaps:n/c:l}"}},
+        "heartbeatConnector": {"config": {"replication.policy.separator": "."}},
+    }  # fmt: skip
+    made = strimzi(tmp_path, resource(clusters=clusters, mirrors=[mirror]))
+    assert any("replication.policy.separator = ., as another connector says _" in sentence for sentence in made.lost)
+    monkeypatch.setenv("A_B_OFFSET_LAG_MAX", "7")
+    flow = loaded(made, tmp_path).flow("a->b")
+    assert (flow.offset_lag_max, flow.emit_heartbeats, flow.emit_checkpoints) == (7, True, False)
+
+
+def test_flows_with_transformations_stay_stopped(tmp_path: Path) -> None:
+    made = made_of(tmp_path, MIRROR_MAKER + "A->B.transforms = mask\nA->B.transforms.mask.type = Mask\n")
+    (fault,) = (error for error in loaded(made, tmp_path).faults.values() if "transformations" in str(error))
+    assert "remove the key where that is meant" in str(fault)
+    assert any(sentence.startswith("A->B.transforms (") for sentence in made.lost)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("none.properties", "x = 1\n", "none.properties: it names no clusters"),
+        ("a.yaml", "a: [", "a.yaml:1: is not YAML: "),
+        ("a.yaml", "kind: Kafka\n", "a.yaml: holds no KafkaMirrorMaker2 resources; give a file with one"),
+        ("a.yaml", "kind: KafkaMirrorMaker2\n", "a.yaml: spec of the KafkaMirrorMaker2 resource is missing"),
+        ("a.yaml", "kind: KafkaMirrorMaker2\nspec: {clusters: [{alias: a}]}\n",
+         "a.yaml: the KafkaMirrorMaker2 resource lacks bootstrapServers where it is needed"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_converted(tmp_path: Path, name: str, text: str, sentence: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        made_of(tmp_path, text, name)
+    assert sentence in str(raised.value)
+
+
+TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
+
+
+@given(TEXT.filter(lambda key: key.strip() == key and key), TEXT.filter(lambda value: value.strip() == value))
+def test_a_line_reads_back_as_it_was_written(key: str, value: str) -> None:
+    (found,) = parse_properties(property_line(key, value))
+    assert (found.key, found.value) == (key, value)
