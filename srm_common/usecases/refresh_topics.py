@@ -7,20 +7,17 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from srm_common.domain.actions import ActionResult, counted
 from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.plan import Plan
+from srm_common.domain.plan_record import plan_record
 from srm_common.domain.refresh_memory import EVERYTHING, Job, RefreshMemory
 from srm_common.domain.state_topics import flow_state_topic
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.state_topics import ensure_topics
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import plan_topics
-
-#: Actions that the flow's state keeps of the last plan; a first plan of thousands needs no second copy of the topics.
-_ACTIONS_KEPT = 500
 
 
 @dataclass(frozen=True)
@@ -97,18 +94,3 @@ def _write(
     state.write("plan", plan_record(plan, results, now_ms))
     after = memory.after(flow, due, results, now_ms, unsettled=bool(plan.lost))
     state.write("refresh", replace(after, decisions=digest).to_json())
-
-
-def plan_record(plan: Plan, results: Sequence[ActionResult], now_ms: int) -> dict[str, Any]:
-    """A carried out plan as the flow's state keeps it: failed actions first."""
-    ordered = sorted(results, key=lambda result: result.error is None)
-    return {
-        "made_ms": now_ms,
-        "copied": len(plan.accepted),
-        "topics": len(plan.decisions),
-        "failed": sum(result.error is not None for result in results),
-        "lost": [f"{decision.topic}: {decision.reason}" for decision in plan.lost],
-        "actions": [{"text": str(result), **result.to_json()} for result in ordered[:_ACTIONS_KEPT]],
-        "actions_left_out": max(0, len(results) - _ACTIONS_KEPT),
-        "notices": list(plan.notices),
-    }

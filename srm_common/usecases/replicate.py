@@ -11,9 +11,11 @@ from typing import Any
 from srm_common.domain.copying import CopyJob, CopyRange
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.partition_track import PartitionTrack
+from srm_common.domain.plan_record import plan_notes
 from srm_common.domain.progress import Progress, by_topic
 from srm_common.domain.run_options import RunOptions
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.selection import TopicDecision
 from srm_common.domain.source_topics import SourceTopics
 from srm_common.domain.start_position import StartKind, StartPosition
 from srm_common.domain.start_rules import StartRules
@@ -77,6 +79,7 @@ class _Run:
         self._last: RunRecord | None = None
         self._sizes: dict[str, float] = {}
         self._notes: list[str] = []
+        self._lost: dict[str, str] = {}
 
     def go(self) -> RunRecord:
         with self._store:
@@ -91,7 +94,7 @@ class _Run:
             except KeyboardInterrupt as interrupt:
                 self._write_in_spite_of(interrupt)
                 raise
-            return self._write(self._outcome())
+            return self._write(self._outcome(), self._losses())
 
     def _copy(self) -> None:
         flow = self._flow
@@ -100,8 +103,10 @@ class _Run:
         state = ensure_state_topics(flow)
         for note in state.notes:
             self._note(note, logging.INFO)
-        known = self._store.read_all("run", "slots", "topics", "sizes", "start")
+        known = self._store.read_all("run", "slots", "topics", "sizes", "start", "plan")
         self._last = RunRecord.from_json(known["run"]) if "run" in known else None
+        for note in plan_notes(known.get("plan"), self._last.started_ms if self._last else 0):
+            self._note(note, logging.INFO)
         self._sizes = dict(known.get("sizes", {}))
         topics = self._topics()
         if not topics:
@@ -150,9 +155,14 @@ class _Run:
     def _topics(self) -> list[Mapped]:
         return [
             Mapped(topic.upstream, topic.downstream, topic.partitions, topic.max_message_bytes)
-            for topic in replicated_topics(self._flow)
+            for topic in replicated_topics(self._flow, self._lose)
             if self._run.wants(topic.upstream)
         ]
+
+    def _lose(self, decision: TopicDecision) -> None:
+        if decision.topic not in self._lost and self._run.wants(decision.topic):
+            self._lost[decision.topic] = decision.reason
+            self._note(f"{decision.topic} is not copied: {decision.reason}", logging.ERROR)
 
     def _own(self, slots: int, recorded: Mapping[str, Any]) -> Ownership | None:
         if not self._flow.exactly_once:
@@ -258,7 +268,15 @@ class _Run:
 
     def _outcome(self) -> RunState:
         tracks = self._passes.tracks.values() if self._passes else ()
-        return RunState.FAILED if any(track.error is not None for track in tracks) else RunState.DONE
+        failed = self._lost or any(track.error is not None for track in tracks)
+        return RunState.FAILED if failed else RunState.DONE
+
+    def _losses(self) -> RunFailed | None:
+        if not self._lost:
+            return None
+        topic, reason = next(iter(self._lost.items()))
+        more = "" if len(self._lost) == 1 else f"; {len(self._lost) - 1} more likewise"
+        return RunFailed(f"{topic} is not copied: {reason}{more}")
 
     def _record(self, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
         passes = self._passes
@@ -321,7 +339,7 @@ def summary(record: RunRecord) -> str:
 
 
 def raise_if_failed(record: RunRecord) -> None:
-    """Raises :class:`RunFailed` with the first reason when any partition failed."""
+    """Raises :class:`RunFailed` with the first reason when any partition failed, or a topic was left out."""
     failed = record.failed_partitions
     if record.state is RunState.FAILED and failed:
         raise RunFailed(
@@ -329,6 +347,8 @@ def raise_if_failed(record: RunRecord) -> None:
             f"{failed[0].upstream_topic}-{failed[0].partition}: {failed[0].error}"
             + ("" if len(failed) == 1 else "; the run record has the others")
         )
+    if record.state is RunState.FAILED and record.error is not None:
+        raise RunFailed(record.error)
 
 
 def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:

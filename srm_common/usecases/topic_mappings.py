@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.lifecycle import LOSSES, TopicIds, settle
+from srm_common.domain.selection import TopicDecision
 from srm_common.domain.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
 from srm_common.domain.topic_settings import TIMESTAMP_TYPE
 from srm_common.usecases.both_clusters import admins, topics_of_both
@@ -27,10 +30,15 @@ class TopicMapping:
     max_message_bytes: int = 1_048_588
 
 
-def replicated_topics(flow: FlowSettings) -> list[TopicMapping]:
+def replicated_topics(
+    flow: FlowSettings, lost: Callable[[TopicDecision], None] = lambda decision: None
+) -> list[TopicMapping]:
     """The accepted and recorded topics that exist on both sides, sorted by upstream name.
 
     A topic without a record is left to the next refresh, which records it before anything is copied.
+
+    Args:
+        lost: told of each topic that is left out because its copy was deleted, or made again by somebody.
 
     Raises:
         ConfigError: an alias means another cluster than before, or a policy gives other names to what is copied.
@@ -43,25 +51,30 @@ def replicated_topics(flow: FlowSettings) -> list[TopicMapping]:
         decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
         refuse_switch(flow, decisions)
         records = knowledge.records[flow.name.target].of_flow(flow.name)
+        recorded = [decision for decision in decisions if decision.accepted and decision.topic in records]
         pairs = [
             (decision.topic, decision.remote_topic)
-            for decision in decisions
-            if decision.accepted
-            and decision.remote_topic is not None
+            for decision in recorded
+            if decision.remote_topic is not None
             and decision.remote_topic in there.partitions
-            and _is_copied(records.get(decision.topic), decision.remote_topic)
+            and _is_copied(records[decision.topic], decision.remote_topic)
         ]
         upstream = pool.submit(source.describe_topics, [pair[0] for pair in pairs])
-        downstream = pool.submit(target.describe_topics, [pair[1] for pair in pairs])
+        # Those that seem to be missing, too: a broker may not know yet of a topic that another one has made.
+        downstream = pool.submit(target.describe_topics, [one.remote_topic for one in recorded if one.remote_topic])
         settings = pool.submit(target.topic_settings, [pair[1] for pair in pairs])
         ours, theirs, limits = upstream.result(), downstream.result(), settings.result()
+    ids = TopicIds(target={name: facts.topic_id for name, facts in theirs.items()})
+    for settled in settle(flow, recorded, {one.topic: records[one.topic] for one in recorded}, ids):
+        if settled.decision.code in LOSSES:
+            lost(settled.decision)
     mappings = []
     for topic, remote in pairs:
         # A topic that was deleted between the requests is gone from the answer, and looked at again next time.
         if topic not in ours or remote not in theirs or remote not in limits:
             continue
         if records[topic].downstream_topic_id not in (NO_TOPIC_ID, theirs[remote].topic_id):
-            continue  # made again by somebody: the plan says so
+            continue  # another topic than the record's
         kind = limits[remote].get(TIMESTAMP_TYPE)
         if kind is not None and kind.value == "LogAppendTime":
             continue  # refused by the plan, which says why
@@ -79,7 +92,7 @@ def replicated_topics(flow: FlowSettings) -> list[TopicMapping]:
     return mappings
 
 
-def _is_copied(record: TopicRecord | None, remote: str) -> bool:
+def _is_copied(record: TopicRecord, remote: str) -> bool:
     # What was made again at the source is for the run to judge, which knows what was copied.
     copied = (TopicState.REPLICATING, TopicState.RECREATED)
-    return record is not None and record.state in copied and record.downstream_topic == remote
+    return record.state in copied and record.downstream_topic == remote

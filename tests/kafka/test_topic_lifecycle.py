@@ -91,7 +91,9 @@ def test_a_deleted_copy_comes_back_only_when_somebody_says_so(story: Story) -> N
     assert f"--recreate {story.topic}" in plan.lost[0].reason
     assert story.record().state is TopicState.TARGET_DELETED
     assert replicated_topics(story.flow) == []
-    assert story.copy().records == 0
+    record = story.copy()
+    assert (record.records, record.state) == (0, RunState.FAILED)
+    assert f"{story.remote} was deleted on target" in str(record.error)
     assert story.remote not in story.target.admin().list_topics(timeout=10).topics
     # Not settled: the interval does not hide it.
     assert refresh_topics(story.flow).due
