@@ -23,7 +23,8 @@ from srm_common.errors import SrmError
 from srm_common.kafka.flow_state import FlowState
 
 _LOG = logging.getLogger(__name__)
-_PREFIX = "driver "
+#: What the keys of these records in the flow's state begin with.
+PREFIX = "driver "
 BEAT_SECONDS = 5.0
 #: How long somebody watches who wants to know whether a run lives: two beats, and some time for slow brokers.
 WATCH_SECONDS = 12.0
@@ -39,7 +40,7 @@ class DriverPresence:
 
     def __init__(self, store: FlowState, run_id: str) -> None:
         self._store = store
-        self._key = f"{_PREFIX}{uuid.uuid4().hex}"
+        self._key = f"{PREFIX}{uuid.uuid4().hex}"
         self._about = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid()}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="srm-presence", daemon=True)
@@ -81,7 +82,7 @@ class DriverPresence:
 
 def drivers(known: Mapping[str, Any]) -> dict[str, Any]:
     """The presences among the records of a flow's state."""
-    return {key: value for key, value in known.items() if key.startswith(_PREFIX)}
+    return {key: value for key, value in known.items() if key.startswith(PREFIX)}
 
 
 def living_driver(store: FlowState, seen: Mapping[str, Any], seconds: float = WATCH_SECONDS) -> str | None:
@@ -94,7 +95,7 @@ def living_driver(store: FlowState, seen: Mapping[str, Any], seconds: float = WA
     """
     deadline = time.monotonic() + seconds
     while True:
-        now = drivers(store.read_all())
+        now = store.read_all(prefix=PREFIX)
         for key, value in now.items():
             if seen.get(key) != value:
                 return f"run '{value['run_id']}' on {value['host']} (process {value['pid']})"

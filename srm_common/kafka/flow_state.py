@@ -55,8 +55,8 @@ class FlowState:
         """
         return self.read_all(key).get(key)
 
-    def read_all(self, *keys: str) -> dict[str, Any]:
-        """Those of ``keys`` that have a value; all of them are read at once. Without names: every key."""
+    def read_all(self, *keys: str, prefix: str | None = None) -> dict[str, Any]:
+        """Those of ``keys`` that have a value, and what begins with ``prefix``; all at once. Without any: every key."""
         if self._reader is None:
             self._reader = StateReader(self._cluster)
         out: dict[str, Any] = {}
@@ -69,7 +69,8 @@ class FlowState:
         self._end = ends[0]
         for raw, record in self._seen.items():
             key = raw.decode(errors="backslashreplace")
-            if record.value is not None and (not keys or key in keys):
+            wanted = key in keys or (key.startswith(prefix) if prefix is not None else not keys)
+            if record.value is not None and wanted:
                 out[key] = self._decoded(key, record.offset, record.value)
         return out
 

@@ -27,7 +27,7 @@ from srm_common.domain.start_position import StartKind, StartPosition
 from srm_common.errors import ConfigError, Fenced, FlowRunning
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.control_log import ControlLog
-from srm_common.kafka.driver_presence import drivers, living_driver
+from srm_common.kafka.driver_presence import PREFIX, drivers, living_driver
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import SourceOffsets, read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
@@ -74,7 +74,7 @@ def edit_source_offsets(flow: FlowSettings, request: Request, *, dry_run: bool =
         if dry_run:
             memory = SourceTopics.from_json(store.read("topics"))
             return _edits(flow, request, committed_now(flow), memory)[0]
-        seen = drivers(store.read_all())
+        seen = drivers(store.read_all(prefix=PREFIX))
         _refuse_life(flow, store, seen)
         state = ensure_state_topics(flow)
         if not flow.exactly_once:

@@ -20,7 +20,7 @@ from srm_common.domain.source_topics import SourceTopics
 from srm_common.domain.start_position import StartKind, StartPosition
 from srm_common.domain.start_rules import StartRules
 from srm_common.errors import OwnershipError, RunFailed, SrmError
-from srm_common.kafka.driver_presence import DriverPresence, drivers
+from srm_common.kafka.driver_presence import PREFIX, DriverPresence, drivers
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
@@ -129,7 +129,7 @@ class _Run:
                     ],
                 )
             # Anew, since offsets may have been moved by hand until the flow became ours.
-            known = self._store.read_all()
+            known = self._store.read_all("topics", "start", prefix=PREFIX)
             presence.forget_others(drivers(known))
             points = self._points(source, state, known)
             self._passes = passes = Passes(
