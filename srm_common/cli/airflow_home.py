@@ -10,12 +10,15 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from srm_common.errors import AirflowError
 
 HOME = "AIRFLOW_HOME"
 _DATABASES = ("AIRFLOW__DATABASE__SQL_ALCHEMY_CONN", "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN_CMD")
 _TIMEOUT_SECONDS = 120.0
+# Airflow logs to standard output, among the answers.
+_QUIET = {"AIRFLOW__LOGGING__LOGGING_LEVEL": "CRITICAL", "PYTHONWARNINGS": "ignore", "NO_COLOR": "1"}
 
 
 class AirflowHome:
@@ -56,22 +59,16 @@ class AirflowHome:
 
     def is_paused(self, dag_id: str) -> bool:
         done = self._run("dags", "details", dag_id, "--output", "json", fails=True)
-        try:
-            found = json.loads(done.stdout)
-            return bool(found[0]["is_paused"])
-        except (ValueError, TypeError, KeyError, IndexError):
-            raise AirflowError(f"the Airflow in {self.folder} has no DAG {dag_id}") from None
+        if done.returncode != 0 and "does not exist" in done.stderr + done.stdout:
+            raise AirflowError(f"the Airflow in {self.folder} has no DAG {dag_id}")
+        return str(self._row(done)["is_paused"]) == "True"
 
     def start_run(self, dag_id: str, note: str) -> str:
         """Ask for a run; returns its id."""
-        done = self._run("dags", "trigger", dag_id, "--output", "json")
-        try:
-            return str(json.loads(done.stdout)[0]["dag_run_id"])
-        except (ValueError, TypeError, KeyError, IndexError):
-            raise AirflowError(f"airflow dags trigger {dag_id} gave no run: {done.stdout.strip()[-300:]}") from None
+        return str(self._row(self._run("dags", "trigger", dag_id, "--output", "json"))["dag_run_id"])
 
     def _run(self, *arguments: str, fails: bool = False) -> subprocess.CompletedProcess[str]:
-        environment = {**os.environ, HOME: str(self.folder), "NO_COLOR": "1", "COLUMNS": "400"}
+        environment = {**os.environ, HOME: str(self.folder), **_QUIET}
         try:
             done = subprocess.run(
                 [self._executable, *arguments],
@@ -86,6 +83,15 @@ class AirflowHome:
         if done.returncode != 0 and not fails:
             raise self._failure(done)
         return done
+
+    def _row(self, done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+        """The one row of an answer in JSON, whatever else is printed before it."""
+        start = max(done.stdout.find("[{"), done.stdout.rfind("\n[{") + 1)
+        try:
+            found: dict[str, Any] = json.loads(done.stdout[start:])[0]
+        except (ValueError, LookupError, TypeError):
+            raise self._failure(done) from None
+        return found
 
     def _failure(self, done: subprocess.CompletedProcess[str]) -> AirflowError:
         said = [line for line in (done.stderr or done.stdout).splitlines() if line.strip()]

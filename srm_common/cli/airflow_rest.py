@@ -11,10 +11,12 @@ import http.client
 import importlib
 import json
 import os
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from srm_common.errors import AirflowError, ConfigError
@@ -24,6 +26,8 @@ KEYRING_SERVICE = "srm-control"
 #: What Airflow shows instead of a value that it takes for a secret, going by the variable's name.
 _HIDDEN = "***"
 _TIMEOUT_SECONDS = 30.0
+_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
+_NOTHING: Mapping[int, Any] = {}
 
 
 class AirflowRest:
@@ -65,7 +69,7 @@ class AirflowRest:
 
     def variable(self, name: str) -> str | None:
         """The text of a variable in Airflow's database, None when there is none."""
-        found = self._send("GET", f"/api/v2/variables/{_quoted(name)}", missing=None)
+        found = self._send("GET", f"/api/v2/variables/{_quoted(name)}", instead={404: None})
         if found is None:
             return None
         text = found["value"]
@@ -79,36 +83,54 @@ class AirflowRest:
     def set_variable(self, name: str, text: str, description: str) -> None:
         body = {"key": name, "value": text, "description": description}
         path = "/api/v2/variables"
-        if self._send("PATCH", f"{path}/{_quoted(name)}", body, missing=None) is None:
-            self._send("POST", path, body)
+        if self._send("PATCH", f"{path}/{_quoted(name)}", body, instead={404: None}) is None:
+            # 409: there is one by now, be it by an answer that was lost; the caller reads again what is kept.
+            self._send("POST", path, body, instead={409: None})
 
     # ---- runs
 
     def is_paused(self, dag_id: str) -> bool:
-        found = self._send("GET", f"/api/v2/dags/{_quoted(dag_id)}", missing=None)
+        found = self._send("GET", f"/api/v2/dags/{_quoted(dag_id)}", instead={404: None})
         if found is None:
             raise AirflowError(f"Airflow at {self.url} has no DAG {dag_id}; is the flow in its configuration file?")
         return bool(found["is_paused"])
 
     def start_run(self, dag_id: str, note: str) -> str:
-        """Ask for a run; returns its id."""
-        body = {"logical_date": None, "note": note}
-        return str(self._send("POST", f"/api/v2/dags/{_quoted(dag_id)}/dagRuns", body)["dag_run_id"])
+        """Ask for a run; returns its id. A request that is repeated asks for the same run."""
+        run_id = f"srm-control__{datetime.now(UTC).isoformat(timespec='milliseconds')}"
+        body = {"dag_run_id": run_id, "logical_date": None, "note": note}
+        self._send("POST", f"/api/v2/dags/{_quoted(dag_id)}/dagRuns", body, instead={409: None})
+        return run_id
 
     # ---- requests
 
-    def _send(self, method: str, path: str, body: Any = None, *, missing: Any = ...) -> Any:
-        """The decoded answer; ``missing`` for an answer 404, where given."""
+    def _send(self, method: str, path: str, body: Any = None, *, instead: Mapping[int, Any] = _NOTHING) -> Any:
+        """The decoded answer; what ``instead`` has for an HTTP error. Errors of the server are tried again: on a busy
+        SQLite they come and go."""
         if self._token is None and self.user is not None:
             login = {"username": self.user, "password": self._password}
-            self._token = self._request("POST", "/auth/token", login)["access_token"]
-        return self._request(method, path, body, missing)
+            self._token = self._send_as(None, "POST", "/auth/token", login)["access_token"]
+        return self._send_as(self._token, method, path, body, instead)
 
-    def _request(self, method: str, path: str, body: Any = None, missing: Any = ...) -> Any:
+    def _send_as(
+        self, token: str | None, method: str, path: str, body: Any = None, instead: Mapping[int, Any] = _NOTHING
+    ) -> Any:
+        for pause in (*_PAUSES_SECONDS, None):
+            try:
+                return self._request(token, method, path, body)
+            except urllib.error.HTTPError as failure:
+                if failure.code in instead:
+                    return instead[failure.code]
+                if failure.code < 500 or pause is None:
+                    raise AirflowError(self._refusal(method, path, failure)) from None
+                time.sleep(pause)
+        raise AssertionError("the last try returns or raises")
+
+    def _request(self, token: str | None, method: str, path: str, body: Any) -> Any:
         request = urllib.request.Request(self.url + path, method=method)
         request.add_header("Accept", "application/json")
-        if self._token is not None:
-            request.add_header("Authorization", f"Bearer {self._token}")
+        if token is not None:
+            request.add_header("Authorization", f"Bearer {token}")
         data = None
         if body is not None:
             data = json.dumps(body).encode()
@@ -116,10 +138,8 @@ class AirflowRest:
         try:
             with urllib.request.urlopen(request, data=data, timeout=_TIMEOUT_SECONDS) as answer:
                 return json.loads(answer.read() or b"null")
-        except urllib.error.HTTPError as failure:
-            if failure.code == 404 and missing is not ...:
-                return missing
-            raise AirflowError(self._refusal(method, path, failure)) from None
+        except urllib.error.HTTPError:
+            raise
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise AirflowError(f"Airflow at {self.url} did not answer: {reason}; check {URL}") from error

@@ -43,6 +43,10 @@ class FilterStore(Protocol):
         """
         ...
 
+    def can_run(self) -> None:
+        """Raises :class:`AirflowError` when there is nobody to start a run of the flow."""
+        ...
+
     def start_run(self) -> str:
         """Start a run of the flow; says which, and what it waits for."""
         ...
@@ -90,6 +94,7 @@ class AirflowStore:
         self._writes_to = writes_to
         self._name = variable_name(flow.name)
         self._text: str | None = None
+        self._paused = False
 
     @property
     def place(self) -> str:
@@ -128,11 +133,13 @@ class AirflowStore:
             ]
         return []
 
+    def can_run(self) -> None:
+        self._paused = self._airflow.is_paused(self._flow.name.dag_id)
+
     def start_run(self) -> str:
         dag_id = self._flow.name.dag_id
-        paused = self._airflow.is_paused(dag_id)
         run_id = self._airflow.start_run(dag_id, "srm-control --now")
-        waits = "; the DAG is paused, so it waits until it is unpaused" if paused else ""
+        waits = "; the DAG is paused, so it waits until it is unpaused" if self._paused else ""
         return f"started run {run_id} of {dag_id}{waits}"
 
     def _who(self) -> str:
@@ -175,6 +182,9 @@ class KafkaStore:
         return warnings
 
     def start_run(self) -> str:
+        raise AssertionError("nobody can")
+
+    def can_run(self) -> None:
         raise AirflowError(
             f'there is no Airflow to start a run in; copy now with: srm-control run --flow "{self._flow.name}"'
         )

@@ -205,11 +205,17 @@ def edit(
     after = result.lists.over(chosen.settings, store.place)
     notes = list(result.notes)
     starts, stops = _effect(chosen, effective.flow, after.applied_to(chosen.settings), effect, request, notes)
-    run = None
+    run, exit_code = None, 0
+    if request.now:
+        store.can_run()
     if changed and not request.dry_run:
         notes += store.write(result.lists, effective, f"srm-control {verb.what.replace(' ', '-')}")
     if request.now:
-        run = store.start_run()
+        try:
+            run = store.start_run()
+        except SrmError as error:
+            notes.append(f"no run was started: {error}")
+            exit_code = error.exit_code
     lists = {key: list(after.patterns(key)) for key in (verb.include, verb.exclude)}
     data = {
         "flow": str(chosen.settings.name),
@@ -238,7 +244,7 @@ def edit(
             "\n".join(["Current whitelist:", *lists[verb.include], "Current blacklist:", *lists[verb.exclude], "Done."])
         )
     rows = [("change", "name"), *(("starts", one) for one in starts or ()), *(("stops", one) for one in stops or ())]
-    return Answer(data, text, rows=rows)
+    return Answer(data, text, exit_code, rows)
 
 
 def _headline(chosen: ChosenFlow, request: Request, store: FilterStore, changed: bool) -> str:

@@ -25,6 +25,7 @@ COMMANDS = {
     "apply": "Make the target's topics ready for a flow at once, or carry out a printed plan.",
     "topics": "List the topics of the source: which are copied, as what, why or why not; edit which.",
     "groups": "List the consumer groups whose offsets are translated; edit which.",
+    "offsets": "Print where consumer groups go on reading on the target, for Kafka's own tool.",
     "reverse-checkpointed-topics": "Print or edit the list of copies whose offsets are to be translated back.",
     "run": "Run a flow once, without Airflow: copy what is new, write checkpoints and a heartbeat.",
     "pack": "Write an archive for Spark workers that have nothing installed.",

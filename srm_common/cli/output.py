@@ -62,6 +62,9 @@ def show(answer: Answer, output: Format) -> None:
         )
         return
     text = answer.text
-    parts = [text] if isinstance(text, str) or not isinstance(text, Sequence) else list(text)
+    if isinstance(text, str):
+        print(text)  # as it is: no line is broken, whatever the width
+        return
+    parts = list(text) if isinstance(text, Sequence) else [text]
     # str would be read as markup: topic names and expressions may hold brackets.
     console().print(Group(*(Text(part) if isinstance(part, str) else part for part in parts)))
