@@ -199,6 +199,7 @@ class CopyGraph:
                 return Conflict(rule, Answer.WAIT, waits)
             return Conflict(rule, Answer.REFUSE, reason)
         if rival is not None and rival.flow == self._opposite and not self._opposite_runs:
+            # That flow has ended and does not give way; its records are in front of this one.
             return Conflict(rule, Answer.REFUSE, reason)
         # Both copy already, which only flows of files that do not know each other can come to: the newer one stops.
         if rival is None or (own.since_ms, self._rank(own)) < (rival.since_ms, self._rank(rival)):
@@ -310,20 +311,10 @@ class CopyGraph:
     def _turned(self, topic: str) -> bool:
         """Whether the flow in the other direction has ended and this one starts behind what it copied.
 
-        A flow that has copied the topic before goes on where it stopped, in front of what came back meanwhile: turning
-        a direction round for a second time takes more than a setting.
+        That it really does is held by the run, partition by partition
+        (:mod:`srm_common.replication.starting_points`).
         """
-        if self._opposite_runs or self._starts.of(topic)[0].kind is not StartKind.OPPOSITE:
-            return False
-        own = self._known.get(self.target, TopicRecords()).find(self._flow.name, topic)
-        came = [
-            record
-            for record in self._known.get(self.source, TopicRecords()).feeding(topic)
-            if record.flow == self._opposite
-        ]
-        if own is None:
-            return True
-        return own.state is not TopicState.CUT and all(record.since_ms < own.since_ms for record in came)
+        return not self._opposite_runs and self._starts.of(topic)[0].kind is StartKind.OPPOSITE
 
     def _learn_ids(self) -> None:
         knowledge, name = self._knowledge, self._flow.name

@@ -251,12 +251,25 @@ def test_direction_is_turned_round_by_ending_the_one_flow_and_starting_the_other
     record = world.records["a"].find("b->a", "t")
     assert record is not None
     assert [str(one) for one in record.lineage] == ["t on b"]
-    # For a second time it would go on where it stopped, in front of what came back.
+    # For a second time too; a run refuses to go on where it stopped, in front of what came back.
     del world.flows["b->a"]
+    world.connect("a->b", policy=IDENTITY)
+    assert world.refusals("a->b")["t"].code == "cycle"
     world.connect("a->b", policy=IDENTITY, start_positions=parse_topic_starts(".*=opposite"))
+    world.offsets["a->b", "t"] = 5
+    world.write("a", "t", 4)
     world.run()
     world.check()
-    assert world.refusals("a->b")["t"].code == "cycle"
+    assert len(world.topics["b"]["t"]) == 9
+
+
+def test_both_directions_at_once_are_a_circle_wherever_they_start() -> None:
+    world = World("ab")
+    world.connect(*mesh("ab"), policy=IDENTITY, start_positions=parse_topic_starts(".*=opposite"))
+    world.write("a", "t")
+    world.run()
+    world.check()
+    assert world.refusals("b->a")["t"].code == "cycle"
 
 
 def test_the_lineage_follows_what_is_copied_further() -> None:
