@@ -1,0 +1,47 @@
+"""docs/srm-control.md and the commands say the same."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+PAGE = (Path(__file__).parents[3] / "docs" / "srm-control.md").read_text(encoding="utf-8")
+LISTS = ("topics", "groups", "reverse-checkpointed-topics")
+#: Streams Replication Manager's options, by command.
+_OF_ALL = {"--help", "--source", "--target", "--config", "--bootstrap-servers", "--props"}
+_OF_LISTS = {"--add", "--remove", "--add-blacklist", "--remove-blacklist", "--list"}
+OF_SRM = {name: _OF_ALL | _OF_LISTS | {"--producer-props", "--consumer-props"} for name in LISTS}
+OF_SRM["offsets"] = _OF_ALL | {"--export", "--group", "--to"}
+
+
+def options(name: str) -> set[str]:
+    command = importlib.import_module(f"srm_common.cli.{name.replace('-', '_')}").command
+    assert isinstance(command, click.Command)
+    return {"--help"} | {word for parameter in command.params for word in parameter.opts if word.startswith("--")}
+
+
+@pytest.mark.parametrize("name", OF_SRM)
+def test_every_option_of_srm_is_there(name: str) -> None:
+    assert OF_SRM[name] <= options(name)
+
+
+def test_every_option_is_on_the_page_and_none_else() -> None:
+    there = set().union(*(options(name) for name in OF_SRM))
+    on_page = set(re.findall(r"(?<![\w.-])--[a-z][a-z-]+", PAGE))
+    of_kafka = {"--bootstrap-server", "--reset-offsets", "--from-file", "--execute"}
+    assert on_page - of_kafka <= there
+    elided = {f"--remove-{word}" for word in ("whitelist", "allowlist", "denylist")}  # "..." after their like
+    assert there - elided - on_page <= {"--help", "--all"}
+
+
+def test_short_words_of_the_help_are_understood() -> None:
+    command = importlib.import_module("srm_common.cli.topics").command
+    with click.Context(command) as context:
+        params = command.make_parser(context).parse_args(
+            ["--source", "a", "--target", "b", "--add", "x,y{1,2}", "--add-blacklist", "z", "--explain"]
+        )[0]
+    assert (params["add"], params["add_exclude"]) == (["x,y{1,2}"], ["z"])
