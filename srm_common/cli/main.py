@@ -32,6 +32,7 @@ COMMANDS = {
     "warmup": "Make Spark start faster on this machine.",
     "status": "Print how far a flow has copied each partition, and what is wrong.",
     "source-offsets": "List and move how far a flow has copied each partition of its source.",
+    "rebind": "Let an alias mean the Kafka cluster that its addresses lead to now.",
     "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
 }
 
