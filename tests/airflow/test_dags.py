@@ -266,3 +266,50 @@ def test_a_named_file_goes_before_the_environment(
     with pytest.raises(ConfigError, match="SRM_CONFIG names it"):
         flow_dags()
     assert list(flow_dags(configuration_file({**TWO_CLUSTERS, "a->b.enabled": "true"}))) == ["srm.a.b"]
+
+
+def test_keys_that_do_nothing_are_on_the_flows_page(parse: Callable[..., DagBag]) -> None:
+    bag = parse({**TWO_CLUSTERS, "a->b.enabled": "true", "b->a.enabled": "false", "a->b.task.max": "3"})
+    assert "a->b.task.max is not known and does nothing; did you mean a->b.tasks.max?" in (
+        bag.dags["srm.a.b"].doc_md or ""
+    )
+    assert "does nothing" not in (bag.dags["srm.b.a"].doc_md or "")
+
+
+def test_parsing_asks_for_no_airflow_connection(dags_folder: Path, configuration_file: ConfigurationFile) -> None:
+    properties = {**TWO_CLUSTERS, "a->b.enabled": "true", "b.connection": "kafka_nowhere"}
+    del properties["b.bootstrap.servers"]
+    environment = {**os.environ, "SRM_CONFIG": str(configuration_file(properties))}
+    environment["PYTHONPATH"] = str(dags_folder.parent)
+    command = [sys.executable, "-c", _AUDIT, str(dags_folder / "replicate_flows.py")]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert (seen["dags"], seen["errors"], seen["opened"]) == (1, {}, [])
+
+
+def test_the_next_parse_sees_what_changed_in_the_file(parse: Callable[..., DagBag]) -> None:
+    properties = {**TWO_CLUSTERS, "a->b.enabled": "true"}
+    assert parse(properties).dags["srm.a.b"].schedule == timedelta(seconds=30)
+    changed = parse({**properties, "schedule.interval.seconds": "60", "b->a.enabled": "true"}).dags
+    assert {dag_id: dag.schedule for dag_id, dag in changed.items()} == {
+        "srm.a.b": timedelta(seconds=60), "srm.b.a": timedelta(seconds=60)
+    }  # fmt: skip
+
+
+def test_flows_of_other_installations_have_no_dag(parse: Callable[..., DagBag]) -> None:
+    both = {**TWO_CLUSTERS, "a->b.enabled": "true", "b->a.enabled": "true"}
+    assert list(parse({**both, "streams.replication.manager.driver.target.cluster": "b"}).dags) == ["srm.a.b"]
+
+
+def test_several_files_are_one_configuration(
+    dags_folder: Path, configuration_file: ConfigurationFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clusters = configuration_file(TWO_CLUSTERS, name="clusters.properties")
+    flows = configuration_file({"a->b.enabled": "true"}, name="flows.properties")
+    for value in (str(clusters.parent), f"{clusters}{os.pathsep}{flows}"):
+        monkeypatch.setenv("SRM_CONFIG", value)
+        bag = DagBag(str(dags_folder / "replicate_flows.py"), load_op_links=False)
+        assert (bag.import_errors, list(bag.dags)) == ({}, ["srm.a.b"])
+    monkeypatch.setenv("SRM_CONFIG", f"{clusters}{os.pathsep}/nowhere.properties")
+    (error,) = DagBag(str(dags_folder / "replicate_flows.py"), load_op_links=False).import_errors.values()
+    assert "/nowhere.properties: there is no such file (SRM_CONFIG names it)" in error
