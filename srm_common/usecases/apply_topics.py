@@ -19,6 +19,23 @@ _RIGHTS: dict[type[Action], str] = {
     GrowPartitions: "Alter on topic",
     AlterConfigs: "AlterConfigs on topic",
 }
+_UNKNOWN = "whether it was done is not known, the next refresh looks; with a quota on the target the answer comes late"
+#: What a person can do about refusals that are not about rights.
+_HINTS = {
+    KafkaError._TIMED_OUT: _UNKNOWN,
+    KafkaError.REQUEST_TIMED_OUT: _UNKNOWN,
+    KafkaError.THROTTLING_QUOTA_EXCEEDED: (
+        "the login is over its controller_mutation_rate quota on the target; the next run tries again, or raise it "
+        "with kafka-configs.sh --alter --entity-type users --add-config controller_mutation_rate=..."
+    ),
+    KafkaError.POLICY_VIOLATION: (
+        "a policy of the target's brokers (create.topic.policy.class.name, alter.config.policy.class.name) forbids it; "
+        "make the topic like that by hand, or leave the setting out by config.properties.exclude"
+    ),
+    KafkaError.INVALID_CONFIG: (
+        "the target does not take a setting of the source; leave it out by config.properties.exclude"
+    ),
+}
 
 
 def create_topics(applying: Applying, actions: Sequence[CreateTopic]) -> list[ActionResult]:
@@ -37,7 +54,7 @@ def grow_partitions(applying: Applying, actions: Sequence[GrowPartitions]) -> li
     results = [
         ActionResult(action, note="it has as many already")
         if fault is not None and present.get(action.topic, 0) >= action.after
-        else _outcome(applying, action, fault)
+        else outcome(applying, action, fault)
         for action, fault in zip(actions, faults, strict=True)
     ]
     return _with_leaders(applying.target, results, {action: action.after for action in actions})
@@ -46,19 +63,22 @@ def grow_partitions(applying: Applying, actions: Sequence[GrowPartitions]) -> li
 def alter_configs(applying: Applying, actions: Sequence[AlterConfigs]) -> list[ActionResult]:
     """Change the named settings, incrementally."""
     faults = applying.target.alter_configs(actions)
-    return [_outcome(applying, action, fault) for action, fault in zip(actions, faults, strict=True)]
+    return [outcome(applying, action, fault) for action, fault in zip(actions, faults, strict=True)]
 
 
 def _created(applying: Applying, action: CreateTopic, fault: KafkaError | None) -> ActionResult:
     if fault is not None and fault.code() == KafkaError.TOPIC_ALREADY_EXISTS:
         return ActionResult(action, note="it exists already; the next refresh compares it")
-    return _outcome(applying, action, fault)
+    return outcome(applying, action, fault)
 
 
-def _outcome(applying: Applying, action: Action, fault: KafkaError | None) -> ActionResult:
+def outcome(applying: Applying, action: Action, fault: KafkaError | None) -> ActionResult:
+    """The result of an action by what the cluster answered; ``fault`` None is success."""
     if fault is None:
         return ActionResult(action)
     reason = f"{fault.str()} ({fault.name()})"
+    if fault.code() in _HINTS:
+        reason += f"; {_HINTS[fault.code()]}"
     if is_denied(fault):
         reason += f"; {login_name(applying.flow.target)} needs the right {_RIGHTS[type(action)]} {action.topic}"
     return ActionResult(action, error=reason)
