@@ -17,7 +17,8 @@ from srm_common.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NEXT_PROPERTY = re.compile(r",\s*(?=[A-Za-z][A-Za-z0-9._-]*=)")
+# A comma outside quotes (a login has its password in them) before what looks like a key of a client: a.b=
+_NEXT_PROPERTY = re.compile(r',\s*(?=[A-Za-z][A-Za-z0-9_-]*\.[A-Za-z0-9._-]*=)(?=(?:[^"]*"[^"]*")*[^"]*$)')
 _COMMAND_LINE = "the command line"
 
 

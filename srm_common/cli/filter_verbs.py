@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from srm_common.usecases.effective_filters import EffectiveFilters
 
 F = TypeVar("F", bound=Callable[..., Any])
+_PATIENCE_MS = 5_000
 #: What an edit makes of the names there are: (copied before, copied after, what else is worth saying).
 Effect = Callable[[FlowSettings, FlowSettings], tuple[set[str], set[str], list[str]]]
 
@@ -269,6 +270,11 @@ def _effect(
         chosen.need_source("--dry-run")
     elif not chosen.file:
         return None, None
+    if not request.dry_run:
+        # The edit is made all the same where nobody answers.
+        before, after = (
+            replace(flow, admin_timeout_ms=min(flow.admin_timeout_ms, _PATIENCE_MS)) for flow in (before, after)
+        )
     try:
         was, becomes, more = effect(before, after)
     except SrmError as error:

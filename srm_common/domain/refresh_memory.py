@@ -170,6 +170,8 @@ def fingerprint(flow: FlowSettings) -> str:
         flow.topics,
         flow.topics_exclude,
         flow.config_properties_exclude,
+        flow.topic_filter_class,
+        flow.config_property_filter_class,
         policy_name(flow.policy),
         flow.use_defaults_from,
         flow.replication_factor,

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.control_record import SOURCE_OFFSETS
-from srm_common.domain.filters import NameFilter, PatternList
+from srm_common.domain.filter_classes import topic_filter
+from srm_common.domain.filters import PatternList
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offset_edits import (
     LogRange,
@@ -176,7 +177,7 @@ def _edits(
 def _chosen(flow: FlowSettings, request: Request, known: Iterable[Partition]) -> set[Partition]:
     """The partitions that expressions and numbers choose: those with a position, to be moved also all others."""
     wanted = PatternList(request.topics)
-    copied = NameFilter.of("topics", flow.topics, flow.topics_exclude)
+    copied = topic_filter(flow)
     there = set(known)
     if request.to is not None:
         topics = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
