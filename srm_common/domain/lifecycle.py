@@ -93,7 +93,9 @@ def _settled(
             return Settled(decision)
         reason = f"{decision.reason}; its copy {record.downstream_topic} is kept"
         return Settled(replace(decision, reason=reason), TopicState.DELISTED, decision.reason)
-    if record is None or record.downstream_topic != decision.remote_topic or not record.downstream_topic_id:
+    if record is not None and record.downstream_topic != decision.remote_topic:
+        return _renamed(decision, record)
+    if record is None or not record.downstream_topic_id:
         return Settled(decision, TopicState.REPLICATING)
     remote = record.downstream_topic
     exists = remote in ids.target
@@ -110,6 +112,14 @@ def _settled(
     again = choice is OnDataLoss.RESET
     doing = "everything is copied again" if again else "the copy goes on where the flow stopped"
     return Settled(decision, TopicState.REPLICATING, start_over=again, notice=f"{what}; {doing}")
+
+
+def _renamed(decision: TopicDecision, record: TopicRecord) -> Settled:
+    """After a forced switch of policy the offset map describes another topic, so that the new one begins anew."""
+    if record.state is TopicState.CLAIMED:  # nothing was copied under the other name
+        return Settled(decision, TopicState.REPLICATING)
+    notice = f"{decision.topic} is copied again as {decision.remote_topic}; {record.downstream_topic} stays as it is"
+    return Settled(decision, TopicState.REPLICATING, start_over=True, notice=notice)
 
 
 def _lost(flow: FlowSettings, record: TopicRecord, exists: bool, ids: TopicIds) -> tuple[str, str] | None:

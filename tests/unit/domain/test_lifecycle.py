@@ -176,3 +176,11 @@ def test_nothing_is_copied_into_a_topic_that_is_known_to_be_another_unless_someb
     elif wanted:
         assert found.decision.accepted
         assert not found.start_over
+
+
+def test_a_copy_that_gets_another_name_begins_anew() -> None:
+    renamed = replace(WANTED, remote_topic="t")
+    found = settled(renamed)
+    assert (found.state, found.start_over) == (TopicState.REPLICATING, True)
+    assert found.notice == "t is copied again as t; A.t stays as it is"
+    assert not settled(renamed, replace(RECORD, state=TopicState.CLAIMED)).start_over
