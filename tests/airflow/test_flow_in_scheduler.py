@@ -6,6 +6,8 @@ import contextlib
 import json
 import os
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,9 +23,10 @@ from srm_common.testing import LocalKafka
 from srm_common.testing.local_airflow import LocalAirflow, wait_until
 from srm_common.testing.ports import LOOPBACK
 
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 
 DAG_ID = "srm.a.b"
+PASSWORD = "hush-hush"
 TASKS = {"refresh_topics", "replicate", "sync_checkpoints", "emit_heartbeat", "report_lag", "outcome"}
 Headers = list[tuple[str, bytes | None]]
 Row = tuple[bytes | None, bytes | None, Headers, int]
@@ -85,8 +88,10 @@ def airflow(
         f"""\
 clusters = a, b
 a.bootstrap.servers = {source.bootstrap_servers}
-b.bootstrap.servers = {target.bootstrap_servers}
+# Tasks ask Airflow for this one, and the Spark driver finds it in its environment.
+b.connection = kafka_b
 a->b.enabled = true
+a->b.topcs = mistyped
 # Once, at the start; then the tests say when.
 schedule.interval.seconds = 86400
 task.retries = 1
@@ -107,7 +112,12 @@ config.storage.replication.factor = 1
         "AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED": "True",
     }
     users = {"admin": ("admin", "admin"), "watcher": ("viewer", "watcher")}
-    with LocalAirflow(dags_folder=dags_folder, environment=environment, users=users) as running:
+    made = LocalAirflow(dags_folder=dags_folder, environment=environment, users=users)
+    made.prepare()
+    # In Airflow's database, not in its environment: a task has to ask for it.
+    connection = {"conn_type": "kafka", "password": PASSWORD, "extra": {"bootstrap.servers": target.bootstrap_servers}}
+    made.command("connections", "add", "kafka_b", "--conn-json", json.dumps(connection))
+    with made as running:
         running.wait_for_dag(DAG_ID)
         yield running
 
@@ -179,7 +189,7 @@ def test_an_enabled_flow_copies_by_itself_and_reports(
 ) -> None:
     source, target = clusters
     # The scheduler makes the first run as soon as it sees the DAG; it may have been before the topic was written.
-    first = wait_until(lambda: airflow.runs(DAG_ID), 30, "a first run")[-1]["dag_run_id"]
+    first = wait_until(lambda: airflow.runs(DAG_ID), 90, "a first run")[-1]["dag_run_id"]
     assert airflow.wait_for_run(DAG_ID, first) == "success", airflow.task_states(DAG_ID, first)
     assert first.startswith("scheduled__")
 
@@ -189,6 +199,9 @@ def test_an_enabled_flow_copies_by_itself_and_reports(
     assert airflow.task_states(DAG_ID, run_id) == dict.fromkeys(TASKS, "success")
     assert read(target, f"a.{topic}") == read(source, topic)
 
+    assert PASSWORD not in "".join(airflow.log(DAG_ID, run_id, task) for task in ("refresh_topics", "replicate"))
+    log = airflow.log(DAG_ID, run_id, "refresh_topics")
+    assert "a->b.topcs is not known and does nothing; did you mean a->b.topics?" in log
     log = airflow.log(DAG_ID, run_id, "report_lag")
     assert "a->b: ok" in log
     assert any(line.split()[:3] == [topic, "2", "1,000"] for line in log.splitlines()), log
@@ -211,6 +224,18 @@ def test_an_enabled_flow_copies_by_itself_and_reports(
 
     heartbeat = read(target, "heartbeats", partitions=1)[0]
     assert heartbeat, "emit_heartbeat has written"
+
+
+def test_the_command_line_finds_a_connection_of_airflows_database(
+    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka]
+) -> None:
+    command = [sys.executable, "-m", "srm_common.cli.main", "config", "explain", "bootstrap.servers", "-o", "json"]
+    done = subprocess.run(command, env=airflow.environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found = {one["side"]: one for one in json.loads(done.stdout)["explanations"]}
+    assert found["target"]["value"] == clusters[1].bootstrap_servers
+    assert found["target"]["origin"]["place"] == "Airflow connection kafka_b"
+
 
 
 def test_no_secret_and_no_noise_in_the_log_of_the_copy(airflow: LocalAirflow) -> None:
@@ -275,7 +300,7 @@ def test_a_killed_spark_job_is_tried_again_without_loss_or_repeat(
     source, target = clusters
     write(source, topic, 1000)
     run_id = airflow.trigger(DAG_ID, {"topics": [topic], "run.max.seconds": 15})
-    wait_until(copying(airflow, run_id, f"a.{topic}", target), 60, "copying")
+    wait_until(copying(airflow, run_id, f"a.{topic}", target), 150, "copying")
     for process in spark_processes(airflow, run_id):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
@@ -291,7 +316,7 @@ def test_marked_failed_while_running_ends_spark(
     source, target = clusters
     write(source, topic, 100)
     run_id = airflow.trigger(DAG_ID, {"topics": [topic], "run.max.seconds": 120})
-    wait_until(copying(airflow, run_id, f"a.{topic}", target), 60, "copying")
+    wait_until(copying(airflow, run_id, f"a.{topic}", target), 150, "copying")
     airflow.patch(f"/api/v2/dags/{DAG_ID}/dagRuns/{run_id}/taskInstances/replicate", {"new_state": "failed"})
     wait_until(lambda: not spark_processes(airflow, run_id), 20, "the end of Spark")
     assert airflow.wait_for_run(DAG_ID, run_id) == "failed"
