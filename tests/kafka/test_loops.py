@@ -1,0 +1,229 @@
+"""Circles of flows on real brokers: three clusters of their own, since the flows copy ``.*``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from srm_common.cli.main import cli
+from srm_common.domain.actions import failed
+from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.run_options import RunOptions
+from srm_common.errors import ConfigError, UnreachableCluster
+from srm_common.kafka.topic_registry import TopicRegistry
+from srm_common.replication.slot import copy_slot
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.testing import LocalKafka
+from srm_common.usecases.apply_plan import apply_plan
+from srm_common.usecases.plan_topics import decide_topics, plan_topics
+from srm_common.usecases.replicate import replicate
+from srm_common.usecases.topic_mappings import replicated_topics
+from tests.kafka.flows import read, write
+
+pytestmark = pytest.mark.kafka
+
+Clusters = Sequence[LocalKafka]
+WriteFile = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def clusters() -> Iterator[Clusters]:
+    brokers = [LocalKafka(name=f"loops-{number}") for number in range(3)]
+    try:
+        for broker in brokers:
+            broker.start()
+        yield brokers
+    finally:
+        for broker in brokers:
+            broker.close()
+
+
+def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+    """A pass in this process."""
+    return [copy_slot(job, task) for task in tasks]
+
+
+def refresh(flow: FlowSettings) -> int:
+    """What the task does; the number of actions."""
+    results = apply_plan(flow, plan_topics(flow))
+    assert [str(result) for result in failed(results)] == []
+    return len(results)
+
+
+def rounds(flows: Sequence[FlowSettings]) -> int:
+    """Refresh and run all flows until there is nothing left to do; returns how often."""
+    for number in range(1, 8):
+        busy = 0
+        for flow in flows:
+            busy += refresh(flow)
+            busy += replicate(flow, RunOptions(f"r{number}"), here).records
+        if not busy:
+            return number
+    raise AssertionError("the flows go on copying for ever")
+
+
+def flows_of(
+    write_file: WriteFile, clusters: Clusters, aliases: str, pairs: Sequence[str], **settings: str
+) -> list[FlowSettings]:
+    """Flows of a file of these aliases, one for each cluster."""
+    kinds = ("offset.storage", "status.storage", "config.storage", "checkpoints.topic", "heartbeats.topic")
+    properties: Mapping[str, object] = {
+        "clusters": ", ".join(aliases),
+        **{
+            f"{alias}.bootstrap.servers": kafka.bootstrap_servers
+            for alias, kafka in zip(aliases, clusters, strict=True)
+        },
+        **{f"{pair}.enabled": "true" for pair in pairs},
+        **{f"{kind}.replication.factor": "1" for kind in kinds},
+        "offset-syncs.topic.replication.factor": "1",
+        "replication.factor": "1",
+        "emit.heartbeats.enabled": "false",
+        "heartbeats.replication.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "tasks.max": "1",
+        "topics": ".*",
+        "admin.timeout.ms": "8000",
+        **{key.replace("__", "."): value for key, value in settings.items()},
+    }
+    configuration = load_configuration(write_file(properties))
+    return [configuration.flow(FlowName.parse(pair)) for pair in pairs]
+
+
+def mesh(aliases: str) -> list[str]:
+    return [f"{source}->{target}" for source, target in permutations(aliases, 2)]
+
+
+def counts(kafka: LocalKafka, topic: str) -> Counter[bytes | None]:
+    return Counter(one.value for one in read(kafka, topic))
+
+
+def test_a_full_mesh_under_the_default_policy(clusters: Clusters, configuration_file: WriteFile) -> None:
+    values = {alias: [f"{alias}{number}".encode() for number in range(20)] for alias in "abc"}
+    for alias, kafka in zip("abc", clusters, strict=True):
+        kafka.create_topic("mesh")
+        write(kafka, "mesh", values[alias])
+    assert rounds(flows_of(configuration_file, clusters, "abc", mesh("abc"))) <= 4
+    for alias, kafka in zip("abc", clusters, strict=True):
+        topics = {name for name in kafka.admin().list_topics(timeout=20).topics if name.endswith("mesh")}
+        x, y = sorted(set("abc") - {alias})
+        assert topics == {"mesh", f"{x}.mesh", f"{y}.mesh", f"{x}.{y}.mesh", f"{y}.{x}.mesh"}
+        for origin in (x, y):
+            assert counts(kafka, f"{origin}.mesh") == Counter(values[origin])
+
+
+def test_a_full_mesh_under_the_identity_policy(clusters: Clusters, configuration_file: WriteFile) -> None:
+    settings = {"replication__policy__class": "IdentityReplicationPolicy", "topics__exclude": r".*mesh"}
+    by_alias = dict(zip("xyz", clusters, strict=True))
+    values = {alias: [f"{alias}{number}".encode() for number in range(20)] for alias in "xyz"}
+    for alias, kafka in by_alias.items():
+        kafka.create_topic(f"of-{alias}")
+        kafka.create_topic("of-all")
+        write(kafka, f"of-{alias}", values[alias])
+        write(kafka, "of-all", values[alias])
+    flows = flows_of(configuration_file, clusters, "xyz", mesh("xyz"), **settings)
+    assert rounds(flows) <= 4
+    for kafka in clusters:
+        for origin in "xyz":
+            assert counts(kafka, f"of-{origin}") == Counter(values[origin])
+        # What is on every cluster goes one way only, so that nothing arrives twice.
+        assert max(counts(kafka, "of-all").values()) == 1
+    decisions = {one.topic: one for one in decide_topics(flows[2])}
+    assert flows[2].name == FlowName("y", "x")
+    assert (decisions["of-x"].code, decisions["of-x"].reason) == (
+        "cycle",
+        "it would go round in a circle: x -> y -> x; it has records of of-x on x",
+    )
+    assert [one.upstream for one in replicated_topics(flows[2]) if one.upstream.startswith("of-")] == ["of-y"]
+
+
+def test_a_ring_with_one_cluster_down_keeps_the_other_flow_going(
+    clusters: Clusters, configuration_file: WriteFile
+) -> None:
+    settings = {"replication__policy__class": "IdentityReplicationPolicy", "topics": "ring.*"}
+    ring = flows_of(configuration_file, clusters, "efg", ["e->f", "f->g", "g->e"], **settings)
+    clusters[0].create_topic("ring")
+    write(clusters[0], "ring", [b"early"])
+    rounds(ring)
+    clusters[2].stop()
+    try:
+        clusters[0].create_topic("ring-new")
+        write(clusters[0], "ring-new", [b"new"])
+        write(clusters[0], "ring", [b"late"])
+        refresh(ring[0])
+        assert replicate(ring[0], RunOptions("late"), here).records == 2
+        for flow in ring[1:]:
+            with pytest.raises(UnreachableCluster, match="cluster 'g'"):
+                refresh(flow)
+        assert counts(clusters[1], "ring-new") == Counter([b"new"])
+        assert counts(clusters[1], "ring") == Counter([b"early", b"late"])
+    finally:
+        clusters[2].start()
+    rounds(ring)
+    for kafka in clusters:
+        assert counts(kafka, "ring") == Counter([b"early", b"late"])
+        assert counts(kafka, "ring-new") == Counter([b"new"])
+
+
+def test_an_alias_that_leads_to_another_cluster_is_refused(clusters: Clusters, configuration_file: WriteFile) -> None:
+    settings = {"topics": "bound"}
+    for kafka in clusters:
+        kafka.create_topic("bound")
+    (flow,) = flows_of(configuration_file, clusters, "klm", ["k->m"], **settings)
+    refresh(flow)
+    with TopicRegistry(flow.target) as registry:
+        bound = {alias: one.cluster_id for alias, one in registry.read().bindings.items()}
+    assert (bound["k"], bound["m"]) == (clusters[0].cluster_id, clusters[2].cluster_id)
+    swapped = [clusters[1], clusters[0], clusters[2]]
+    (flow,) = flows_of(configuration_file, swapped, "klm", ["k->m"], **settings)
+    for doing in (plan_topics, decide_topics, replicated_topics):
+        with pytest.raises(ConfigError) as caught:
+            doing(flow)
+        assert str(caught.value) == (
+            f"'k' leads to the Kafka cluster {clusters[1].cluster_id}, but it meant {clusters[0].cluster_id} when it "
+            "was recorded on 'm'; correct its addresses, or, when it is to mean the other cluster from now on, run: "
+            "srm-control rebind --alias k"
+        )
+    file = str(configuration_file({"clusters": "k"}))
+    (flow,) = flows_of(configuration_file, swapped, "klm", ["k->m"], **settings)
+    for options, said in ((["--dry-run"], "'k' would be bound to"), ([], "'k' is bound to"), ([], "Nothing to do")):
+        done = CliRunner().invoke(cli, ["--config", file, "rebind", "--alias", "k", *options], standalone_mode=False)
+        assert done.exception is None
+        assert said in done.output
+    assert plan_topics(flow).accepted
+    unknown = CliRunner().invoke(cli, ["--config", file, "rebind", "--alias", "q"], standalone_mode=False)
+    assert "'q' is not one of the clusters (k, l, m)" in str(unknown.exception)
+
+
+def test_another_policy_is_refused_unless_forced(clusters: Clusters, configuration_file: WriteFile) -> None:
+    for topic in ("switched-1", "switched-2"):
+        clusters[0].create_topic(topic)
+    write(clusters[0], "switched-1", [b"1"])
+    settings = {"topics": "switched-.*"}
+    (flow,) = flows_of(configuration_file, clusters, "uvw", ["u->v"], **settings)
+    rounds([flow])
+    settings["replication__policy__class"] = "IdentityReplicationPolicy"
+    (flow,) = flows_of(configuration_file, clusters, "uvw", ["u->v"], **settings)
+    with pytest.raises(ConfigError) as caught:
+        plan_topics(flow)
+    assert str(caught.value) == (
+        "IdentityReplicationPolicy gives other names to 2 topics that flow u->v copies already: switched-1, switched-2 "
+        "(switched-1: DefaultReplicationPolicy made its copy u.switched-1, IdentityReplicationPolicy would make "
+        "switched-1; set the policy back, or replication.policy.switch = force); their present copies would stay as "
+        "they are"
+    )
+    settings["replication__policy__switch"] = "force"
+    (flow,) = flows_of(configuration_file, clusters, "uvw", ["u->v"], **settings)
+    refresh(flow)
+    assert {one.downstream for one in replicated_topics(flow)} == {"switched-1", "switched-2"}
+    with TopicRegistry(flow.target) as registry:
+        record = registry.read().find("u->v", "switched-1")
+    assert record is not None
+    assert record.former_downstream_topics == ("u.switched-1",)
+    assert counts(clusters[1], "u.switched-1") == Counter([b"1"])
+    assert refresh(flow) == 0
