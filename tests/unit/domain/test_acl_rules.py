@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srm_common.domain import acl_rules
@@ -57,6 +57,16 @@ bindings = st.builds(
     st.sampled_from(Operation),
     st.sampled_from(Permission),
 )
+#: Bindings that have much to do with each other.
+close = st.builds(
+    AclBinding,
+    st.sampled_from([literal("*"), literal("ab"), literal("b"), prefixed("a"), prefixed("ab")]),
+    st.sampled_from(("User:bob", REPLICATOR, EVERYONE)),
+    st.sampled_from(HOSTS),
+    st.sampled_from((Operation.ALL, Operation.READ, Operation.DESCRIBE, Operation.WRITE)),
+    st.sampled_from(Permission),
+)
+sources = st.lists(bindings, max_size=8) | st.lists(close, max_size=5)
 
 
 def _odd(topic: str) -> str:
@@ -68,6 +78,7 @@ NAMINGS: Mapping[str, Callable[[str], str]] = {
     "identity": lambda topic: IdentityReplicationPolicy().format_remote_topic("x", topic),
     "odd": _odd,
     "behind": lambda topic: f"{topic}.x",
+    "crossed": lambda topic: f"x.ab{topic}" if topic.startswith("b") else f"x.{topic}",
 }
 
 
@@ -83,7 +94,8 @@ def wanted(found: Iterable[AclBinding], copies: Copies, replicators: Collection[
     return wanted_acls(found, copies, replicators, source="x")
 
 
-@given(st.lists(bindings, max_size=8), copies_of())
+@settings(max_examples=300)
+@given(sources, copies_of())
 def test_nobody_may_do_more_with_a_copy_than_with_the_topic(found: list[AclBinding], copies: Copies) -> None:
     there = wanted(found, copies).bindings
     for topic, copy in copies.topics.items():
@@ -94,7 +106,8 @@ def test_nobody_may_do_more_with_a_copy_than_with_the_topic(found: list[AclBindi
                         assert allowed(found, principal, host, topic, operation)
 
 
-@given(st.lists(bindings, max_size=8), copies_of())
+@settings(max_examples=300)
+@given(sources, copies_of())
 def test_nothing_gives_a_right_to_change_a_copy_and_nothing_denies_the_replicator(
     found: list[AclBinding], copies: Copies
 ) -> None:
@@ -105,13 +118,15 @@ def test_nothing_gives_a_right_to_change_a_copy_and_nothing_denies_the_replicato
             assert one.principal not in (EVERYONE, REPLICATOR)
 
 
-@given(st.lists(bindings, max_size=8), copies_of())
+@settings(max_examples=300)
+@given(sources, copies_of())
 def test_topics_that_are_no_copies_are_left_alone(found: list[AclBinding], copies: Copies) -> None:
     for one in wanted(found, copies).bindings:
         assert not any(one.topics.covers(other) for other in copies.others)
 
 
-@given(st.lists(bindings, max_size=8), copies_of())
+@settings(max_examples=300)
+@given(sources, copies_of())
 def test_readers_of_a_topic_may_read_its_copy(found: list[AclBinding], copies: Copies) -> None:
     result = wanted(found, copies)
     if result.notices:  # something could not be carried over, and that is said
@@ -184,6 +199,17 @@ def test_what_is_allowed_and_denied_to_everybody_is_left_out() -> None:
         "'ALLOW User:* READ on *' of x is not carried over, because 'DENY User:* READ on payments', which limits it, "
         "cannot be",
     )
+
+
+def test_a_right_that_another_one_brings_is_limited_too() -> None:
+    source = [binding("ALLOW READ bob orders"), binding("ALLOW READ * payments"), binding("DENY DESCRIBE * *")]
+    result = wanted(source, Copies(DEFAULT))
+    assert sorted(result.bindings) == sorted(map(binding, ["ALLOW READ bob x.orders", "DENY DESCRIBE bob x.*"]))
+
+
+def test_a_prefix_that_would_cover_the_copy_of_another_topic() -> None:
+    copies = Copies({"orders": "x.orders", "z": "x.orders-z"})
+    assert list(wanted([binding("ALLOW READ bob ord*")], copies).bindings) == [binding("ALLOW READ bob x.orders")]
 
 
 def test_a_frozen_source_does_not_stop_its_readers() -> None:
