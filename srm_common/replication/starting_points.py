@@ -246,7 +246,9 @@ class StartingPoints:
         found = {}
         for (topic, partition), position in asked.items():
             end = ends.get((topic, partition))
-            if isinstance(end, int) and end > position:
+            if isinstance(end, str):
+                found[topic, partition] = end
+            elif end is not None and end > position:
                 found[topic, partition] = (
                     f"{topic}-{partition} was copied up to offset {position} before; since then the flow in the other "
                     f"direction wrote up to {end}, and those records would go back; move on behind them with: "
