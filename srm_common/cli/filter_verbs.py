@@ -291,6 +291,7 @@ def _differences(before: FilterLists, after: FilterLists, effective: EffectiveFi
         old = effective.filters.patterns(key)
         for sign, some, others in (("+", patterns, old), ("-", old, patterns)):
             yield from (f"{sign} {one}   ({key})" for one in some if one not in others)
+    yield from (f"{key}: as in the properties file again" for key, _ in before.lists if after.get(key) is None)
 
 
 def _changes(record: ControlRecord) -> str:

@@ -127,7 +127,7 @@ def test_lists_go_through_a_file_and_back(srm: Srm, flow: FlowSettings, tmp_path
     srm("groups", "--file", str(more))
     rows = list(csv.reader(io.StringIO(srm("groups", "--list", "--output", "csv"))))
     assert rows[:5] == [["list", "expression"], *(["groups", one] for one in ("g1", "g2", "g3", "[a-z]+4"))]
-    srm("topics", "--reset")
+    assert "topics: as in the properties file again" in srm("topics", "--reset")
     last = last_edit(flow)
     assert last is not None
     assert last.after == {"groups": ["g1", "g2", "g3", "[a-z]+4"]}
@@ -240,3 +240,21 @@ def test_an_edit_that_cannot_be_read_is_said(flow: FlowSettings, target_kafka: L
     assert found.flow.topics == flow.topics
     assert "topics must be a list of expressions" in found.faults[0]
     assert len(filter_history(flow)[0]) == 1
+
+
+def test_an_expression_that_would_close_a_loop_is_said(
+    flow: FlowSettings, source_kafka: LocalKafka, configuration_file: Callable[..., Path], name: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    source_kafka.create_topic(name)
+    there, back = f"{flow.name}", f"{flow.name.target}->{flow.name.source}"
+    identity = {f"{one}.replication.policy.class": "IdentityReplicationPolicy" for one in (there, back)}
+    lists = {f"{back}.enabled": "true", f"{back}.topics": "nothing", f"{there}.topics": name}
+    quiet = {f"{back}.heartbeats.replication.enabled": "false", f"{back}.emit.heartbeats.enabled": "false"}
+    config = ["--config", str(configuration_file(properties_of(flow) | identity | lists | quiet))]
+    assert run(["apply", *config, "--flow", there]) == 0
+    capsys.readouterr()
+    assert run(["topics", *config, "--flow", back, "--add", name, "--dry-run", "--output", "json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert planned["starts"] == []
+    assert any(f"{name} is matched and still not copied: " in note and "circle" in note for note in planned["notes"])
