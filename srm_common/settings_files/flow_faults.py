@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
-from srm_common.domain.policy import IdentityReplicationPolicy, ReplicationPolicy
+from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings_layers import Entry, Layers
 from srm_common.domain.settings_table import BY_NAME
 from srm_common.errors import ConfigError
@@ -47,9 +47,9 @@ def _transforms(layers: Layers, name: FlowName) -> ConfigError | None:
 
 def _separator(layers: Layers, name: FlowName, policy: ReplicationPolicy) -> ConfigError | None:
     """A prefix that holds the separator can be read in two ways: as one cluster or as a chain of two."""
-    separator = getattr(policy, "separator", None)
-    if isinstance(policy, IdentityReplicationPolicy) or not separator:
+    if type(policy) is not DefaultReplicationPolicy:  # the others keep names as they are, or are the user's own affair
         return None
+    separator = policy.separator
     for alias in (name.source, name.target):
         if separator in alias:
             return at_entry(
