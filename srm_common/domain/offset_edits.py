@@ -60,7 +60,7 @@ class OffsetEdit:
             return f"starts at {self.after}"
         distance = self.after - self.before
         if distance < 0:
-            return f"copies {-distance} offsets again, behind the end of the copy"
+            return f"goes back by {-distance} offsets: the next run copies them behind the end of the copy"
         return f"leaves {distance} offsets out"
 
     def to_json(self) -> dict[str, Any]:

@@ -97,7 +97,9 @@ def _listed(place: Partition, offsets: SourceOffsets, memory: SourceTopics, log:
     if place in offsets.faults:
         notes.append(str(offsets.faults[place]))
     chosen = memory.start(place[0])
-    if committed is None and position is not None and chosen is not None:
+    if committed is None and position is not None and place in offsets.resets:
+        notes.append("set by hand; nothing committed since")
+    elif committed is None and position is not None and chosen is not None:
         notes.append(f"nothing committed yet; starts here by {chosen.why}")
     elif position != committed:
         notes.append(f"goes on here instead of the committed {committed}")

@@ -110,7 +110,9 @@ def test_offsets_are_listed_set_reset_and_deleted(story: Story, tmp_path: Path) 
     ]
     one = ("--topic", story.topic, "--partition", "0")
     planned = story.control("set", *one, "--offset", "15", "--dry-run")[1]
-    assert planned["edits"][0]["effect"] == "copies 5 offsets again, behind the end of the copy"
+    assert (
+        planned["edits"][0]["effect"] == "goes back by 5 offsets: the next run copies them behind the end of the copy"
+    )
     assert story.offsets() == {0: 20, 1: 20}
     done = story.control("set", *one, "--offset", "15")[1]
     assert done["edits"] == planned["edits"]

@@ -36,7 +36,7 @@ def test_what_is_set_counts_whatever_was_pinned(
 @pytest.mark.parametrize(
     ("before", "after", "effect"),
     [
-        (20, 15, "copies 5 offsets again, behind the end of the copy"),
+        (20, 15, "goes back by 5 offsets: the next run copies them behind the end of the copy"),
         (20, 28, "leaves 8 offsets out"),
         (20, 20, "as it is"),
         (None, 20, "starts at 20"),
