@@ -10,6 +10,7 @@ from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offset_edits import LogRange
 from srm_common.domain.source_topics import SourceTopics
+from srm_common.errors import UnreachableCluster
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import SourceOffsets, read_source_offsets
@@ -50,15 +51,21 @@ class ListedOffset:
 def list_source_offsets(flow: FlowSettings) -> list[ListedOffset]:
     """Everything the flow has a position for, or remembers a start of. Changes nothing; a run may be going on.
 
+    A source that does not answer is noted beside each partition.
+
     Raises:
-        UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
     offsets = committed_now(flow)
     with FlowState(flow) as store:
         memory = SourceTopics.from_json(store.read("topics"))
     pinned = {(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
     places = sorted({*offsets, *offsets.faults, *offsets.resets, *pinned})
-    logs = logs_of(flow, places)
+    try:
+        logs = logs_of(flow, places)
+    except UnreachableCluster as error:
+        # What is committed can be told all the same; that is asked for on bad days, too.
+        logs = dict.fromkeys(places, str(error))
     return [_listed(place, offsets, memory, logs[place]) for place in places]
 
 

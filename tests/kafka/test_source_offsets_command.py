@@ -16,11 +16,13 @@ import pytest
 from confluent_kafka import Producer
 
 from srm_common.cli.main import run as srm_control
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.control_record import SOURCE_OFFSETS
 from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.run_options import RunOptions
 from srm_common.domain.run_record import RunRecord, RunState
+from srm_common.domain.start_position import OF_EDITS, StartPosition
 from srm_common.domain.translation import Translated
 from srm_common.errors import FlowOwnedElsewhere
 from srm_common.kafka import driver_presence
@@ -31,9 +33,11 @@ from srm_common.kafka.state_topics import ensure_state_topics
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
 from srm_common.replication.state_transaction import write_transaction
-from srm_common.testing import LocalKafka, LocalMirrorMaker
+from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
 from srm_common.usecases import edit_source_offsets as editing
+from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.replicate import replicate
+from srm_common.usecases.source_offsets import list_source_offsets
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 
 pytestmark = pytest.mark.kafka
@@ -168,6 +172,28 @@ def test_what_cannot_be_is_refused_as_a_whole(story: Story) -> None:
         code, _, error = story.control(*arguments)
         assert (code, error.count("\n")) == (2, 1)
         assert sentence in error
+
+
+def test_an_at_least_once_flow_is_moved_without_a_fence(story: Story) -> None:
+    flow = replace(story.flow, exactly_once=False)
+    story.run(exactly_once=False)
+    to = Request("reset", topics=(story.topic,), partitions=(0,), to=StartPosition.parse("earliest", OF_EDITS))
+    (edit,) = edit_source_offsets(flow, to)
+    assert (edit.before, edit.after, story.offsets()) == (20, 0, {0: 0, 1: 20})
+    story.run(exactly_once=False)
+    assert story.copied() == values(0, 20) * 2
+
+
+def test_offsets_are_listed_while_the_source_is_down(story: Story) -> None:
+    story.run()
+    port = ReservedPort()
+    try:
+        nobody = ClusterSettings.plaintext(story.flow.name.source, port.address)
+        listed = list_source_offsets(replace(story.flow, source=nobody))
+    finally:
+        port.release()
+    assert [(one.partition, one.offset, one.log) for one in listed] == [(0, 20, None), (1, 20, None)]
+    assert "is not reachable" in listed[0].note
 
 
 def test_translation_follows_the_newer_copy(story: Story) -> None:
