@@ -9,12 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from srm_common.domain.flow_graph import Knowledge
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
+from srm_common.domain.selection import select_topics
 from srm_common.domain.start_rules import parse_topic_starts
 from srm_common.domain.topic_records import TopicState
 from tests.unit.domain.simulated_flows import World
@@ -222,6 +224,22 @@ def test_while_a_cluster_is_down_only_what_may_go_wrong_waits() -> None:
     world.run()
     world.check()
     assert "a->b:t" in world.copied()
+
+
+def test_a_source_whose_records_may_not_be_read_stops_only_what_may_go_wrong() -> None:
+    world = World("ab")
+    world.connect(*mesh("ab"), policy=IDENTITY)
+    world.write("a", "new")
+    world.write("a", "both")
+    world.write("b", "both")
+    flow = world.flows["a->b"]
+    knowledge = Knowledge("id-a", "id-b", {"b": world.records["b"]}, {"a": "no right"}, world.topics["b"].keys())
+    decisions = {one.topic: one for one in select_topics(flow, world.topics["a"], knowledge)}
+    assert decisions["new"].accepted
+    assert decisions["both"].code == "undecided"
+    assert "the records of a are not known (a: no right)" in decisions["both"].reason
+    alone = replace(flow, graph=flow.graph[:1])
+    assert all(one.accepted for one in select_topics(alone, world.topics["a"], knowledge))
 
 
 def test_fan_in_of_different_topics_into_one_is_what_identity_is_for() -> None:
