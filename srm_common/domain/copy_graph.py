@@ -20,7 +20,7 @@ from enum import StrEnum
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow_graph import GraphFlow, Knowledge
-from srm_common.domain.policy import is_cycle
+from srm_common.domain.policy import is_cycle, is_shipped
 from srm_common.domain.start_position import StartKind
 from srm_common.domain.start_rules import StartRules
 from srm_common.domain.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState
@@ -28,6 +28,8 @@ from srm_common.domain.topic_records import Ancestor, TopicRecord, TopicRecords,
 #: A cluster (its id; ``alias:`` and the alias where the id is not known) and a topic.
 Place = tuple[str, str]
 _NOBODY: frozenset[str] = frozenset()
+#: In a guess, the name of whichever topic of the cluster it may be.
+_ANY_TOPIC = ""
 
 
 class Rule(StrEnum):
@@ -65,6 +67,11 @@ class _Reached:
     trail: tuple[Place, ...]
     guessed: frozenset[str] = _NOBODY
     by: TopicRecord | None = None
+
+
+def _may_be(one: Place, other: Place) -> bool:
+    """Whether two places are the same, or may be where a name is not known."""
+    return one[0] == other[0] and (one[1] == other[1] or _ANY_TOPIC in (one[1], other[1]))
 
 
 Steps = Callable[[Place], Iterator[tuple[tuple[Place, ...], frozenset[str], TopicRecord | None]]]
@@ -163,8 +170,9 @@ class CopyGraph:
             if place in ancestors:
                 continue  # a circle, see above
             others = self._search(place, self._backward(guess=guess, turned=turned), backward=True)
-            for shared, other in others.items():
-                if shared not in ancestors:
+            for other_place, other in others.items():
+                shared = next((one for one in ancestors if _may_be(one, other_place)), None)
+                if shared is None:
                     continue
                 above = ancestors[shared]
                 reason = (
@@ -254,7 +262,8 @@ class CopyGraph:
             key, topic = place
             records = self._known.get(key)
             if records is not None:
-                for record in records.feeding(topic):
+                feeders = records.topics.values() if topic == _ANY_TOPIC else records.feeding(topic)
+                for record in feeders:
                     if not self._counts(record) or (turned and record.flow == self._opposite):
                         continue
                     parent = (record.upstream_cluster_id, record.upstream_topic)
@@ -289,8 +298,12 @@ class CopyGraph:
         return steps
 
     def _parents(self, flow: GraphFlow, topic: str) -> Iterator[Place]:
-        """The topics that ``flow`` would copy into ``topic``, as far as its policy can be turned round."""
+        """The topics that ``flow`` would copy into ``topic``."""
         home = self._key(flow.name.source)
+        if topic == _ANY_TOPIC or not is_shipped(flow.policy):
+            # A class of a user's own may give several topics one name, and need not know the way back.
+            yield home, _ANY_TOPIC
+            return
         for upstream in {flow.policy.upstream_topic(topic), topic} - {None}:
             assert upstream is not None
             if home == self.target and upstream not in self._knowledge.target_topics:

@@ -180,10 +180,15 @@ POLICY_METHODS: tuple[str, ...] = tuple(
 )
 
 
+def is_shipped(policy: ReplicationPolicy) -> bool:
+    """Whether the policy comes with the product, so that its answers are known to fit each other."""
+    return type(policy) is SHIPPED_POLICIES.get(type(policy).__name__)
+
+
 def policy_name(policy: ReplicationPolicy) -> str:
     """What a policy is called in records and messages: its class, and the separator where that is not a dot."""
     kind = type(policy)
-    if kind is SHIPPED_POLICIES.get(kind.__name__):
+    if is_shipped(policy):
         separator = getattr(policy, "separator", ".")
         return kind.__name__ if separator == "." else f"{kind.__name__} with the separator '{separator}'"
     return f"{kind.__module__}.{kind.__qualname__}"

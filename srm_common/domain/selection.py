@@ -15,7 +15,7 @@ from srm_common.domain.filter_classes import Chooser, topic_filter
 from srm_common.domain.filters import Decision
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow_graph import Knowledge
-from srm_common.domain.policy import is_cycle, policy_name
+from srm_common.domain.policy import is_cycle, is_shipped, policy_name
 from srm_common.domain.topic_records import TopicRecord, TopicState
 
 LONGEST_TOPIC_NAME = 249  # org.apache.kafka.common.internals.Topic.MAX_NAME_LENGTH
@@ -61,7 +61,8 @@ def select_topics(
     chosen = topic_filter(flow)
     graph = CopyGraph(flow, knowledge)
     own = knowledge.records[flow.name.target].of_flow(flow.name) if flow.name.target in knowledge.records else {}
-    taken: dict[str, str] = {}
+    # A name belongs to the topic whose records are under it, also when another one would come before it now.
+    taken = {one.downstream_topic: topic for topic, one in own.items() if knowledge.counts(one)}
     decisions = []
     for topic in sorted(topics):
         try:
@@ -71,7 +72,7 @@ def select_topics(
             if decision.accepted and decision.remote_topic is not None:
                 decision = _renamed(flow, decision, own.get(topic)) or _sound(graph, decision)
         except Exception as error:  # a policy of somebody else may raise anything; the other topics go on
-            if type(flow.policy).__module__ == "srm_common.domain.policy":
+            if is_shipped(flow.policy):
                 raise
             fault = f"policy {policy_name(flow.policy)} failed on it: {type(error).__name__}: {error}"
             decision = TopicDecision(topic, False, fault, code="policy_failed")
