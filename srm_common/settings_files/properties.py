@@ -79,7 +79,10 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
             continuing = True
             if index < last:
                 continue
-            # The input ends after the backslash: Java drops it, and keeps even an entry without a key.
+            # The input ends after the backslash: Java drops it, and keeps even an entry without a key, unless it has
+            # a line end of two characters still to read.
+            if not gathered and text.endswith("\r\n"):
+                continue
         else:
             gathered += line
             continuing = False

