@@ -12,6 +12,8 @@ from srm_common.domain.flow import FlowName, OnDataLoss
 from srm_common.domain.lifecycle import LOSSES
 from srm_common.domain.selection import TopicDecision
 
+_LINES = 500
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -56,9 +58,11 @@ class Plan:
         }
 
     def render(self) -> str:
-        """The plan as text, actions first."""
+        """The plan as text, actions first, no more than a log can hold."""
         lines = [f"{self.flow}: {counted(len(self.accepted), 'topic')} of {len(self.decisions)} copied"]
-        lines += [f"  {action}" for action in self.actions] or ["  nothing to do"]
+        lines += [f"  {action}" for action in self.actions[:_LINES]] or ["  nothing to do"]
+        if len(self.actions) > _LINES:
+            lines.append(f"  ... and {len(self.actions) - _LINES} more; srm-control plan shows all")
         lines += [f"  not copied: {decision.topic}: {decision.reason}" for decision in self.lost]
         lines += [f"  note: {notice}" for notice in self.notices]
         return "\n".join(lines)

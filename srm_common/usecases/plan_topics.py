@@ -147,7 +147,7 @@ def _alterations(flow: FlowSettings) -> Alterations:
 
 
 def decide_topics(flow: FlowSettings) -> list[TopicDecision]:
-    """The decision on every topic of the source.
+    """The decision on every topic of the source, and on recorded ones that are gone.
 
     Raises:
         ConfigError: an alias means another cluster than before.
@@ -157,7 +157,10 @@ def decide_topics(flow: FlowSettings) -> list[TopicDecision]:
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-decide") as pool:
         registries = Registries.asked(flow, pool)
         here, there = topics_of_both(pool, source, target)
-        return decide(flow, here.partitions, registries.knowledge(flow, here, there))[0]
+        decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
+        records = knowledge.records[flow.name.target].of_flow(flow.name)
+        ids = _ids(pool, (source, here), (target, there), decisions, records)
+        return [one.decision for one in settle(flow, decisions, records, ids)]
 
 
 def _broker_settings(target: ClusterAdmin, topics: ClusterTopics) -> dict[str, str | None]:

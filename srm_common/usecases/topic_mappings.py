@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.lifecycle import LOSSES, TopicIds, settle
+from srm_common.domain.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
 from srm_common.domain.selection import TopicDecision
 from srm_common.domain.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
 from srm_common.domain.topic_settings import TIMESTAMP_TYPE
 from srm_common.usecases.both_clusters import admins, topics_of_both
 from srm_common.usecases.knowledge import Registries, decide, refuse_switch
+
+_SETTLING_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +63,23 @@ def replicated_topics(
             and _is_copied(records[decision.topic], decision.remote_topic)
         ]
         upstream = pool.submit(source.describe_topics, [pair[0] for pair in pairs])
-        # Those that seem to be missing, too: a broker may not know yet of a topic that another one has made.
-        downstream = pool.submit(target.describe_topics, [one.remote_topic for one in recorded if one.remote_topic])
+        remotes = {one.remote_topic for one in recorded if one.remote_topic is not None}
+        downstream = pool.submit(target.describe_topics, sorted(remotes & there.partitions.keys()))
         settings = pool.submit(target.topic_settings, [pair[1] for pair in pairs])
         ours, theirs, limits = upstream.result(), downstream.result(), settings.result()
     ids = TopicIds(target={name: facts.topic_id for name, facts in theirs.items()})
-    for settled in settle(flow, recorded, {one.topic: records[one.topic] for one in recorded}, ids):
-        if settled.decision.code in LOSSES:
-            lost(settled.decision)
+    missing = [
+        settled.decision
+        for settled in settle(flow, recorded, {one.topic: records[one.topic] for one in recorded}, ids)
+        if settled.decision.code in LOSSES
+    ]
+    if any(one.code == TARGET_DELETED for one in missing):
+        # A broker may not know yet of a topic that another one has made.
+        time.sleep(_SETTLING_SECONDS)
+        there_now = target.topics().partitions
+        missing = [one for one in missing if one.code != TARGET_DELETED or one.remote_topic not in there_now]
+    for one in missing:
+        lost(one)
     mappings = []
     for topic, remote in pairs:
         # A topic that was deleted between the requests is gone from the answer, and looked at again next time.

@@ -25,7 +25,7 @@ from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.apply_printed import apply_printed
-from srm_common.usecases.plan_topics import plan_topics
+from srm_common.usecases.plan_topics import decide_topics, plan_topics
 from srm_common.usecases.refresh_topics import refresh_topics
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.topic_mappings import replicated_topics
@@ -173,6 +173,8 @@ def test_a_topic_taken_off_the_filters_and_put_back(story: Story) -> None:
     story.flow = replace(whole, topics_exclude=(story.topic,))
     story.refresh()
     assert story.record().state is TopicState.DELISTED
+    shown = {decision.topic: decision for decision in decide_topics(story.flow)}[story.topic]
+    assert shown.reason == f"excluded by '{story.topic}' of topics.exclude; its copy {story.remote} is kept"
     assert story.copy().records == 0
     story.flow = whole
     write(story.source, story.topic, [b"4"])
