@@ -14,9 +14,10 @@ _SHOWN = 3
 class CheckpointReport:
     """Counts of one round.
 
-    ``checkpoints`` were written, ``unchanged`` positions needed none, ``untranslated`` could get none. ``faults``
-    are groups that could not be read, ``skipped`` records of state topics that nobody can read: the rest was done
-    in spite of them.
+    ``checkpoints`` were written, ``unchanged`` positions needed none, ``untranslated`` could get none.
+    ``group_positions`` were committed on the target for ``groups_synced`` groups; ``groups_in_use`` (name, state) were
+    left alone. ``faults`` are groups that could not be read or written, ``skipped`` records of state topics that nobody
+    can read: the rest was done in spite of them.
     """
 
     flow: str
@@ -27,6 +28,9 @@ class CheckpointReport:
     unchanged: int = 0
     untranslated: tuple[Untranslated, ...] = ()
     pruned_segments: int = 0
+    group_positions: int = 0
+    groups_synced: int = 0
+    groups_in_use: tuple[tuple[str, str], ...] = ()
     faults: tuple[str, ...] = ()
     skipped: tuple[str, ...] = ()
 
@@ -35,6 +39,12 @@ class CheckpointReport:
             f"{self.checkpoints} checkpoints of {self.groups} groups written, {self.unchanged} unchanged",
             f"{self.offset_syncs} offset syncs from {self.segments} segments",
         ]
+        if self.groups_synced:
+            parts.append(f"{self.group_positions} offsets committed for {self.groups_synced} groups on the target")
+        if self.groups_in_use:
+            shown = ", ".join(f"{group} ({state})" for group, state in self.groups_in_use[:_SHOWN])
+            more = "" if len(self.groups_in_use) <= _SHOWN else ", ..."
+            parts.append(f"{len(self.groups_in_use)} groups are in use on the target and left alone: {shown}{more}")
         if self.pruned_segments:
             parts.append(f"{self.pruned_segments} old segments removed")
         if self.untranslated:
@@ -68,6 +78,9 @@ class CheckpointReport:
                 }
                 for row in self.untranslated
             ],
+            "group_positions": self.group_positions,
+            "groups_synced": self.groups_synced,
+            "groups_in_use": [{"group": group, "state": state} for group, state in self.groups_in_use],
             "pruned_segments": self.pruned_segments,
             "faults": list(self.faults),
             "skipped": list(self.skipped),

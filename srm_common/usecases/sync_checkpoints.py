@@ -1,4 +1,4 @@
-"""Write MirrorMaker 2's offset syncs and checkpoints, derived from the offset map."""
+"""Write MirrorMaker 2's offset syncs and checkpoints, derived from the offset map, and sync idle groups."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from srm_common.kafka.segment_log import SegmentBatch, SegmentLog
 from srm_common.kafka.state_topics import ensure_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.usecases.prune_segments import prune_segments
+from srm_common.usecases.sync_groups import GroupsSynced, sync_groups
 from srm_common.wire.mm2 import decode_checkpoint, encode_checkpoint, encode_offset_sync
 
 _STATE_KEY = "checkpoints"
@@ -36,16 +37,21 @@ class _Memory:
 
     positions: dict[int, int]
     pruned_ms: int = 0
+    groups_synced_ms: int = 0
 
     @classmethod
     def of(cls, found: Any) -> _Memory:
         if not isinstance(found, dict):
             return cls({})
         positions = {int(partition): int(offset) for partition, offset in found.get("positions", {}).items()}
-        return cls(positions, int(found.get("pruned_ms", 0)))
+        return cls(positions, int(found.get("pruned_ms", 0)), int(found.get("groups_synced_ms", 0)))
 
     def to_json(self) -> dict[str, Any]:
-        return {"positions": {str(p): offset for p, offset in self.positions.items()}, "pruned_ms": self.pruned_ms}
+        return {
+            "positions": {str(p): offset for p, offset in self.positions.items()},
+            "pruned_ms": self.pruned_ms,
+            "groups_synced_ms": self.groups_synced_ms,
+        }
 
 
 def sync_checkpoints(flow: FlowSettings, *, prune_interval_seconds: float = PRUNE_INTERVAL_SECONDS) -> CheckpointReport:
@@ -76,6 +82,11 @@ def sync_checkpoints(flow: FlowSettings, *, prune_interval_seconds: float = PRUN
             checkpoints.write(target_writer)
         pruned = 0
         now_ms = int(time.time() * 1000)
+        synced = GroupsSynced()
+        interval_ms = flow.sync_group_offsets_interval_seconds * 1000
+        if flow.emit_checkpoints and flow.sync_group_offsets and now_ms - memory.groups_synced_ms >= interval_ms:
+            synced = sync_groups(flow, checkpoints.newest)
+            memory.groups_synced_ms = now_ms
         if now_ms - memory.pruned_ms >= prune_interval_seconds * 1000:
             pruned = prune_segments(flow, log, target_writer, segments_topic, segments_partitions)
             memory.pruned_ms = now_ms
@@ -89,7 +100,10 @@ def sync_checkpoints(flow: FlowSettings, *, prune_interval_seconds: float = PRUN
         unchanged=checkpoints.unchanged,
         untranslated=tuple(checkpoints.untranslated),
         pruned_segments=pruned,
-        faults=tuple(checkpoints.faults),
+        group_positions=synced.positions,
+        groups_synced=synced.groups,
+        groups_in_use=synced.in_use,
+        faults=(*checkpoints.faults, *map(_sentence, synced.faults)),
         skipped=(*news.unreadable, *checkpoints.skipped),
     )
 
@@ -119,6 +133,8 @@ class _Checkpoints:
         self.groups = 0
         self.unchanged = 0
         self.written: list[Checkpoint] = []
+        #: By group: what holds after this round, written now or before.
+        self.newest: dict[str, list[Checkpoint]] = {}
         self.untranslated: list[Untranslated] = []
         self.faults: list[str] = []
         self.skipped: list[str] = []
@@ -137,17 +153,22 @@ class _Checkpoints:
                 before = last.get((found.group, remote, partition))
                 # A translation is stable: a position that did not move, on a copy that did not, keeps its place.
                 if before and before.upstream == committed.offset and not self._log.has_news(topic, partition):
-                    self.unchanged += 1
+                    self._keep(before)
                     continue
                 downstream = downstream_of(self._log.translate(topic, partition, committed.offset))
                 if isinstance(downstream, str):
                     self.untranslated.append(Untranslated(found.group, topic, partition, committed.offset, downstream))
                     continue
                 new = Checkpoint(found.group, remote, partition, committed.offset, downstream, committed.metadata)
-                if supersedes(new, before):
+                if before is None or supersedes(new, before):
                     self.written.append(new)
+                    self.newest.setdefault(found.group, []).append(new)
                 else:
-                    self.unchanged += 1
+                    self._keep(before)
+
+    def _keep(self, before: Checkpoint) -> None:
+        self.unchanged += 1
+        self.newest.setdefault(before.group, []).append(before)
 
     def write(self, writer: StateWriter) -> None:
         records = (NewRecord(self._topic, 0, *encode_checkpoint(checkpoint)) for checkpoint in self.written)
