@@ -181,7 +181,12 @@ def _marked(marker: str) -> Iterator[psutil.Process]:
 
 
 def _free_port() -> int:
-    """8080 if nobody has it, else the next one that is free."""
+    """SRM_DEMO_PORT, else 8080 if nobody has it, else the next one that is free."""
+    chosen = os.environ.get("SRM_DEMO_PORT")
+    if chosen is not None:
+        if not chosen.isdecimal() or not 0 < int(chosen) < 65536:
+            raise DemoError(f"SRM_DEMO_PORT is {chosen!r}, and no port; give it a number from 1 to 65535")
+        return int(chosen)
     for port in range(FIRST_PORT, FIRST_PORT + 100):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

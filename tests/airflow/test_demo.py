@@ -15,7 +15,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(420)]
+from srm_common.testing.ports import ReservedPort
+
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +26,13 @@ class Demo:
     """The demo in a folder of its own, its output line by line."""
 
     def __init__(self, folder: Path) -> None:
-        self.environment = {**os.environ, "SRM_DEMO_FOLDER": str(folder), "PYTHONUNBUFFERED": "1"}
+        self.port = ReservedPort()
+        self.environment = {
+            **os.environ,
+            "SRM_DEMO_FOLDER": str(folder),
+            "SRM_DEMO_PORT": str(self.port.number),
+            "PYTHONUNBUFFERED": "1",
+        }
         self.lines: list[str] = []
         self.process = subprocess.Popen(
             [sys.executable, "-m", "demo", "--interval", "5"],
@@ -38,7 +46,6 @@ class Demo:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        self.lines += [""]
         for line in self.process.stdout:
             self.lines.append(line)
 
@@ -80,10 +87,10 @@ def test_the_demo_copies_says_where_to_look_and_leaves_nothing_behind(tmp_path: 
     demo = Demo(tmp_path / "demo")
     started: list[psutil.Process] = []
     try:
-        address = demo.wait_for("open (http://\\S+) and log in as admin with password admin", 150)
+        address = demo.wait_for("open (http://\\S+) and log in as admin with password admin", 300)
         with urllib.request.urlopen(address[1], timeout=60) as page:
             assert page.status == 200
-        demo.wait_for(r"copied: [1-9]\d*", 150)
+        demo.wait_for(r"copied: [1-9]\d*", 300)
         for topic in ("orders", "payments", "clicks", "profiles", "sensors", "audit"):
             assert demo.found(rf"behind: .*\b{topic} \d+")
 
@@ -107,7 +114,7 @@ def test_the_demo_copies_says_where_to_look_and_leaves_nothing_behind(tmp_path: 
 def test_what_a_killed_demo_left_is_ended_by_demo_stop(tmp_path: Path) -> None:
     demo = Demo(tmp_path / "demo")
     try:
-        demo.wait_for("open http", 150)
+        demo.wait_for("open http", 300)
         started = psutil.Process(demo.process.pid).children(recursive=True)
         demo.process.kill()
         demo.process.wait(10)
