@@ -9,8 +9,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from typing import Literal, Protocol
 
+from srm_common.airflow_rest import URL, AirflowRest
 from srm_common.cli.airflow_home import AirflowHome
-from srm_common.cli.airflow_rest import URL, AirflowRest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow_filters import FilterLists, variable_name, variable_names

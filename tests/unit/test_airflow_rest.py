@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from srm_common.airflow_rest import AirflowRest
 from srm_common.cli.airflow_home import AirflowHome
-from srm_common.cli.airflow_rest import AirflowRest
 from srm_common.errors import AirflowError, ConfigError
 from srm_common.testing.ports import ReservedPort
 
