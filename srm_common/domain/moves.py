@@ -1,0 +1,266 @@
+"""Moving consumer groups from a flow's source to its target: what is asked for, step by step what was done, and where
+each group goes on.
+
+A failover moves groups along a flow. A failback is the same along the flow in the other direction; a change of
+direction is a failover of everything, once. They share these types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Self
+
+
+class MoveKind(StrEnum):
+    FAILOVER = "failover"
+    FAILBACK = "failback"
+    SWITCH_DIRECTION = "switch_direction"
+
+
+class MoveMode(StrEnum):
+    """What may be relied on."""
+
+    DISASTER = "disaster"
+    """The source may be gone. Nothing is demanded of it; what it still answers makes the positions fresher."""
+    CONTROLLED = "controlled"
+    """Producers and consumers of the source are stopped: everything is copied first, and nothing is read twice."""
+    CONTINUOUS = "continuous"
+    """The groups' consumers are stopped at the source, producers and the flow go on."""
+
+
+class StepName(StrEnum):
+    """The steps of a move, in their order; :data:`STEPS` says which of them a mode has."""
+
+    CHECK = "check"
+    STOP = "stop"
+    DRAIN = "drain"
+    TRANSLATE = "translate"
+    APPLY = "apply"
+    VERIFY = "verify"
+    REPORT = "report"
+
+
+#: What a dry run does: steps that change nothing.
+DRY_STEPS = (StepName.CHECK, StepName.TRANSLATE)
+STEPS: Mapping[MoveMode, tuple[StepName, ...]] = {
+    MoveMode.DISASTER: tuple(StepName),
+    MoveMode.CONTROLLED: tuple(StepName),
+    # The flow goes on, so there is nothing to stop.
+    MoveMode.CONTINUOUS: tuple(step for step in StepName if step is not StepName.STOP),
+}
+
+
+class StepState(StrEnum):
+    DONE = "done"
+    SKIPPED = "skipped"
+    """Not possible or not needed here; the sentences say why, and the move goes on."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRequest:
+    """What is asked for.
+
+    ``groups`` None: every group that the flow translates. ``wait_seconds``: how long to wait for what others have to
+    do (the copy to catch up, a run to end, consumers to leave).
+    """
+
+    kind: MoveKind
+    mode: MoveMode
+    groups: tuple[str, ...] | None = None
+    dry_run: bool = False
+    wait_seconds: float = 60.0
+
+    @property
+    def steps(self) -> tuple[StepName, ...]:
+        return DRY_STEPS if self.dry_run else STEPS[self.mode]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": str(self.kind),
+            "mode": str(self.mode),
+            "groups": None if self.groups is None else list(self.groups),
+            "dry_run": self.dry_run,
+            "wait_seconds": self.wait_seconds,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Read plain values. Raises ValueError, TypeError or KeyError for what is no request."""
+        groups = found["groups"]
+        return cls(
+            MoveKind(found["kind"]),
+            MoveMode(found["mode"]),
+            None if groups is None else tuple(map(str, groups)),
+            bool(found["dry_run"]),
+            float(found["wait_seconds"]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PositionReport:
+    """Where one group goes on in one partition.
+
+    ``topic`` and ``partition`` are the ones to read from now on, ``from_topic`` is where ``upstream`` was committed:
+    the next record that the group would have read there. ``before`` is what the group had committed at its new place
+    before the move, ``applied`` where it goes on; None: it has none. ``age_ms`` is how old the knowledge of
+    ``upstream`` is, 0 when it was asked for just then. ``read_again`` is the most records that the group may read a
+    second time; None where nobody can say. ``reason`` tells why there is no position, or why it is not exact.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    from_topic: str
+    upstream: int
+    before: int | None = None
+    applied: int | None = None
+    age_ms: int = 0
+    read_again: int | None = 0
+    reason: str = ""
+
+    @property
+    def translated(self) -> bool:
+        return self.applied is not None
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything has to be committed."""
+        return self.applied is not None and self.applied != self.before
+
+    def to_json(self) -> list[Any]:
+        """A row, since there may be a hundred thousand of them; the inverse of :meth:`from_json`."""
+        return [getattr(self, name) for name in POSITION_COLUMNS]
+
+    @classmethod
+    def from_json(cls, row: list[Any]) -> Self:
+        """Read a row. Raises ValueError or TypeError for what is none."""
+        return cls(**dict(zip(POSITION_COLUMNS, row, strict=True)))
+
+
+POSITION_COLUMNS = (
+    "group",
+    "topic",
+    "partition",
+    "from_topic",
+    "upstream",
+    "before",
+    "applied",
+    "age_ms",
+    "read_again",
+    "reason",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """What a step did. ``exit_code`` is that of the commands for this outcome."""
+
+    step: StepName
+    state: StepState
+    sentences: tuple[str, ...] = ()
+    started_ms: int = 0
+    ended_ms: int = 0
+    exit_code: int = 0
+
+    @property
+    def failed(self) -> bool:
+        return self.state is StepState.FAILED
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "step": str(self.step),
+            "state": str(self.state),
+            "sentences": list(self.sentences),
+            "started_ms": self.started_ms,
+            "ended_ms": self.ended_ms,
+            "exit_code": self.exit_code,
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Read plain values. Raises ValueError, TypeError or KeyError for what is no result."""
+        return cls(
+            StepName(found["step"]),
+            StepState(found["state"]),
+            tuple(map(str, found["sentences"])),
+            int(found["started_ms"]),
+            int(found["ended_ms"]),
+            int(found["exit_code"]),
+        )
+
+    def render(self) -> str:
+        """The step and its sentences, one a line."""
+        first, *others = self.sentences or ("",)
+        return "\n".join([f"{self.step:<9} {self.state:<7} {first}".rstrip(), *(f"{'':17} {one}" for one in others)])
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReport:
+    """A move as far as it is: the newest result of each step, and every position once it is known.
+
+    ``flow`` is the one along which groups move: for a failback that in the other direction.
+    """
+
+    flow: str
+    request: MoveRequest
+    steps: tuple[StepResult, ...] = ()
+    positions: tuple[PositionReport, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        """Whether every step was done or skipped."""
+        done = {one.step for one in self.steps if not one.failed}
+        return done.issuperset(self.request.steps)
+
+    @property
+    def exit_code(self) -> int:
+        """0 when all went well; 1 also where a group stays without a position."""
+        codes = [one.exit_code for one in self.steps]
+        return max(codes, default=0)
+
+    @property
+    def read_again(self) -> int:
+        """The most records that all groups together may read a second time, as far as that is known."""
+        return sum(one.read_again or 0 for one in self.positions if one.translated)
+
+    def with_step(self, result: StepResult) -> MoveReport:
+        """With this result instead of an earlier one of the step; what comes after it has to be done again."""
+        order = list(StepName)
+        before = [one for one in self.steps if order.index(one.step) < order.index(result.step)]
+        return replace(self, steps=(*before, result))
+
+    def with_positions(self, positions: tuple[PositionReport, ...]) -> MoveReport:
+        return replace(self, positions=positions)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "request": self.request.to_json(),
+            "finished": self.finished,
+            "read_again": self.read_again,
+            "steps": [one.to_json() for one in self.steps],
+            "position_columns": list(POSITION_COLUMNS),
+            "positions": [one.to_json() for one in self.positions],
+        }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """Read plain values. Raises ValueError, TypeError or KeyError for what is no report."""
+        return cls(
+            str(found["flow"]),
+            MoveRequest.from_json(found["request"]),
+            tuple(StepResult.from_json(one) for one in found["steps"]),
+            tuple(PositionReport.from_json(one) for one in found["positions"]),
+        )
+
+    def render(self) -> str:
+        """For a log: each step, then a line for each position that is not exact or has none."""
+        lines = [one.render() for one in self.steps]
+        for one in self.positions:
+            if one.reason or not one.translated:
+                where = one.applied if one.translated else "no offset"
+                lines.append(f"{one.group}: {one.topic}-{one.partition}: {where}: {one.reason}")
+        return "\n".join(lines)
