@@ -39,11 +39,13 @@ class StepName(StrEnum):
     TRANSLATE = "translate"
     APPLY = "apply"
     VERIFY = "verify"
+    TURN = "turn"
+    """Of a change of direction only: makes the flow in the other direction begin behind what was copied."""
     REPORT = "report"
 
 
 #: What a dry run does: steps that change nothing.
-DRY_STEPS = (StepName.CHECK, StepName.TRANSLATE)
+DRY_STEPS = (StepName.CHECK, StepName.TRANSLATE, StepName.TURN)
 STEPS: Mapping[MoveMode, tuple[StepName, ...]] = {
     MoveMode.DISASTER: tuple(StepName),
     MoveMode.CONTROLLED: tuple(StepName),
@@ -75,7 +77,9 @@ class MoveRequest:
 
     @property
     def steps(self) -> tuple[StepName, ...]:
-        return DRY_STEPS if self.dry_run else STEPS[self.mode]
+        steps = DRY_STEPS if self.dry_run else STEPS[self.mode]
+        turns = self.kind is MoveKind.SWITCH_DIRECTION
+        return tuple(step for step in steps if turns or step is not StepName.TURN)
 
     def to_json(self) -> dict[str, Any]:
         return {

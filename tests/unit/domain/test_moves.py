@@ -86,3 +86,10 @@ def test_what_is_printed() -> None:
     assert not replace(POSITION, before=7).changes
     assert not replace(POSITION, applied=None).changes
     assert POSITION.changes
+
+
+def test_only_a_change_of_direction_turns() -> None:
+    turning = replace(REQUEST, kind=MoveKind.SWITCH_DIRECTION)
+    assert set(turning.steps) - set(REQUEST.steps) == {StepName.TURN}
+    assert turning.steps[-2:] == (StepName.TURN, StepName.REPORT)
+    assert replace(turning, dry_run=True).steps[-1] is StepName.TURN
