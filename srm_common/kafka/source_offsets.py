@@ -34,6 +34,7 @@ def read_source_offsets(
     *,
     stable_within_seconds: float | None = STABLE_WITHIN_SECONDS,
     refuse_loss: bool = True,
+    connector: str = SOURCE_CONNECTOR,
 ) -> SourceOffsets:
     """What the flow has committed, MirrorMaker 2's own commits included.
 
@@ -44,6 +45,7 @@ def read_source_offsets(
         stable_within_seconds: how long to wait for the end of open transactions; None reads what is stable now, for
             who only wants to look.
         refuse_loss: False for who is about to rebuild what was lost.
+        connector: whose offsets; a MirrorMaker 2 in a Connect cluster may have any name.
 
     Raises:
         StateUnavailable: a partition of the topic cannot be read to its end in time.
@@ -66,7 +68,7 @@ def read_source_offsets(
         entries = 0
         for record in records:
             parsed = parse_source_offset_key(record.key)
-            if parsed is None or parsed[:2] != (SOURCE_CONNECTOR, flow.name.source):
+            if parsed is None or parsed[:2] != (connector, flow.name.source):
                 continue
             entries += 1
             _, _, upstream_topic, partition = parsed

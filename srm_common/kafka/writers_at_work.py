@@ -7,6 +7,7 @@ from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest, ListTransactionsRequest
 
+from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import driver_transactional_id, task_transactional_id
 from srm_common.errors import UnreachableCluster
@@ -19,10 +20,11 @@ _WITH_STATES = 4
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
-def writers_at_work(flow: FlowSettings) -> list[str]:
+def writers_at_work(flow: FlowSettings, mirror_maker: ConnectNames | None = None) -> list[str]:
     """One sentence for each sign that something writes into the flow's copies at this moment.
 
-    A flow's own run leaves no sign here between two chunks: see :mod:`srm_common.kafka.driver_presence`. Brokers
+    ``mirror_maker`` is one that has names of its own; that of a dedicated MirrorMaker 2 is looked for in any case. A
+    flow's own run leaves no sign here between two chunks: see :mod:`srm_common.kafka.driver_presence`. Brokers
     before Kafka 3.0 cannot list transactions.
 
     Raises:
@@ -32,17 +34,18 @@ def writers_at_work(flow: FlowSettings) -> list[str]:
 
         async def ask() -> list[str]:
             await link.open()
-            return await _transactions(flow, link) + await _workers(flow, link)
+            others = {ConnectNames.dedicated(flow.name), mirror_maker or ConnectNames.dedicated(flow.name)}
+            return await _transactions(flow, link, others) + await _workers(link, {other.group for other in others})
 
         return link.run(ask)
 
 
-async def _transactions(flow: FlowSettings, link: ClusterLink) -> list[str]:
+async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[ConnectNames]) -> list[str]:
     if not link.offers(_LIST_TRANSACTIONS_API):
         return []
-    ours = re.compile(
-        f"{re.escape(driver_transactional_id(flow.name))}|{re.escape(task_transactional_id(flow.name, 0)[:-1])}\\d+"
-    )
+    prefixes = {task_transactional_id(flow.name, 0)[:-1], *(other.task_id_prefix for other in others)}
+    theirs = "|".join(f"{re.escape(prefix)}\\d+" for prefix in prefixes)
+    ours = re.compile(f"{re.escape(driver_transactional_id(flow.name))}|{theirs}")
     request = ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
     seconds = flow.transaction_timeout_ms / 1000
     return [
@@ -54,16 +57,15 @@ async def _transactions(flow: FlowSettings, link: ClusterLink) -> list[str]:
     ]
 
 
-async def _workers(flow: FlowSettings, link: ClusterLink) -> list[str]:
+async def _workers(link: ClusterLink, groups: set[str]) -> list[str]:
     """A dedicated MirrorMaker 2 works in the Connect group ``<source>-mm2`` of its target."""
     if link.newest_version(_LIST_GROUPS_API) < _WITH_STATES:
         return []
-    group = f"{flow.name.source}-mm2"
     return [
-        f"workers of MirrorMaker 2 are in group '{group}' ({found.group_state}); stop MirrorMaker 2 first"
+        f"workers of MirrorMaker 2 are in group '{found.group_id}' ({found.group_state}); stop MirrorMaker 2 first"
         for answer in await _of_each_broker(link, ListGroupsRequest(version=_WITH_STATES, states_filter=[]))
         for found in answer.groups
-        if found.group_id == group and found.group_state not in ("Empty", "Dead")
+        if found.group_id in groups and found.group_state not in ("Empty", "Dead")
     ]
 
 

@@ -38,26 +38,36 @@ class Ownership:
         self._seconds = seconds
         self._driver: tuple[int, int] = (-1, -1)
         self._known: set[str] = set()
+        self._prefixes = {task_transactional_id(flow.name, 0)[:-1]}
         self._identities: dict[str, ProducerIdentity] = {}
 
     @classmethod
     def take(
-        cls, flow: FlowSettings, slots: int, known_slots: int, *, timeout_seconds: float = 30.0
+        cls,
+        flow: FlowSettings,
+        slots: int,
+        known_slots: int,
+        *,
+        timeout_seconds: float = 30.0,
+        task_id_prefix: str | None = None,
     ) -> Ownership:
         """Fence everybody else and become the owner.
 
         Args:
             slots: how many slots this run may use.
             known_slots: the highest count any earlier run used.
+            task_id_prefix: what the transactional ids of a MirrorMaker 2 begin with that has names of its own; they
+                are fenced, too.
 
         Raises:
             UnreachableCluster, AccessDenied, ConfigError: the target does not hand out producer ids.
         """
-        link = ClusterLink(
-            flow.target, loop=NetworkSelector(slow_task_threshold_secs=0), client_id="srm-driver"
-        )
+        link = ClusterLink(flow.target, loop=NetworkSelector(slow_task_threshold_secs=0), client_id="srm-driver")
         owner = cls(flow, slots, link, timeout_seconds)
         owner._known = {task_transactional_id(flow.name, slot) for slot in range(max(slots, known_slots))}
+        if task_id_prefix is not None:
+            owner._prefixes.add(task_id_prefix)
+            owner._known |= {f"{task_id_prefix}{slot}" for slot in range(max(slots, known_slots))}
         try:
             link.run(owner._take)
         except BaseException:
@@ -68,9 +78,7 @@ class Ownership:
     @property
     def identities(self) -> tuple[ProducerIdentity, ...]:
         """One per slot, in slot order; fresh since the last fence."""
-        return tuple(
-            self._identities[task_transactional_id(self._flow.name, slot)] for slot in range(self._slots)
-        )
+        return tuple(self._identities[task_transactional_id(self._flow.name, slot)] for slot in range(self._slots))
 
     @property
     def all_identities(self) -> tuple[ProducerIdentity, ...]:
@@ -127,9 +135,7 @@ class Ownership:
         producer_id, epoch = self._driver
         for guess in range(_OWN_BUMPS + 1):
             try:
-                self._driver = await self._init(
-                    driver_transactional_id(self._flow.name), producer_id, epoch + guess
-                )
+                self._driver = await self._init(driver_transactional_id(self._flow.name), producer_id, epoch + guess)
             except FencedAfterRepeat:
                 continue
             except Fenced as error:
@@ -181,8 +187,7 @@ class Ownership:
                     fault = f"broker {broker.node_id}: {codes.name(answer.error_code)}"
                 found |= {state.transactional_id for state in answer.transaction_states}
             if fault is None:
-                prefix = task_transactional_id(self._flow.name, 0)[:-1]
-                pattern = re.compile(re.escape(prefix) + r"\d+")
+                pattern = re.compile(f"(?:{'|'.join(map(re.escape, self._prefixes))})\\d+")
                 return {one for one in found if pattern.fullmatch(one)}
             if time.monotonic() > deadline:
                 raise UnreachableCluster(

@@ -1,10 +1,4 @@
-"""Move, or forget, the committed source offsets of a flow that is not running.
-
-"Not running" is proved in two steps. Nobody may show signs of life: no beat of a run, no open transaction of the flow's
-ids, no worker of MirrorMaker 2. Then the flow is taken by the fence, which makes the target refuse whatever an
-unnoticed writer still sends. A run that starts meanwhile says so before it takes the flow: either it is seen after our
-fence, and nothing is written; or its fence comes after ours, and our transaction is refused.
-"""
+"""Move, or forget, the committed source offsets of a flow that is not running."""
 
 from __future__ import annotations
 
@@ -25,18 +19,17 @@ from srm_common.domain.offset_edits import (
 )
 from srm_common.domain.source_topics import SourceTopics
 from srm_common.domain.start_position import StartKind, StartPosition
-from srm_common.errors import ConfigError, Fenced, FlowRunning
+from srm_common.errors import ConfigError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.control_log import ControlLog
-from srm_common.kafka.driver_presence import PREFIX, drivers, living_driver
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import SourceOffsets, read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
-from srm_common.kafka.writers_at_work import writers_at_work
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.source_view import SourceView
 from srm_common.replication.state_transaction import write_transaction
+from srm_common.usecases.idle_flow import idle_flow
 from srm_common.usecases.opposite_ends import opposite_ends
 from srm_common.usecases.source_offsets import committed_now, logs_of
 from srm_common.wire.mm2 import source_offset_key, source_offset_value
@@ -75,37 +68,8 @@ def edit_source_offsets(flow: FlowSettings, request: Request, *, dry_run: bool =
         if dry_run:
             memory = SourceTopics.from_json(store.read("topics"))
             return _edits(flow, request, committed_now(flow), memory)[0]
-        seen = drivers(store.read_all(prefix=PREFIX))
-        _refuse_life(flow, store, seen)
-        state = ensure_state_topics(flow)
-        if not flow.exactly_once:
-            return _carry_out(flow, request, store, state, None)
-        highest = int((store.read("slots") or {}).get("highest", 0))
-        owner = Ownership.take(flow, 1, max(highest, flow.tasks_max))
-        try:
-            # Whoever took the flow before us had said so before that.
-            begun = living_driver(store, seen, 0)
-            if begun is not None:
-                raise _running(flow, f"{begun} began at the same moment, and was fenced: start it again")
-            return _carry_out(flow, request, store, state, owner)
-        except Fenced as error:
-            raise _running(flow, "a run took the flow meanwhile") from error
-        finally:
-            # Without another fence: it would hit a run that took the flow meanwhile. Nothing of ours is open.
-            owner.abandon()
-
-
-def _refuse_life(flow: FlowSettings, store: FlowState, seen: Mapping[str, object]) -> None:
-    signs = writers_at_work(flow)
-    if signs:
-        raise _running(flow, signs[0])
-    alive = living_driver(store, seen)
-    if alive is not None:
-        raise _running(flow, f"{alive} is at work; pause the DAG and wait for its end")
-
-
-def _running(flow: FlowSettings, why: str) -> FlowRunning:
-    return FlowRunning(f"the source offsets of flow {flow.name} were not changed: {why}")
+        with idle_flow(flow, store, f"the source offsets of flow {flow.name} were not changed") as owner:
+            return _carry_out(flow, request, store, ensure_state_topics(flow), owner)
 
 
 def _carry_out(

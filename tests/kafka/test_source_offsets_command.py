@@ -35,6 +35,7 @@ from srm_common.replication.slot import copy_slot
 from srm_common.replication.state_transaction import write_transaction
 from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
 from srm_common.usecases import edit_source_offsets as editing
+from srm_common.usecases import idle_flow
 from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.source_offsets import list_source_offsets
@@ -282,8 +283,8 @@ def test_a_run_that_was_about_to_begin_is_fenced_and_nothing_is_moved(
 
     def beside(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         # As if the command had looked just before the run said that it is there.
-        monkeypatch.setattr(editing, "_refuse_life", lambda *arguments: None)
-        monkeypatch.setattr(editing, "drivers", lambda known: {})
+        monkeypatch.setattr(idle_flow, "signs_of_life", lambda *arguments, **more: [])
+        monkeypatch.setattr(idle_flow, "drivers", lambda known: {})
         if not answers:
             answers.append(story.control("set", "--topic", story.topic, "--partition", "0", "--offset", "3"))
         return here(job, tasks)
