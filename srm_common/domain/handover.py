@@ -89,6 +89,7 @@ def judge_position(
     source: LogRange | str,
     copy: CopyEnd | str,
     records: Sequence[SeenRecord],
+    read: LogRange,
     *,
     compacted: bool = False,
 ) -> HandoverPosition:
@@ -97,8 +98,8 @@ def judge_position(
     Args:
         stored: the next offset to copy by what is stored.
         source, copy: the logs, or why one cannot be looked at.
-        records: visible records of the source around the place in question, in order. With those right before
-            ``stored`` a clean end is proved; with more of them an unclean one can be.
+        records: all visible records of the source in the offsets ``read``, in order. With those right before
+            ``stored`` a clean end is proved; with others an unclean one can be.
         compacted: the source's topic is, so that it may have lost records which the copy has.
     """
 
@@ -119,7 +120,8 @@ def judge_position(
         return at(stored, Verdict.UNPROVED, f"{beyond}: the topic was truncated or created again")
     if not copy.records:
         return at(stored, *_of_empty_copy(stored, copy.log))
-    before = _before(records, stored)
+    sees_stored = stored is not None and read.start <= stored <= read.end
+    before = _before(records, stored) if sees_stored else None
     if before is not None:
         matched = _equal_ends(copy.records, records[: before + 1])
         if matched >= min(ENOUGH, len(copy.records), before + 1):
@@ -132,17 +134,16 @@ def judge_position(
         proof = f"the copy ends with the source's record {offset}, {_counted(matched)} compared"
         if stored is None:
             return at(offset + 1, Verdict.AHEAD, f"nothing is stored, but {proof}", matched, last)
+        many = "" if sees_stored else "at least "
         if offset >= stored:
             more = sum(stored <= record.offset <= offset for record in records)
-            many = f"at least {more}" if records[0].offset > stored else str(more)
-            return at(offset + 1, Verdict.AHEAD, f"{proof}: {many} more than what is stored", matched, last)
+            return at(offset + 1, Verdict.AHEAD, f"{proof}: {many}{more} more than what is stored", matched, last)
         missing = sum(offset < record.offset < stored for record in records)
-        text = f"{proof}: {missing} less than what is stored"
-        return at(offset + 1, Verdict.BEHIND, text, matched, last)
+        return at(offset + 1, Verdict.BEHIND, f"{proof}: {many}{missing} less than what is stored", matched, last)
     if compacted and stored is not None and before is not None and _thinned(copy.records, records, before):
         last_left = f"the source's record {records[before].offset} is in the copy, and none behind it is"
         return at(stored, Verdict.BELIEVED, f"{last_left} (compacted topic)")
-    return at(stored, *_without_match(stored, source, copy, before))
+    return at(stored, *_without_match(stored, source, copy))
 
 
 def segment_of(found: HandoverPosition, mapped: Segment | None) -> Segment | None:
@@ -173,11 +174,11 @@ def _of_empty_copy(stored: int | None, log: LogRange) -> tuple[Verdict, str]:
     return Verdict.BELIEVED, "the copy's records have expired, nothing is left to compare"
 
 
-def _without_match(stored: int | None, source: LogRange, copy: CopyEnd, before: int | None) -> tuple[Verdict, str]:
+def _without_match(stored: int | None, source: LogRange, copy: CopyEnd) -> tuple[Verdict, str]:
     if stored is None:
         held = f"the copy holds records up to {copy.records[-1].offset}, and no offset is stored"
         return Verdict.UNPROVED, f"{held}: the partition would be copied again, behind them"
-    if before is None and source.start >= stored:
+    if source.start >= stored:
         lost = source.start - stored
         gone = f"; {lost} offsets behind it are gone, too, and on.data.loss decides" if lost else ""
         return Verdict.BELIEVED, f"the source has nothing left of what was copied{gone}"
