@@ -151,11 +151,17 @@ def _tasks(settings: FlowSettings) -> list[TaskSpec]:
     ]
     if settings.emit_heartbeats:
         # Not tried again: a late heartbeat says nothing, and the next run brings a new one.
-        beat = spec(Work.EMIT_HEARTBEAT, f"Writes a heartbeat to `{settings.name.target}`.")
+        beat = spec(Work.EMIT_HEARTBEAT, f"Writes a heartbeat to {_beating(settings)}.")
         tasks.append(replace(beat, retries=0))
     everything = tuple(task.work for task in tasks)
     tasks.append(TaskSpec(Work.OUTCOME, "Succeeds when every task did; the run's state is its state.", everything))
     return tasks
+
+
+def _beating(settings: FlowSettings) -> str:
+    clusters = {"source": settings.name.source, "target": settings.name.target}
+    chosen = [name for place, name in clusters.items() if settings.heartbeats_topic_location in (place, "both")]
+    return " and ".join(f"`{name}`" for name in chosen)
 
 
 def _facts(settings: FlowSettings) -> str:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from srm_common.domain.flow import ARROW
+from srm_common.domain.heartbeat_report import HeartbeatReport
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 
 # Airflow keeps values of at most 65,535 bytes; a flow may have thousands of topics.
@@ -76,6 +77,7 @@ class LagReport:
     """``record`` is the newest run record there is, of this run or, when this one left none, of an earlier one.
 
     ``warning``: a sentence about what does not keep the flow from copying and needs somebody all the same.
+    ``heartbeats`` is None where nobody looked.
     """
 
     flow: str
@@ -84,6 +86,7 @@ class LagReport:
     reason: str | None
     record: RunRecord | None
     warning: str | None = None
+    heartbeats: HeartbeatReport | None = None
 
     @classmethod
     def of(
@@ -93,11 +96,14 @@ class LagReport:
         record: RunRecord | None,
         unable: str | None = None,
         warning: str | None = None,
+        heartbeats: HeartbeatReport | None = None,
     ) -> LagReport:
         """What the record says about the run ``run_id``, whose copying has ended one way or the other.
 
-        ``unable`` is the sentence by which the run could not even begin to copy.
+        ``unable`` is the sentence by which the run could not even begin to copy. Heartbeats that stay away are a
+        warning.
         """
+        sentences = [one for one in (warning, heartbeats and heartbeats.silence) if one]
         if record is None or record.run_id != run_id:
             health = FlowHealth.STALLED
             reason = unable or f"run {run_id} left no record; the log of its task replicate says why"
@@ -107,7 +113,7 @@ class LagReport:
             health, reason = FlowHealth.FAILED, _why(record)
         else:
             health, reason = FlowHealth.OK, None
-        return cls(flow, run_id, health, reason, record, warning)
+        return cls(flow, run_id, health, reason, record, "; ".join(sentences) or None, heartbeats)
 
     @classmethod
     def unreachable(cls, flow: str, run_id: str, reason: str) -> LagReport:
@@ -127,6 +133,11 @@ class LagReport:
         # As in the asset's address: StatsD refuses names with a '>' in them.
         flow = {"flow": self.flow.replace(ARROW, "/")}
         yield Metric("srm.flow_ok", MetricKind.GAUGE, float(self.health is FlowHealth.OK), flow)
+        for beat in self.heartbeats.to_json()["heartbeats"] if self.heartbeats else ():
+            for name in ("age_ms", "latency_ms"):
+                if beat[name] is not None:
+                    tags = {**flow, "cluster": beat["cluster"], "hops": str(beat["hops"])}
+                    yield Metric(f"srm.heartbeat_{name}", MetricKind.GAUGE, float(beat[name]), tags)
         if self.record is None:
             return
         of_this_run = self.record.run_id == self.run_id
@@ -166,8 +177,11 @@ class LagReport:
             "run_id": self.run_id,
             "reported_ms": now_ms,
         }
+        found: dict[str, Any] = {"status": status}
+        if self.heartbeats is not None:
+            found["heartbeats"] = self.heartbeats.to_json()
         if self.record is None:
-            return {"status": status}
+            return found
         topics, left_out = _fitting([topic.to_json() for topic in self.topics])
         figures = {
             "run_id": self.record.run_id,
@@ -181,7 +195,7 @@ class LagReport:
             "lag": self.record.lag,
             "topics_left_out": left_out,
         }
-        return {"status": status, "figures": figures, "topics": topics}
+        return {**found, "figures": figures, "topics": topics}
 
     def text(self) -> str:
         """For people: one line of verdict, then a line per topic, then what failed."""
@@ -197,6 +211,8 @@ class LagReport:
                 cells = [name.ljust(widths[0])]
                 cells += [figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True)]
                 lines.append("  ".join(cells))
+        if self.heartbeats is not None and (sentence := self.heartbeats.sentence()):
+            lines.append(sentence)
         if self.record is not None:
             lines += [f"{p.upstream_topic}-{p.partition}: {p.error}" for p in self.record.failed_partitions]
         return "\n".join(lines)

@@ -103,7 +103,7 @@ class SyncCheckpointsOperator(FlowOperator):
 
 
 class EmitHeartbeatOperator(FlowOperator):
-    """Writes one heartbeat to the target."""
+    """Writes one heartbeat to each of the flow's clusters that is to have them."""
 
     def execute(self, context: Context) -> None:
         from srm_common.usecases.emit_heartbeat import emit_heartbeat
@@ -124,16 +124,20 @@ class ReportLagOperator(FlowOperator):
     def execute(self, context: Context) -> None:
         from srm_common.airflow_bridge.lag_report import LagReport
         from srm_common.errors import ClusterError
+        from srm_common.usecases.heartbeats import heartbeat_report
         from srm_common.usecases.last_run import last_run
 
         with one_sentence():
             try:
                 warning = filter_warning(self.config, self.flow)
-                record = last_run(self.settings())
+                settings = self.settings()
+                record = last_run(settings)
             except ClusterError as error:
                 self._tell(LagReport.unreachable(self.flow, context["run_id"], str(error)), context)
                 raise
-        self._tell(LagReport.of(self.flow, context["run_id"], record, why_unable(context), warning), context)
+        heartbeats = heartbeat_report(settings)
+        report = LagReport.of(self.flow, context["run_id"], record, why_unable(context), warning, heartbeats)
+        self._tell(report, context)
 
     def _tell(self, report: LagReport, context: Context) -> None:
         from airflow.sdk.observability import stats

@@ -31,6 +31,7 @@ COMMANDS = {
     "pack": "Write an archive for Spark workers that have nothing installed.",
     "warmup": "Make Spark start faster on this machine.",
     "status": "Print how far a flow has copied each partition, and what is wrong.",
+    "heartbeats": "Print which clusters' heartbeats have come by a flow, how old they are, how long they took.",
     "source-offsets": "List and move how far a flow has copied each partition of its source.",
     "rebind": "Let an alias mean the Kafka cluster that its addresses lead to now.",
     "repair": "Write lost source offsets again, as the offset map and the copies prove them.",

@@ -15,8 +15,8 @@ from srm_common.cli.client_overrides import ClientOverrides, client_options
 from srm_common.cli.flow_choice import chosen_flow, flow_choice_options
 from srm_common.cli.invocation import Invocation, config_option, pass_invocation, rows_output_option
 from srm_common.cli.output import Answer
+from srm_common.domain.duration import duration
 from srm_common.domain.filters import split_list
-from srm_common.domain.status_report import duration
 from srm_common.errors import ConfigError
 
 

@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 import uuid
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -36,8 +37,8 @@ def _split(context: click.Context, parameter: click.Parameter, value: str | None
 
 
 @dataclass(frozen=True)
-class _After:
-    """What a task after the copy did: its result for machines, or why it failed."""
+class _Beside:
+    """What a task besides the copy did: its result for machines, or why it failed."""
 
     task: str
     result: Any = None
@@ -74,7 +75,7 @@ def command(
     run_id: str | None,
     master: str | None,
 ) -> Answer:
-    """Run a flow once, without Airflow: make topics ready, copy, write checkpoints and a heartbeat.
+    """Run a flow once, without Airflow: make topics ready, write a heartbeat, copy, write checkpoints.
 
     The same code as the tasks of the flow's DAG. Interrupting it is safe: the next run goes on where it was.
 
@@ -101,17 +102,17 @@ def command(
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     narrow = narrowing(options)
     actions = list(refresh_topics(settings, at_once=True, narrow=narrow).results)
+    beat = _beat(settings)
     watched = invocation.output == "table" and sys.stderr.isatty()
     with _progress() if watched else nullcontext() as progress:
         record = replicate(settings, options, _spark(settings, master), progress)
-    after = _after(settings)
-    return answer(record, actions, after)
+    return answer(record, actions, [*_checkpoints(settings), *beat], _silence(settings))
 
 
-def answer(record: RunRecord, actions: list[ActionResult], after: list[_After]) -> Answer:
-    """A run for people and machines."""
+def answer(record: RunRecord, actions: list[ActionResult], beside: list[_Beside], silence: str | None = None) -> Answer:
+    """A run for people and machines; ``silence`` says that the source's heartbeats stay away."""
     unhappy = [result for result in actions if result.error is not None]
-    failed = record.state is RunState.FAILED or bool(unhappy) or any(one.error for one in after)
+    failed = record.state is RunState.FAILED or bool(unhappy) or any(one.error for one in beside)
     return Answer(
         data={
             "flow": record.flow,
@@ -123,12 +124,12 @@ def answer(record: RunRecord, actions: list[ActionResult], after: list[_After]) 
             "records": record.records,
             "bytes": record.bytes,
             "lag": record.lag,
-            "notes": list(record.notes),
+            "notes": [*record.notes, *filter(None, [silence])],
             "topics": [result.to_json() for result in actions],
             "partitions": [_partition_json(one) for one in record.partitions],
-            "after": [one.to_json() for one in after],
+            "after": [one.to_json() for one in beside],
         },
-        text=_text(record, unhappy, after),
+        text=_text(record, unhappy, beside, silence),
         exit_code=1 if failed else 0,
     )
 
@@ -152,26 +153,28 @@ def _spark(settings: FlowSettings, master: str | None) -> PassRunner:
     )
 
 
-def _after(settings: FlowSettings) -> list[_After]:
-    """The tasks after the copy; one that fails does not keep the others from their work."""
+def _beat(settings: FlowSettings) -> list[_Beside]:
     from srm_common.usecases.emit_heartbeat import emit_heartbeat
+
+    return [_done("emit_heartbeat", lambda: emit_heartbeat(settings))] if settings.emit_heartbeats else []
+
+
+def _checkpoints(settings: FlowSettings) -> list[_Beside]:
     from srm_common.usecases.sync_checkpoints import sync_checkpoints
 
-    done = []
-    for task, wanted, work in (
-        ("sync_checkpoints", settings.emit_checkpoints or settings.emit_offset_syncs, sync_checkpoints),
-        ("emit_heartbeat", settings.emit_heartbeats, emit_heartbeat),
-    ):
-        if not wanted:
-            continue
-        try:
-            result = work(settings)
-            faults = getattr(result, "faults", ())
-            fault = f"{len(faults)} faults, the first: {faults[0]}" if faults else None
-            done.append(_After(task, _plain(result), fault))
-        except SrmError as error:
-            done.append(_After(task, error=str(error)))
-    return done
+    wanted = settings.emit_checkpoints or settings.emit_offset_syncs
+    return [_done("sync_checkpoints", lambda: sync_checkpoints(settings))] if wanted else []
+
+
+def _done(task: str, work: Callable[[], Any]) -> _Beside:
+    """A task that fails does not keep the others from their work."""
+    try:
+        result = work()
+    except SrmError as error:
+        return _Beside(task, error=str(error))
+    faults = getattr(result, "faults", ())
+    fault = f"{len(faults)} faults, the first: {faults[0]}" if faults else None
+    return _Beside(task, _plain(result), fault)
 
 
 def _plain(result: Any) -> Any:
@@ -183,7 +186,15 @@ def _partition_json(one: PartitionRecord) -> dict[str, Any]:
     return {name: getattr(one, name) for name in (*PartitionRecord.__slots__, "lag")}
 
 
-def _text(record: RunRecord, unhappy: list[ActionResult], after: list[_After]) -> list[RenderableType]:
+def _silence(settings: FlowSettings) -> str | None:
+    from srm_common.usecases.heartbeats import heartbeat_report
+
+    return heartbeat_report(settings).silence if settings.emit_heartbeats else None
+
+
+def _text(
+    record: RunRecord, unhappy: list[ActionResult], beside: list[_Beside], silence: str | None
+) -> list[RenderableType]:
     from srm_common.usecases.replicate import summary
 
     moved = [one for one in record.partitions if one.records or one.error or one.lag]
@@ -197,8 +208,8 @@ def _text(record: RunRecord, unhappy: list[ActionResult], after: list[_After]) -
         if len(moved) > _ROWS:
             text.append(f"... and {len(moved) - _ROWS} more; --output json has all")
         text.append("")
-    text += [f"Note: {note}" for note in record.notes]
+    text += [f"Note: {note}" for note in (*record.notes, *filter(None, [silence]))]
     text += [str(result) for result in unhappy]
-    text += [f"FAILED: {one.task}: {one.error}" for one in after if one.error is not None]
+    text += [f"FAILED: {one.task}: {one.error}" for one in beside if one.error is not None]
     text.append(summary(record))
     return text

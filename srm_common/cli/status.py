@@ -7,7 +7,8 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.status_report import StatusReport, duration
+from srm_common.domain.duration import duration
+from srm_common.domain.status_report import StatusReport
 
 
 @click.command("status")
@@ -19,7 +20,8 @@ def command(invocation: Invocation, flow: str | None) -> Answer:
     """Print how far the flow has copied each partition, and what is wrong.
 
     POSITION is the next offset to copy, END the source's end now, LAG their distance in offsets, AGE how old the
-    newest copied record is. The exit code is 1 when the last run or a partition failed.
+    newest copied record is. The exit code is 1 when the last run or a partition failed, or no heartbeat of the source
+    has come for four times the flow's period.
     """
     from srm_common.usecases.status import status
 
@@ -51,5 +53,8 @@ def status_text(report: StatusReport) -> list[RenderableType]:
     if report.run.error is not None:
         text.append(f"Run: {report.run.error}")
     text += [f"{row.upstream_topic}-{row.partition}: {row.error}" for row in report.partitions if row.error is not None]
+    heartbeats = report.heartbeats and report.heartbeats.sentence()
+    if heartbeats:
+        text.append(heartbeats)
     text += [f"Note: {note}" for note in report.run.notes]
     return text

@@ -93,6 +93,7 @@ class FlowSettings:
     offsets_partitions: int = 25
     status_partitions: int = 5
     offset_syncs_topic_location: Literal["source", "target"] = "source"
+    heartbeats_topic_location: Literal["both", "source", "target"] = "both"
     offset_lag_max: int = 100
 
     exactly_once: bool = True

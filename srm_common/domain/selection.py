@@ -99,6 +99,9 @@ def _decide(flow: FlowSettings, chosen: Chooser, topic: str) -> TopicDecision:
         return TopicDecision(
             topic, False, f"its copy's name would be {remote!r}, which is no name for a topic", code="name_refused"
         )
+    if remote == policy.heartbeats_topic():
+        reason = f"its copy would be mixed with the heartbeats that are written to {remote} on '{target}'"
+        return TopicDecision(topic, False, reason, code="name_refused")
     if remote.startswith("__") or (remote != topic and remote.endswith((".internal", "-internal"))):
         reason = f"its copy's name would be that of an internal topic: {remote}"
         return TopicDecision(topic, False, reason, code="name_refused")

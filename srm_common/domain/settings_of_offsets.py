@@ -17,7 +17,7 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "true",
-        "Write heartbeats to the target.",
+        "Write heartbeats, to the clusters that `heartbeats.topic.location` says.",
         _TO_MM2,
         field="emit_heartbeats",
     )
@@ -26,10 +26,21 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "1",
-        "How often at most. A flow writes one heartbeat a run, so the schedule bounds it from below.",
+        "How often at most. A flow writes one heartbeat a run, and in a long run one each `schedule.interval.seconds`.",
         _TO_MM2,
         unit="seconds",
         field="emit_heartbeats_interval_seconds",
+    )
+    yield Key(
+        "heartbeats.topic.location",
+        section,
+        Kind.CHOICE,
+        "both",
+        "Clusters that heartbeats are written to. On the source replication carries them on, which proves that the "
+        "flow copies; `target`, as MirrorMaker 2 does, needs no right to write there.",
+        "A source that no flow leads to has heartbeats, too.",
+        choices=("both", "source", "target"),
+        field="heartbeats_topic_location",
     )
     yield Key(
         "emit.checkpoints.enabled",

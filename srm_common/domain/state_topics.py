@@ -151,9 +151,15 @@ def meta_topic(replication_factor: int) -> StateTopic:
     return StateTopic(names.META_TOPIC, "target", 1, replication_factor, exact_partitions=True, created_with=small)
 
 
-def heartbeats(flow: FlowSettings) -> StateTopic:
-    """The one topic that all flows into a cluster share."""
-    return StateTopic(names.heartbeats_topic(), "target", 1, flow.heartbeats_replication_factor)
+def heartbeats(flow: FlowSettings, location: Location = "target") -> StateTopic:
+    """The one topic that all flows of a cluster share."""
+    return StateTopic(names.heartbeats_topic(), location, 1, flow.heartbeats_replication_factor)
+
+
+def written_heartbeats(flow: FlowSettings) -> tuple[StateTopic, ...]:
+    """The heartbeats topics that ``flow`` writes to: none, that of its target, of its source, or both."""
+    places: tuple[Location, ...] = ("target", "source") if flow.emit_heartbeats else ()
+    return tuple(heartbeats(flow, place) for place in places if flow.heartbeats_topic_location in (place, "both"))
 
 
 def control_log(flow: FlowSettings) -> StateTopic:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from srm_common.domain.duration import duration
+from srm_common.domain.heartbeat_report import HeartbeatReport
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 
 Partition = tuple[str, int]
@@ -36,22 +38,30 @@ class PartitionStatus:
 
 @dataclass(frozen=True)
 class StatusReport:
-    """One flow. ``run`` is None before its first run; ``source_fault`` says why ends are not live."""
+    """One flow. ``run`` is None before its first run; ``source_fault`` says why ends are not live; ``heartbeats`` is
+    None where nobody looked."""
 
     flow: str
     now_ms: int
     run: RunRecord | None
     partitions: tuple[PartitionStatus, ...] = ()
     source_fault: str | None = None
+    heartbeats: HeartbeatReport | None = None
 
     @property
     def healthy(self) -> bool:
-        """False when the last run failed, a partition did, or the source cannot be asked."""
+        """False when the last run failed, a partition did, the source cannot be asked, or its heartbeats stay away."""
         return (
             (self.run is None or self.run.state is not RunState.FAILED)
             and all(row.error is None for row in self.partitions)
             and self.source_fault is None
+            and self.silence is None
         )
+
+    @property
+    def silence(self) -> str | None:
+        """That heartbeats stay away, in one sentence; before the first run none can have come."""
+        return None if self.run is None or self.heartbeats is None else self.heartbeats.silence
 
     @property
     def lag(self) -> int:
@@ -78,6 +88,7 @@ class StatusReport:
             "healthy": self.healthy,
             "lag": self.lag,
             "source_fault": self.source_fault,
+            "heartbeats": None if self.heartbeats is None else self.heartbeats.to_json(),
             "run": None
             if run is None
             else {
@@ -109,11 +120,16 @@ class StatusReport:
 
 
 def make_report(
-    flow: str, now_ms: int, run: RunRecord | None, ends: Mapping[Partition, int], source_fault: str | None
+    flow: str,
+    now_ms: int,
+    run: RunRecord | None,
+    ends: Mapping[Partition, int],
+    source_fault: str | None,
+    heartbeats: HeartbeatReport | None = None,
 ) -> StatusReport:
     """``ends``: the source's ends as far as they are known now."""
     rows = sorted(run.partitions if run else (), key=lambda row: (row.upstream_topic, row.partition))
-    return StatusReport(flow, now_ms, run, tuple(_row(row, now_ms, ends) for row in rows), source_fault)
+    return StatusReport(flow, now_ms, run, tuple(_row(row, now_ms, ends) for row in rows), source_fault, heartbeats)
 
 
 def _row(record: PartitionRecord, now_ms: int, ends: Mapping[Partition, int]) -> PartitionStatus:
@@ -129,12 +145,3 @@ def _row(record: PartitionRecord, now_ms: int, ends: Mapping[Partition, int]) ->
         None if copied is None else max(0.0, (now_ms - copied) / 1000),
         record.error,
     )
-
-
-def duration(milliseconds: float) -> str:
-    """A span of time for people, in its largest whole unit: "0 s", "59 s", "12 min", "3 h", "2 d"."""
-    seconds = max(0, int(milliseconds // 1000))
-    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,11 +14,14 @@ from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.plan import Plan
 from srm_common.domain.plan_record import plan_record
 from srm_common.domain.refresh_memory import EVERYTHING, Job, RefreshMemory
-from srm_common.domain.state_topics import flow_state_topic
+from srm_common.domain.state_topics import flow_state_topic, written_heartbeats
+from srm_common.errors import AccessDenied, StateTopicInvalid
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.state_topics import ensure_topics
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import plan_topics
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -67,6 +71,8 @@ def refresh_topics(
         due = EVERYTHING if at_once or narrow is not None else memory.due(flow, now_ms)
         if not due:
             return Refreshed(due, next_seconds=memory.next_seconds(flow, now_ms))
+        if Job.TOPICS in due:
+            _heartbeats_to_copy(flow)
         plan = plan_topics(flow, due=due, alterations=memory.alterations, restore=restore)
         if narrow is not None:
             plan = narrow(plan)
@@ -76,6 +82,15 @@ def refresh_topics(
             ensure_topics(flow.target, [flow_state_topic(flow)])
         _write(state, flow, memory, frozenset() if narrow else due, plan, results, now_ms)
         return Refreshed(due, plan, tuple(results))
+
+
+def _heartbeats_to_copy(flow: FlowSettings) -> None:
+    """Make the source's heartbeats topic, so that the plan has its copy from the first run on."""
+    try:
+        ensure_topics(flow.source, [one for one in written_heartbeats(flow) if one.location == "source"])
+    except (AccessDenied, StateTopicInvalid) as error:
+        # The task that writes heartbeats fails with it; topics are made ready all the same.
+        _LOG.warning("%s: no heartbeats on its source: %s", flow.name, error)
 
 
 def _write(

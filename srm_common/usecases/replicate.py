@@ -30,6 +30,7 @@ from srm_common.replication.pass_watch import PassWatch
 from srm_common.replication.passes import Mapped, Passes, PassRunner
 from srm_common.replication.source_view import SourceView
 from srm_common.replication.starting_points import Partition, StartingPoints
+from srm_common.usecases.emit_heartbeat import SteadyHeartbeats
 from srm_common.usecases.opposite_ends import opposite_ends
 from srm_common.usecases.topic_mappings import replicated_topics
 
@@ -116,6 +117,7 @@ class _Run:
             source = stack.enter_context(SourceView(flow))
             job = copy_job(flow, state)
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id))
+            stack.enter_context(SteadyHeartbeats(flow))
             owner = self._own(slots, known.get("slots") or {})
             if owner is not None:
                 stack.push(lambda kind, error, trace: self._disown(owner, kind, job))

@@ -9,13 +9,14 @@ from srm_common.domain.status_report import StatusReport, make_report
 from srm_common.errors import SrmError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import LATEST
+from srm_common.usecases.heartbeats import heartbeat_report
 from srm_common.usecases.last_run import last_run
 
 _SOURCE_SECONDS = 10.0
 
 
 def status(flow: FlowSettings) -> StatusReport:
-    """The last run's record, with the source's ends of this moment.
+    """The last run's record, with the source's ends of this moment and the heartbeats that have come.
 
     A source that does not answer is said in the report, which then has the ends that the run saw.
 
@@ -40,4 +41,4 @@ def status(flow: FlowSettings) -> StatusReport:
     refused = [answer for answer in answers.values() if isinstance(answer, SrmError)]
     if refused and fault is None:
         fault = str(refused[0])
-    return make_report(str(flow.name), int(time.time() * 1000), run, ends, fault)
+    return make_report(str(flow.name), int(time.time() * 1000), run, ends, fault, heartbeat_report(flow))

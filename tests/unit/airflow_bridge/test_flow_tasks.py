@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,14 @@ def test_one_failure_stops_nothing_behind_it_and_still_fails_the_run() -> None:
     }
     assert set(tasks[Work.OUTCOME].after) == set(tasks) - {Work.OUTCOME}
     assert not any(Work.OUTCOME in task.after for task in tasks.values())
+
+
+@pytest.mark.parametrize(
+    ("location", "clusters"), [("both", "`east` and `west`"), ("source", "`east`"), ("target", "`west`")]
+)
+def test_the_task_says_where_heartbeats_go(location: Any, clusters: str) -> None:
+    tasks = {task.work: task for task in flow_dag(replace(FLOW, heartbeats_topic_location=location)).tasks}
+    assert tasks[Work.EMIT_HEARTBEAT].doc == f"Writes a heartbeat to {clusters}."
 
 
 def test_a_flow_without_heartbeats_has_no_such_task() -> None:

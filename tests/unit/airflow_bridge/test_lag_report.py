@@ -6,6 +6,10 @@ from dataclasses import replace
 import pytest
 
 from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, FlowHealth, LagReport, Metric, MetricKind
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.heartbeat_report import CopiedHeartbeat, make_heartbeat_report
+from srm_common.domain.heartbeats import Heartbeat
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 
 COPIED = PartitionRecord(
@@ -53,6 +57,22 @@ def test_a_run_without_a_finished_record_is_stalled(record: RunRecord | None) ->
 def test_a_run_that_could_not_begin_says_why() -> None:
     found = LagReport.of("a->b", "run-3", DONE, unable="cluster 'a' did not answer")
     assert (found.health, found.reason) == (FlowHealth.STALLED, "cluster 'a' did not answer")
+
+
+def test_heartbeats_are_told_and_missed() -> None:
+    flow = FlowSettings(
+        FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2")
+    )
+    beat = CopiedHeartbeat("a.heartbeats", ("a", "b"), Heartbeat("a", "b", 1_000_000), 1_000_250)
+    fresh = LagReport.of("a->b", "run-2", DONE, heartbeats=make_heartbeat_report(flow, 1_005_000, [beat]))
+    tags = {"flow": "a/b", "cluster": "a", "hops": "1"}
+    assert by_name(fresh, "srm.heartbeat_age_ms") == [Metric("srm.heartbeat_age_ms", MetricKind.GAUGE, 5000.0, tags)]
+    assert [metric.value for metric in by_name(fresh, "srm.heartbeat_latency_ms")] == [250.0]
+    assert fresh.warning is None
+    assert "after 250 ms on its way" in fresh.text()
+    silent = LagReport.of("a->b", "run-2", DONE, warning="w", heartbeats=make_heartbeat_report(flow, 9_000_000, [beat]))
+    assert str(silent.warning).startswith("w; the newest heartbeat of 'a' that came by a->b is 2 h old")
+    assert silent.asset_state(None, 0)["heartbeats"]["silent"]
 
 
 def test_every_partition_with_a_known_lag_is_a_gauge() -> None:

@@ -57,6 +57,19 @@ def test_heartbeats(separator: str, switch: bool, topics: tuple[str, ...], expec
     assert accepted(flow, "heartbeats", "us-west.heartbeats") == expected
 
 
+def test_heartbeats_of_two_clusters_are_never_mixed() -> None:
+    class AllNamesStay(DefaultReplicationPolicy):
+        def format_remote_topic(self, source_alias: str, topic: str) -> str:
+            return topic
+
+    flow = replace(FLOW, policy=AllNamesStay())
+    decisions = {decision.topic: decision for decision in select_topics(flow, ["heartbeats", "x", "y.heartbeats"])}
+    assert not decisions["heartbeats"].accepted
+    assert "mixed with the heartbeats that are written to heartbeats on 'target'" in decisions["heartbeats"].reason
+    assert decisions["x"].remote_topic == "x"
+    assert decisions["y.heartbeats"].remote_topic == "y.heartbeats"
+
+
 def test_reasons_and_names() -> None:
     flow = replace(FLOW, topics=("a.*",), topics_exclude=(".*-old",))
     decisions = select_topics(flow, ["b", "a-old", "a", "target.a", "__x", "heartbeats", "a" * 243])

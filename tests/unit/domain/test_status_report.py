@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 from srm_common.cli.status import status_text
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.duration import duration
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.heartbeat_report import make_heartbeat_report
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
-from srm_common.domain.status_report import duration, make_report
+from srm_common.domain.status_report import make_report
 
 RUN = RunRecord(
     "a->b",
@@ -40,6 +44,19 @@ def test_nothing_that_failed_looks_healthy() -> None:
     assert not make_report("a->b", 0, RUN, {}, None).healthy
     assert not make_report("a->b", 0, replace(done, partitions=RUN.partitions), {}, None).healthy
     assert not make_report("a->b", 0, done, {}, "the source is away").healthy
+
+
+def test_heartbeats_that_stay_away_are_no_health() -> None:
+    done = replace(RUN, state=RunState.DONE, partitions=())
+    flow = FlowSettings(
+        FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2")
+    )
+    silent = make_heartbeat_report(flow, 1_100_000)
+    report = make_report("a->b", 1_100_000, done, {}, None, silent)
+    assert not report.healthy
+    assert silent.silence in status_text(report)
+    assert report.to_json()["heartbeats"]["silent"]
+    assert make_report("a->b", 1_100_000, None, {}, None, silent).healthy  # nothing can have come before a run
 
 
 def test_before_the_first_run() -> None:

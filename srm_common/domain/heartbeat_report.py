@@ -1,0 +1,159 @@
+"""Which heartbeats a flow has brought to its target, how old the newest is, and how long it was on its way."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain.duration import duration, latency
+from srm_common.domain.flow import ARROW, FlowSettings
+from srm_common.domain.heartbeats import Heartbeat, beat_seconds, silent_after_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Hop:
+    """One flow that a heartbeat came by. ``latency_ms`` is from its arrival at ``source`` (for the first hop: from
+    its writing) to its arrival at ``target``, None where that is not known; ``fault`` then says why."""
+
+    source: str
+    target: str
+    latency_ms: int | None = None
+    fault: str | None = None
+
+    def __str__(self) -> str:
+        flow = f"{self.source}{ARROW}{self.target}"
+        return f"{flow} {self.fault}" if self.latency_ms is None else f"{flow} {latency(self.latency_ms)}"
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedHeartbeat:
+    """The newest heartbeat in ``topic``, a copy of the heartbeats of another cluster.
+
+    ``path`` are the clusters it came through, the one that it was written on first and the target last. ``beat`` is
+    None while the topic is empty. ``arrived_ms`` (epoch milliseconds) is when the chunk was committed that brought it,
+    None where the offset map does not tell. ``by_hop`` is empty where nobody asked.
+    """
+
+    topic: str
+    path: tuple[str, ...]
+    beat: Heartbeat | None = None
+    arrived_ms: int | None = None
+    by_hop: tuple[Hop, ...] = ()
+
+    @property
+    def origin(self) -> str:
+        return self.path[0]
+
+    @property
+    def hops(self) -> int:
+        return len(self.path) - 1
+
+    @property
+    def latency_ms(self) -> int | None:
+        """From its writing on the first cluster to its arrival on the last; negative where their clocks differ by
+        more than that."""
+        return None if self.beat is None or self.arrived_ms is None else self.arrived_ms - self.beat.timestamp_ms
+
+    def to_json(self, now_ms: int) -> dict[str, Any]:
+        beat = self.beat
+        return {
+            "topic": self.topic,
+            "cluster": self.origin,
+            "path": list(self.path),
+            "hops": self.hops,
+            "written_by": None if beat is None else f"{beat.source}{ARROW}{beat.target}",
+            "written_ms": None if beat is None else beat.timestamp_ms,
+            "age_ms": None if beat is None else now_ms - beat.timestamp_ms,
+            "arrived_ms": self.arrived_ms,
+            "latency_ms": self.latency_ms,
+            "by_hop": [
+                {"flow": f"{hop.source}{ARROW}{hop.target}", "latency_ms": hop.latency_ms, "fault": hop.fault}
+                for hop in self.by_hop
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class HeartbeatReport:
+    """The heartbeats that one flow has brought, those of its source first.
+
+    ``every_ms`` and ``silent_after_ms`` are the flow's own pace; the latter is None where no heartbeats are to be
+    expected. ``fault`` says why nothing could be looked at.
+    """
+
+    flow: str
+    source: str
+    now_ms: int
+    every_ms: int
+    silent_after_ms: int | None
+    copied: tuple[CopiedHeartbeat, ...] = ()
+    fault: str | None = None
+
+    @property
+    def newest(self) -> CopiedHeartbeat | None:
+        """That of the flow's source."""
+        return next((one for one in self.copied if one.hops == 1 and one.beat is not None), None)
+
+    @property
+    def age_ms(self) -> int | None:
+        """How old the newest heartbeat of the source is: whatever was written there before it has arrived."""
+        newest = self.newest
+        return None if newest is None or newest.beat is None else self.now_ms - newest.beat.timestamp_ms
+
+    @property
+    def silence(self) -> str | None:
+        """Why the flow counts as silent, in one sentence; None when it does not, or none are to be expected."""
+        if self.silent_after_ms is None or self.fault is not None:
+            return None
+        age = self.age_ms
+        if age is None:
+            return (
+                f"no heartbeat of '{self.source}' has come by {self.flow}; one is due every "
+                f"{duration(self.every_ms)}: look at the flow's runs, and at the log of its task emit_heartbeat"
+            )
+        if age <= self.silent_after_ms:
+            return None
+        return (
+            f"the newest heartbeat of '{self.source}' that came by {self.flow} is {duration(age)} old, although one is "
+            f"due every {duration(self.every_ms)}: the flow does not run, does not copy, or cannot write heartbeats"
+        )
+
+    def sentence(self) -> str | None:
+        """How it stands, for people; None where there is nothing to say."""
+        if self.fault is not None:
+            return f"Heartbeats are not known: {self.fault}"
+        newest, age = self.newest, self.age_ms
+        if self.silence is not None or newest is None or age is None:
+            return self.silence
+        on_its_way = newest.latency_ms
+        way = "" if on_its_way is None else f", after {latency(on_its_way)} on its way"
+        return f"The newest heartbeat of '{self.source}' was written {duration(age)} ago and has arrived{way}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "silent": self.silence is not None,
+            "sentence": self.sentence(),
+            "age_ms": self.age_ms,
+            "every_ms": self.every_ms,
+            "silent_after_ms": self.silent_after_ms,
+            "fault": self.fault,
+            "heartbeats": [one.to_json(self.now_ms) for one in self.copied],
+        }
+
+
+def make_heartbeat_report(
+    flow: FlowSettings, now_ms: int, copied: Sequence[CopiedHeartbeat] = (), fault: str | None = None
+) -> HeartbeatReport:
+    """The report of a flow; ``copied`` in any order."""
+    silent = silent_after_seconds(flow)
+    return HeartbeatReport(
+        str(flow.name),
+        flow.name.source,
+        now_ms,
+        int(beat_seconds(flow) * 1000),
+        None if silent is None else int(silent * 1000),
+        tuple(sorted(copied, key=lambda one: (one.hops, one.topic))),
+        fault,
+    )
