@@ -1,4 +1,4 @@
-"""An Airflow elsewhere, by its REST API (v2): variables and runs.
+"""An Airflow, by its REST API (v2): variables, pausing and runs.
 
 Where it is and who asks come from the environment: ``SRM_AIRFLOW_URL``, ``SRM_AIRFLOW_USER``, ``SRM_AIRFLOW_PASSWORD``.
 The password may also be in the keyring (service ``srm-control``), where the package keyring is installed; a token that
@@ -95,12 +95,28 @@ class AirflowRest:
             raise AirflowError(f"Airflow at {self.url} has no DAG {dag_id}; is the flow in its configuration file?")
         return bool(found["is_paused"])
 
+    def set_paused(self, dag_id: str, paused: bool) -> None:
+        """Of a DAG that is paused, no run begins and no task of a run that has begun; tasks at work go on."""
+        self._send("PATCH", f"/api/v2/dags/{_quoted(dag_id)}", {"is_paused": paused})
+
     def start_run(self, dag_id: str, note: str) -> str:
         """Ask for a run; returns its id. A request that is repeated asks for the same run."""
         run_id = f"srm-control__{datetime.now(UTC).isoformat(timespec='milliseconds')}"
         body = {"dag_run_id": run_id, "logical_date": None, "note": note}
-        self._send("POST", f"/api/v2/dags/{_quoted(dag_id)}/dagRuns", body, instead={409: None})
+        self._send("POST", self._runs(dag_id), body, instead={409: None})
         return run_id
+
+    def active_runs(self, dag_id: str) -> list[str]:
+        """Ids of the runs that have begun, or wait to."""
+        found = self._send("GET", f"{self._runs(dag_id)}?state=running&state=queued&limit=100")
+        return [str(run["dag_run_id"]) for run in found["dag_runs"]]
+
+    def end_run(self, dag_id: str, run_id: str, note: str) -> None:
+        """Mark a run as failed, with a note that says why; Airflow ends its tasks within seconds."""
+        self._send("PATCH", f"{self._runs(dag_id)}/{_quoted(run_id)}", {"state": "failed", "note": note})
+
+    def _runs(self, dag_id: str) -> str:
+        return f"/api/v2/dags/{_quoted(dag_id)}/dagRuns"
 
     # ---- requests
 

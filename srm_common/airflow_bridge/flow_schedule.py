@@ -1,0 +1,161 @@
+"""The schedule of a flow's DAG in the hands of a task of another DAG: pause it, run it once more, let it go on.
+
+Airflow 3.3 lets a task look at other DAGs and start runs of them. Pausing a DAG and ending a run are for users: they go
+by the REST API, as the login of the Airflow connection ``srm_airflow`` (``conn_type`` http; its host may be left out),
+or without one where every visitor is an administrator. Where Airflow refuses, the task asks a person to do it on the
+DAG's page, and waits.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseHook
+from airflow.sdk.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
+
+from srm_common.airflow_rest import AirflowRest
+from srm_common.errors import AirflowError
+
+if TYPE_CHECKING:
+    from airflow.sdk.types import RuntimeTaskInstanceProtocol
+
+_LOG = logging.getLogger(__name__)
+
+CONNECTION = "srm_airflow"
+FINAL_STATES = ("success", "failed")
+ACTIVE_STATES = ["running", "queued"]
+#: How long a person has to do what the login may not do. A worker's slot is taken meanwhile.
+PERSON_SECONDS = 1800.0
+_LOOK_SECONDS = 2.0
+_TELL_SECONDS = 30.0
+
+
+class FlowSchedule:
+    """The DAG ``dag_id``, seen from the running task ``task_instance``.
+
+    Raises:
+        AirflowError: from every method: there is no such DAG here, or nobody did what was asked for.
+    """
+
+    def __init__(self, dag_id: str, task_instance: RuntimeTaskInstanceProtocol) -> None:
+        self.dag_id = dag_id
+        # The protocol lacks what a task may ask about other DAGs.
+        self._task: Any = task_instance
+        self._rest = airflow_itself()
+
+    def is_paused(self) -> bool:
+        try:
+            return bool(self._task.get_dag(self.dag_id).is_paused)
+        except AirflowRuntimeError as error:
+            raise AirflowError(
+                f"this Airflow has no DAG {self.dag_id}; move the flow where its DAG runs, or with srm-control"
+            ) from error
+
+    def pause(self, why: str) -> list[str]:
+        """Pause the DAG, and end the runs that it would keep frozen; what was done, for people.
+
+        A task that is killed is no harm: whatever it copied last is committed whole, or not at all.
+        """
+        said = []
+        if self.is_paused():
+            said.append(f"{self.dag_id} was paused already")
+        else:
+            self._set_paused(True)
+            said.append(f"paused {self.dag_id}")
+        return said + self.end_runs(why)
+
+    def resume(self) -> list[str]:
+        """Unpause the DAG; what was done, for people."""
+        if not self.is_paused():
+            return [f"{self.dag_id} runs by its schedule already"]
+        self._set_paused(False)
+        return [f"{self.dag_id} runs by its schedule again"]
+
+    def end_runs(self, why: str) -> list[str]:
+        """Mark the runs that have begun, or wait to, as failed, with ``why`` as their note."""
+        if not self._task.get_dr_count(self.dag_id, states=ACTIVE_STATES):
+            return []
+        said = []
+        try:
+            for run_id in self._rest.active_runs(self.dag_id):
+                self._rest.end_run(self.dag_id, run_id, why)
+                said.append(f"ended run {run_id} of {self.dag_id}")
+        except AirflowError as error:
+            # What runs is found out on Kafka, too; a run that is frozen copies nothing.
+            said.append(f"a run of {self.dag_id} has not ended, and this task may not end it: {error}")
+        return said
+
+    def run_once(self, run_id: str, params: dict[str, Any], note: str) -> str:
+        """Start a run under an id of its own and wait for its end; the state that it ended in.
+
+        The DAG must not be paused. A run of that id which has failed is started again; one that goes on, or went
+        well, is taken for the one that is asked for.
+        """
+        self._start(run_id, params, note)
+        return str(self._wait(lambda: self._final_state(run_id), f"run {run_id} of {self.dag_id} to end", None))
+
+    # ---- inside
+
+    def _start(self, run_id: str, params: dict[str, Any], note: str) -> None:
+        from airflow.sdk.exceptions import ErrorType
+        from airflow.sdk.execution_time import task_runner
+        from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
+
+        def exists(again: bool) -> bool:
+            wanted = TriggerDagRun(dag_id=self.dag_id, run_id=run_id, conf=params, note=note, reset_dag_run=again)
+            try:
+                answer = task_runner.SUPERVISOR_COMMS.send(wanted)
+            except AirflowRuntimeError as error:
+                raise AirflowError(f"Airflow starts no run of {self.dag_id}: {error}") from error
+            return isinstance(answer, ErrorResponse) and answer.error is ErrorType.DAGRUN_ALREADY_EXISTS
+
+        if exists(again=False) and self._task.get_dagrun_state(self.dag_id, run_id) == "failed":
+            exists(again=True)
+
+    def _final_state(self, run_id: str) -> str | None:
+        state = str(self._task.get_dagrun_state(self.dag_id, run_id))
+        return state if state in FINAL_STATES else None
+
+    def _set_paused(self, paused: bool) -> None:
+        try:
+            self._rest.set_paused(self.dag_id, paused)
+        except AirflowError as error:
+            verb = "pause" if paused else "unpause"
+            _LOG.warning(
+                "%s; %s %s on its page now: this task goes on when that is done. With the Airflow connection '%s' "
+                "(type http, the login of a user who may do it) it needs nobody",
+                *(error, verb, self.dag_id, CONNECTION),
+            )
+            self._wait(lambda: self.is_paused() is paused, f"somebody to {verb} {self.dag_id}", PERSON_SECONDS)
+
+    def _wait(self, condition: Callable[[], Any], what: str, seconds: float | None) -> Any:
+        started = told = time.monotonic()
+        while not (found := condition()):
+            now = time.monotonic()
+            if seconds is not None and now - started > seconds:
+                raise AirflowError(f"waited {seconds:.0f} s for {what}; clear this task to wait once more")
+            if now - told > _TELL_SECONDS:
+                told = now
+                _LOG.info("waiting for %s", what)
+            time.sleep(_LOOK_SECONDS)
+        return found
+
+
+def airflow_itself() -> AirflowRest:
+    """The API of the Airflow that runs this task, as the user of the connection ``srm_airflow``."""
+    here = conf.get("api", "base_url", fallback="http://localhost:8080")
+    try:
+        connection = BaseHook.get_connection(CONNECTION)
+    except AirflowNotFoundException:
+        return AirflowRest(here)
+    url = here
+    if connection.host and "://" in connection.host:
+        url = connection.host
+    elif connection.host:
+        port = f":{connection.port}" if connection.port else ""
+        url = f"{connection.schema or 'http'}://{connection.host}{port}"
+    return AirflowRest(url, connection.login or None, connection.password or None)
