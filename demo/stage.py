@@ -65,20 +65,27 @@ class DemoError(SrmError):
 
 @dataclass(frozen=True)
 class Stage:
-    """The running demo: the flow's settings, and the API client of its Airflow."""
+    """The running demo: the flow's settings, the API client of its Airflow, and the two clusters."""
 
     flow: FlowSettings
     airflow: LocalAirflow
+    east: LocalKafka
+    west: LocalKafka
+    configuration: Path
 
 
 @contextmanager
-def running(interval_seconds: int = 30) -> Iterator[Stage]:
-    """Starts the demo in ``.demo``; everything ends with the block. Raises DemoError when another one runs."""
+def running(interval_seconds: int = 30, *, more_keys: str = "", written: bool = True) -> Iterator[Stage]:
+    """Starts the demo in ``.demo``; everything ends with the block. Raises DemoError when another one runs.
+
+    ``more_keys`` go to the end of the properties file. With ``written``, east has topics that are written all the time.
+    """
     _claim()
     east, west = (LocalKafka(name=name, directory=FOLDER / name) for name in ("east", "west"))
     configuration = FOLDER / "srm.properties"
     configuration.write_text(
         CONFIGURATION.format(east=east.bootstrap_servers, west=west.bootstrap_servers, interval=interval_seconds)
+        + more_keys
     )
     airflow = LocalAirflow(
         dags_folder=ROOT / "dags",
@@ -87,6 +94,8 @@ def running(interval_seconds: int = 30) -> Iterator[Stage]:
         environment={
             "SRM_CONFIG": str(configuration),
             "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
+            # As whom the DAGs that move groups pause and resume flows.
+            "AIRFLOW_CONN_SRM_AIRFLOW": json.dumps({"conn_type": "http", "login": LOGIN[0], "password": LOGIN[1]}),
         },
         users={LOGIN[0]: ("admin", LOGIN[1])},
     )
@@ -98,18 +107,20 @@ def running(interval_seconds: int = 30) -> Iterator[Stage]:
         with ThreadPoolExecutor() as together:
             for done in [together.submit(start) for start in (east.start, west.start, airflow.prepare)]:
                 done.result()
-        for topic in TOPICS:
-            east.create_topic(topic.name, topic.partitions, config=topic.config)
-        writer = LocalProcess(
-            [sys.executable, "-m", "demo.producer", east.bootstrap_servers],
-            output=FOLDER / "producer.log",
-            environment={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-        ending.callback(writer.kill)
+        if written:
+            for topic in TOPICS:
+                east.create_topic(topic.name, topic.partitions, config=topic.config)
+            writer = LocalProcess(
+                [sys.executable, "-m", "demo.producer", east.bootstrap_servers],
+                output=FOLDER / "producer.log",
+                environment={**os.environ, "PYTHONPATH": str(ROOT)},
+            )
+            ending.callback(writer.kill)
         ending.callback(airflow.close)
         airflow.start()
-        airflow.create_pool("srm_west", slots=1, description="Spark jobs that write into west")
-        yield Stage(load_configuration(configuration).flow(FLOW), airflow)
+        for target in ("west", "east"):
+            airflow.create_pool(f"srm_{target}", slots=1, description=f"Spark jobs that write into {target}")
+        yield Stage(load_configuration(configuration).flow(FLOW), airflow, east, west, configuration)
 
 
 def stop() -> bool:
