@@ -98,6 +98,8 @@ class SyncCheckpointsOperator(FlowOperator):
         with one_sentence():
             report = sync_checkpoints(self.flow_now().flow)
         self.log.info("%s: %s", self.flow, report)
+        for line in report.lines():
+            self.log.info("%s", line)
         if report.faults:
             raise AirflowException(f"{len(report.faults)} faults, the first: {report.faults[0]}")
 

@@ -163,7 +163,7 @@ def _checkpoints(settings: FlowSettings) -> list[_Beside]:
     from srm_common.usecases.sync_checkpoints import sync_checkpoints
 
     wanted = settings.emit_checkpoints or settings.emit_offset_syncs
-    return [_done("sync_checkpoints", lambda: sync_checkpoints(settings))] if wanted else []
+    return [_done("sync_checkpoints", lambda: sync_checkpoints(settings, at_once=True))] if wanted else []
 
 
 def _done(task: str, work: Callable[[], Any]) -> _Beside:

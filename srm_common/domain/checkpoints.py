@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from srm_common.domain.segments import Segment
 from srm_common.domain.translation import NotReplicatedYet, TooOld, Translated, Translation, Unmapped
 
 
@@ -31,6 +33,20 @@ class Untranslated:
     partition: int
     upstream: int
     reason: str
+
+
+def still_holds(last: Checkpoint, committed: int, news: Iterable[Segment]) -> bool:
+    """Whether a translation of ``committed`` would say what ``last`` says, so that it need not be made.
+
+    The group has not moved, and what was copied since lies behind its place on either side: a later part of the map
+    changes nothing about what is before it. A group that stood ahead of the copy lies within such a part.
+
+    Args:
+        news: what was added to the map of the partition since ``last`` was judged.
+    """
+    return last.upstream == committed and all(
+        committed <= segment.upstream_start and last.downstream <= segment.downstream_start for segment in news
+    )
 
 
 def supersedes(new: Checkpoint, last: Checkpoint | None) -> bool:

@@ -27,12 +27,14 @@ class TargetGroup:
 
 @dataclass(frozen=True, slots=True)
 class GroupSync:
-    """What is done for one group: ``commit`` is written; ``ahead`` counts positions that the group is at or behind
-    already; ``in_use`` is the state that forbids to write, None when nothing does."""
+    """What is done for one group: ``commit`` is written; ``there`` counts positions where the group stands already,
+    ``beyond`` those that it has passed (it read on, or was rewound at the source) and is not moved back to;
+    ``in_use`` is the state that forbids to write, None when nothing does."""
 
     group: str
     commit: tuple[Checkpoint, ...] = ()
-    ahead: int = 0
+    there: int = 0
+    beyond: int = 0
     in_use: str | None = None
 
 
@@ -41,5 +43,7 @@ def sync_group(group: str, target: TargetGroup, checkpoints: Iterable[Checkpoint
     wanted = sorted(checkpoints, key=lambda one: (one.topic, one.partition))
     if target.state not in (EMPTY, DEAD, ABSENT):
         return GroupSync(group, in_use=target.state)
-    commit = tuple(one for one in wanted if target.offsets.get((one.topic, one.partition), -1) < one.downstream)
-    return GroupSync(group, commit, ahead=len(wanted) - len(commit))
+    found = [target.offsets.get((one.topic, one.partition), -1) for one in wanted]
+    commit = tuple(one for one, offset in zip(wanted, found, strict=True) if offset < one.downstream)
+    beyond = sum(offset > one.downstream for one, offset in zip(wanted, found, strict=True))
+    return GroupSync(group, commit, there=len(wanted) - len(commit) - beyond, beyond=beyond)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
@@ -11,16 +14,31 @@ from confluent_kafka.admin import AdminClient
 from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.compacted import silent_logger
-from srm_common.kafka.faults import cluster_error, kafka_error
+from srm_common.kafka.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.group_offsets import GroupFault
 
 _REQUEST_SECONDS = 30.0
+_RETRY_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
+#: Requests in flight at a time: each waits for the replicas of the offsets topic, not for the others.
+_BATCH = 200
 #: What a broker answers when the group got a member since it was looked at.
 _IN_USE = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.NON_EMPTY_GROUP}
+#: What it answers when a group of another kind (a share group) has the name.
+_OTHER_KIND = {KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_ID_NOT_FOUND}
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of one group: ``positions`` written; ``in_use`` says what forbade it, ``faults`` what failed."""
+
+    positions: int = 0
+    in_use: str | None = None
+    faults: tuple[GroupFault, ...] = ()
 
 
 class GroupCommitter:
-    """Writes to one cluster's groups, one request a group: the brokers take all of its partitions or tell why not."""
+    """Writes to one cluster's groups, one request a group: the brokers take each of its partitions or tell why not."""
 
     def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = _REQUEST_SECONDS) -> None:
         self._cluster = cluster
@@ -29,20 +47,61 @@ class GroupCommitter:
         self._admin = AdminClient(settings, logger=silent_logger)
 
     def commit(self, group: str, checkpoints: Sequence[Checkpoint]) -> tuple[int, str | None, list[GroupFault]]:
-        """Commit the downstream offsets: (positions written, the state that forbade it, faults)."""
-        places = [TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
-        request = [ConsumerGroupTopicPartitions(group, places)]
-        try:
-            answer = self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout)[group].result()
-        except KafkaException as error:
-            found = kafka_error(error)
-            if found is not None and found.code() in _IN_USE:
-                return 0, "in use", []
-            return 0, None, [self._fault(group, error)]
-        refused = [place.error for place in answer.topic_partitions or () if place.error is not None]
+        """Commit the downstream offsets of one group: (positions written, what forbade it, faults)."""
+        done = self.commit_all({group: checkpoints})[group]
+        return done.positions, done.in_use, list(done.faults)
+
+    def commit_all(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> dict[str, Committed]:
+        """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""
+        out: dict[str, Committed] = {}
+        waiting = list(wanted)
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while waiting:
+            batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
+            again = []
+            for group, answer in self._ask({group: wanted[group] for group in batch}):
+                try:
+                    out[group] = self._judged(group, answer.result())
+                except KafkaException as error:
+                    found = kafka_error(error)
+                    if found is not None and found.code() in _IN_USE:
+                        out[group] = Committed(in_use="in use")
+                    elif transient(error) and time.monotonic() < deadline:
+                        again.append(group)
+                    else:
+                        out[group] = Committed(faults=(self._fault(group, error),))
+            if again:
+                waiting += again
+                time.sleep(_PAUSE_SECONDS)
+        return out
+
+    def _ask(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> Iterator[tuple[str, Future[Any]]]:
+        """All requests go out before the first answer is read: the client takes a single group a call."""
+        asked = []
+        for group, checkpoints in wanted.items():
+            places = [TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
+            request = [ConsumerGroupTopicPartitions(group, places)]
+            answers = self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout)
+            asked.append((group, answers[group]))
+        return iter(asked)
+
+    def _judged(self, group: str, answer: ConsumerGroupTopicPartitions) -> Committed:
+        places = answer.topic_partitions or ()
+        refused = [place.error for place in places if place.error is not None]
         if any(error.code() in _IN_USE for error in refused):
-            return 0, "in use", []
-        return len(places) - len(refused), None, [self._fault(group, error) for error in refused[:1]]
+            return Committed(in_use="in use")
+        for error in refused:
+            # A coordinator that was just made refuses, and says so for each partition.
+            if transient(error):
+                raise KafkaException(error)
+        return Committed(len(places) - len(refused), faults=tuple(self._fault(group, error) for error in refused[:1]))
 
     def _fault(self, group: str, error: KafkaException | KafkaError) -> GroupFault:
+        found = kafka_error(error)
+        if found is not None and found.code() in _OTHER_KIND:
+            return GroupFault(
+                group,
+                f"cluster '{self._cluster.alias}' has a group of another kind with that name ({found.name()}); exclude "
+                f"it with groups.exclude",
+            )
         return GroupFault(group, str(cluster_error(self._cluster, f"commit offsets of group {group}", error)))

@@ -52,10 +52,13 @@ class GroupOffsets:
 
 @dataclass(frozen=True, slots=True)
 class GroupFault:
-    """One group could not be read; the others were."""
+    """One group could not be read; the others were. Without a name: some broker could not list its groups."""
 
     group: str
     reason: str
+
+    def __str__(self) -> str:
+        return f"group {self.group}: {self.reason}" if self.group else self.reason
 
 
 class GroupReader:

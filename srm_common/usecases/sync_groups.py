@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.checkpoints import Checkpoint
@@ -15,20 +15,31 @@ from srm_common.kafka.group_offsets import GroupFault, GroupReader
 @dataclass(frozen=True)
 class GroupsSynced:
     """``positions`` were committed, for ``groups`` groups; ``in_use`` are groups that were left alone, with their
-    states; ``faults`` what failed, group by group."""
+    states; ``beyond`` are groups that have passed their translated place on so many partitions, and are not moved back;
+    ``faults`` what failed, group by group."""
 
     positions: int = 0
     groups: int = 0
     in_use: tuple[tuple[str, str], ...] = ()
+    beyond: tuple[tuple[str, int], ...] = ()
     faults: tuple[GroupFault, ...] = ()
 
 
-def sync_groups(flow: FlowSettings, checkpoints: Mapping[str, Iterable[Checkpoint]]) -> GroupsSynced:
-    """One round; ``checkpoints`` are the newest of each group.
+def sync_groups(
+    flow: FlowSettings, checkpoints: Mapping[str, Iterable[Checkpoint]], shared: Container[str] = frozenset()
+) -> GroupsSynced:
+    """One round.
+
+    Args:
+        checkpoints: the newest of each group.
+        shared: remote topics that other flows write to as well. A place that skips nothing of one source skips records
+            of the others, so nothing is committed there.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
+    chosen = {group: [one for one in wanted if one.topic not in shared] for group, wanted in checkpoints.items()}
+    checkpoints = {group: wanted for group, wanted in chosen.items() if wanted}
     if not checkpoints:
         return GroupsSynced()
     reader = GroupReader(flow.target)
@@ -38,23 +49,26 @@ def sync_groups(flow: FlowSettings, checkpoints: Mapping[str, Iterable[Checkpoin
     committed = {one.group: {place: at.offset for place, at in one.offsets.items()} for one in found}
     faults = [*unlisted, *unread]
     unknown = {fault.group for fault in unread}
-    committer = GroupCommitter(flow.target)
     in_use: list[tuple[str, str]] = []
-    positions = groups = 0
+    beyond: list[tuple[str, int]] = []
+    todo: dict[str, tuple[Checkpoint, ...]] = {}
     for group, wanted in sorted(checkpoints.items()):
         # A broker that could not list its groups may have any of them.
         if group in unknown or (unlisted and group not in states):
             continue
         target = TargetGroup(states[group], committed.get(group, {})) if group in states else TargetGroup()
-        todo = sync_group(group, target, wanted)
-        if todo.in_use is not None:
-            in_use.append((group, todo.in_use))
-        if not todo.commit:
-            continue
-        written, refused, more = committer.commit(group, todo.commit)
-        positions += written
-        groups += bool(written)
-        faults += more
-        if refused is not None:
-            in_use.append((group, refused))
-    return GroupsSynced(positions, groups, tuple(in_use), tuple(faults))
+        decided = sync_group(group, target, wanted)
+        if decided.in_use is not None:
+            in_use.append((group, decided.in_use))
+        if decided.beyond:
+            beyond.append((group, decided.beyond))
+        if decided.commit:
+            todo[group] = decided.commit
+    positions = groups = 0
+    for group, done in GroupCommitter(flow.target).commit_all(todo).items() if todo else ():
+        positions += done.positions
+        groups += bool(done.positions)
+        faults += done.faults
+        if done.in_use is not None:
+            in_use.append((group, done.in_use))
+    return GroupsSynced(positions, groups, tuple(sorted(in_use)), tuple(beyond), tuple(faults))

@@ -19,7 +19,8 @@ SOURCE_CONNECTOR = "MirrorSourceConnector"
 
 _SHORT_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _VERSION = 0
-_MAX_STRING_BYTES = 32767
+#: Longest text in a record, in UTF-8.
+MAX_STRING_BYTES = 32767
 
 
 def _json_string(text: str) -> str:
@@ -138,8 +139,8 @@ def decode_offset_sync(key: bytes | None, value: bytes | None) -> OffsetSync:
 
 def _string(text: str) -> bytes:
     data = text.encode()
-    if len(data) > _MAX_STRING_BYTES:
-        raise ValueError(f"{text[:40]!r}... has {len(data)} bytes; a STRING takes {_MAX_STRING_BYTES}")
+    if len(data) > MAX_STRING_BYTES:
+        raise ValueError(f"{text[:40]!r}... has {len(data)} bytes; a STRING takes {MAX_STRING_BYTES}")
     return struct.pack(">h", len(data)) + data
 
 

@@ -45,6 +45,7 @@ def flow_between(source: LocalKafka, target: LocalKafka, name: str, **settings: 
         offset_syncs_replication_factor=1,
         heartbeats_replication=False,
         emit_heartbeats=False,
+        emit_checkpoints_interval_seconds=0.0,
         retry_timeout_seconds=20.0,
     )
     return replace(flow, **settings)

@@ -1,7 +1,10 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from srm_common.domain.checkpoints import Checkpoint, downstream_of, supersedes
-from srm_common.domain.translation import NotReplicatedYet, TooOld, Translated, Unmapped
+from srm_common.domain.checkpoints import Checkpoint, downstream_of, still_holds, supersedes
+from srm_common.domain.segments import Run, Segment, build_segment
+from srm_common.domain.translation import NotReplicatedYet, TooOld, Translated, Unmapped, translate
 
 
 def at(upstream: int, downstream: int) -> Checkpoint:
@@ -34,3 +37,46 @@ def test_what_a_checkpoint_may_carry() -> None:
     assert downstream_of(NotReplicatedYet(3, 9)) == 9
     assert "upstream offset 40" in str(downstream_of(TooOld(40, 2)))
     assert downstream_of(Unmapped("why")) == "why"
+
+
+def test_a_checkpoint_holds_until_the_group_moves_or_its_part_of_the_map_changes() -> None:
+    def news(upstream: int, downstream: int) -> list[Segment]:
+        run = Run(upstream, 10, downstream, 10)
+        return [build_segment("t", 0, upstream, upstream + 10, [run], 100)]
+
+    assert still_holds(at(5, 6), 5, [])
+    assert not still_holds(at(5, 6), 4, [])
+    assert not still_holds(at(5, 6), 6, [])
+    assert still_holds(at(5, 6), 5, news(5, 6))
+    assert not still_holds(at(5, 6), 5, news(4, 6))  # it stood ahead of the copy, or this was copied again
+    assert not still_holds(at(5, 6), 5, news(5, 5))  # the target's log was cut
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=4)
+
+
+@given(st.lists(RUNS, min_size=1, max_size=6), st.integers(0, 5), st.integers(0, 90))
+def test_one_that_holds_says_what_a_translation_would_say(
+    chunks: list[list[tuple[int, int, int]]], known: int, position: int
+) -> None:
+    segments, upstream, downstream = [], 0, 0
+    for chunk in chunks:
+        start, runs = upstream, []
+        for gap, length, jump in chunk:
+            runs.append(Run(upstream + gap, length, downstream + jump, length))
+            upstream, downstream = runs[-1].upstream_end, runs[-1].downstream_end
+        segments.append(build_segment("t", 0, start, upstream, runs, 1000))
+        downstream += 1  # the commit marker
+    before = downstream_of(translate(segments[:known], position))
+    if isinstance(before, int) and still_holds(at(position, before), position, segments[known:]):
+        assert downstream_of(translate(segments, position)) == before
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=30))
+def test_checkpoints_go_back_only_with_their_group(found: list[tuple[int, int]]) -> None:
+    last: Checkpoint | None = None
+    for upstream, downstream in found:
+        new = at(upstream, downstream)
+        if supersedes(new, last):
+            assert last is None or new.downstream > last.downstream or new.upstream < last.upstream
+            last = new

@@ -37,4 +37,5 @@ def test_an_idle_group_never_goes_backwards(state: str, committed: dict[int, int
     assert after == {
         partition: max(wanted.get(partition, 0), committed.get(partition, 0)) for partition in {*committed, *wanted}
     }
-    assert found.ahead + len(found.commit) == len(wanted)
+    assert found.there + found.beyond + len(found.commit) == len(wanted)
+    assert found.beyond == sum(committed.get(partition, -1) > offset for partition, offset in wanted.items())

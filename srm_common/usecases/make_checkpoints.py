@@ -1,0 +1,227 @@
+"""Translate what the source's consumer groups have committed into checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from srm_common.domain import names
+from srm_common.domain.checkpoint_memory import CheckpointMemory
+from srm_common.domain.checkpoints import Checkpoint, Untranslated, downstream_of, still_holds, supersedes
+from srm_common.domain.filter_classes import group_filter
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.segments import Segment
+from srm_common.domain.selection import select_topics
+from srm_common.domain.topic_records import TopicRecords, TopicState
+from srm_common.domain.translation import NotReplicatedYet, Translation
+from srm_common.kafka.checkpoint_log import NewestCheckpoints, newest_checkpoints
+from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+from srm_common.kafka.other_groups import other_groups
+from srm_common.kafka.segment_log import Partition, SegmentLog
+from srm_common.kafka.topic_registry import TopicRegistry
+from srm_common.usecases.exact_translation import ExactTranslation
+from srm_common.wire.mm2 import MAX_STRING_BYTES
+
+#: Beyond every offset there is: its translation tells where the copy ends.
+_BEYOND_ALL = 1 << 62
+
+
+@dataclass
+class CheckpointsMade:
+    """What one round found out.
+
+    ``written`` are the new checkpoints, in order; ``newest`` by group what holds after them, written now or before.
+    ``groups`` have offsets on copied topics. ``rewound`` were moved back at the source. ``renewed`` counts positions
+    whose earlier checkpoint belonged to a former copy. ``unsupported`` (group, kind) pass the filter and are no
+    consumer groups. ``shared`` are remote topics that other flows write to as well, with these flows. ``copies`` are
+    the ids of remote topics, for the next round. ``notes`` say what limits the result.
+    """
+
+    groups: int = 0
+    written: list[Checkpoint] = field(default_factory=list)
+    newest: dict[str, list[Checkpoint]] = field(default_factory=dict)
+    unchanged: int = 0
+    renewed: int = 0
+    rewound: set[str] = field(default_factory=set)
+    untranslated: list[Untranslated] = field(default_factory=list)
+    unsupported: list[tuple[str, str]] = field(default_factory=list)
+    shared: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """It was written before and holds."""
+        self.unchanged += 1
+        self.newest.setdefault(checkpoint.group, []).append(checkpoint)
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        self.written.append(checkpoint)
+        self.newest.setdefault(checkpoint.group, []).append(checkpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """Where a group stands on a copied partition. ``before`` is its checkpoint so far, None where there is none;
+    ``void`` when there is one of a former copy."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: CommittedOffset
+    remote: str
+    before: Checkpoint | None
+    void: bool = False
+
+
+def make_checkpoints(
+    flow: FlowSettings,
+    log: SegmentLog,
+    news: Mapping[Partition, Iterable[Segment]],
+    reader: StateReader,
+    memory: CheckpointMemory,
+) -> CheckpointsMade:
+    """The checkpoints of the groups that moved, by the map of ``log``.
+
+    Args:
+        news: what was added to the map since the last round.
+        reader: of the target.
+
+    Raises:
+        CorruptRecord: what is recorded of topics cannot be read.
+        UnreachableCluster, AccessDenied, ClusterError: as the clusters answer. Single groups that cannot be read are
+            faults in the result.
+    """
+    made = CheckpointsMade()
+    offsets = _group_offsets(flow, made)
+    with TopicRegistry(flow.target) as registry:
+        records = registry.read()
+    copies = _Copies.of(flow, records, offsets)
+    made.shared = copies.shared
+    made.copies = {**memory.copies, **copies.ids}
+    anew = {remote for remote, known in memory.copies.items() if made.copies[remote] != known}
+    before = newest_checkpoints(reader, names.checkpoints_topic(flow))
+    made.skipped += before.unreadable
+    moved = []
+    # In the first round of a flow that MirrorMaker 2 had, its checkpoints are rougher than they could be.
+    trusted = bool(memory.checked)
+    for found in offsets:
+        places = sorted(place for place in found.offsets if place[0] in copies.names)
+        made.groups += bool(places)
+        for topic, partition in places:
+            remote, committed = copies.names[topic], found.offsets[topic, partition]
+            last = before.by_place.get((found.group, remote, partition))
+            if last is not None and remote in anew:
+                moved.append(_Position(found.group, topic, partition, committed, remote, None, void=True))
+            elif trusted and last and still_holds(last, committed.offset, news.get((topic, partition), ())):
+                made.keep(last)
+            elif topic in copies.gone:
+                made.untranslated.append(
+                    Untranslated(found.group, topic, partition, committed.offset, copies.gone[topic])
+                )
+            else:
+                moved.append(_Position(found.group, topic, partition, committed, remote, last))
+    _translate(flow, log, moved, made)
+    _start_over(before, anew, made)
+    return made
+
+
+def _start_over(before: NewestCheckpoints, anew: Collection[str], made: CheckpointsMade) -> None:
+    """Checkpoints of groups that could not be asked, or are gone, must not point into the middle of another copy."""
+    done = {(one.group, one.topic, one.partition) for one in made.written}
+    for place, last in before.by_place.items():
+        if last.topic in anew and place not in done and last.downstream:
+            made.written.append(replace(last, downstream=0))
+            made.renewed += 1
+
+
+def _translate(flow: FlowSettings, log: SegmentLog, moved: list[_Position], made: CheckpointsMade) -> None:
+    ends = {(one.topic, one.partition, _BEYOND_ALL) for one in moved if one.before is not None}
+    wanted = {(one.topic, one.partition, one.committed.offset) for one in moved}
+    with ExactTranslation(flow, log) as exact:
+        translations = exact.translate(sorted(wanted | ends))
+        made.notes += exact.away.values()
+    for one in moved:
+        end = translations.get((one.topic, one.partition, _BEYOND_ALL))
+        _judge(one, translations[one.topic, one.partition, one.committed.offset], end, made)
+
+
+def _judge(one: _Position, translation: Translation, end: Translation | None, made: CheckpointsMade) -> None:
+    before, void = one.before, one.void
+    if before is not None and isinstance(end, NotReplicatedYet) and before.downstream > end.offset:
+        # Nobody can have gone on from behind the end: it is of a former copy, or not of this flow.
+        before, void = None, True
+    downstream = downstream_of(translation)
+    if isinstance(downstream, str):
+        made.untranslated.append(Untranslated(one.group, one.topic, one.partition, one.committed.offset, downstream))
+        if not void:
+            return
+        # What was said of the former copy must not be believed of this one.
+        downstream = 0
+    made.renewed += void
+    new = Checkpoint(one.group, one.remote, one.partition, one.committed.offset, downstream, _metadata(one, made))
+    if before is None or supersedes(new, before):
+        if before is not None and new.upstream < before.upstream:
+            made.rewound.add(one.group)
+        made.write(new)
+    else:
+        made.keep(before)
+
+
+def _metadata(one: _Position, made: CheckpointsMade) -> str:
+    """What the group noted with its commit, where it fits into a checkpoint."""
+    if len(one.committed.metadata.encode()) <= MAX_STRING_BYTES:
+        return one.committed.metadata
+    made.notes.append(
+        f"the metadata that group {one.group} committed for {one.topic}-{one.partition} is longer than "
+        f"{MAX_STRING_BYTES} bytes and left out of its checkpoint"
+    )
+    return ""
+
+
+def _group_offsets(flow: FlowSettings, made: CheckpointsMade) -> list[GroupOffsets]:
+    groups = GroupReader(flow.source)
+    listed, faults = groups.groups()
+    others, unlisted = other_groups(flow.source)
+    chosen = group_filter(flow)
+    made.unsupported = [(one.name, one.protocol) for one in others if chosen.decide(one.name).accepted]
+    offsets, unread = groups.offsets(group.name for group in listed if chosen.decide(group.name).accepted)
+    sentences = (str(fault) for fault in (*faults, *unlisted, *unread))
+    made.faults += dict.fromkeys(sentences)
+    return offsets
+
+
+@dataclass(frozen=True)
+class _Copies:
+    """The topics that groups have offsets on and that are copied: upstream -> remote ``names``, the ``ids`` of all of
+    the flow's remote topics, who else writes to them, and why some are ``gone``."""
+
+    names: dict[str, str]
+    ids: dict[str, str]
+    shared: dict[str, tuple[str, ...]]
+    gone: dict[str, str]
+
+    @classmethod
+    def of(cls, flow: FlowSettings, records: TopicRecords, offsets: Iterable[GroupOffsets]) -> _Copies:
+        recorded = records.of_flow(flow.name)
+        ids = {one.downstream_topic: one.downstream_topic_id for one in recorded.values() if one.downstream_topic_id}
+        copies = cls({}, ids, {}, {})
+        for decision in select_topics(flow, {topic for found in offsets for topic, _ in found.offsets}):
+            if not decision.accepted or decision.remote_topic is None:
+                continue
+            record = recorded.get(decision.topic)
+            # A name belongs to the copy that was made under it, whatever the policy would call it now.
+            remote = decision.remote_topic if record is None else record.downstream_topic
+            copies.names[decision.topic] = remote
+            if record is not None and record.state is TopicState.TARGET_DELETED:
+                copies.gone[decision.topic] = f"its copy {remote} was deleted on the target"
+            others = {
+                one.flow
+                for one in records.feeding(remote)
+                if one.state is TopicState.REPLICATING and one.downstream_topic == remote
+            }
+            if others - {str(flow.name)}:
+                copies.shared[remote] = tuple(sorted(others - {str(flow.name)}))
+        return copies
