@@ -110,8 +110,6 @@ class FlowSettings:
     sync_topic_acls: bool = True
     sync_topic_acls_interval_seconds: float = 600.0
     acl_replicator_principals: str = ""
-    refresh_groups: bool = True
-    refresh_groups_interval_seconds: float = 600.0
     emit_heartbeats: bool = True
     emit_heartbeats_interval_seconds: float = 1.0
     emit_checkpoints: bool = True

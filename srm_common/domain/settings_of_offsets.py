@@ -56,29 +56,10 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "60",
-        "How often at most; 0 means each run.",
+        "How often at most, in whole runs; 0 means each run.",
         _TO_MM2,
         unit="seconds",
         field="emit_checkpoints_interval_seconds",
-    )
-    yield Key(
-        "refresh.groups.enabled",
-        section,
-        Kind.SWITCH,
-        "true",
-        "Look for new consumer groups.",
-        _TO_MM2,
-        field="refresh_groups",
-    )
-    yield Key(
-        "refresh.groups.interval.seconds",
-        section,
-        Kind.NUMBER,
-        "600",
-        "How often at most; 0 means each run.",
-        _TO_MM2,
-        unit="seconds",
-        field="refresh_groups_interval_seconds",
     )
     yield Key(
         "sync.group.offsets.enabled",
@@ -94,7 +75,7 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "60",
-        "How often at most; 0 means each run.",
+        "How often at most, with checkpoints: the longer of the two intervals counts, in whole runs.",
         _TO_MM2,
         unit="seconds",
         field="sync_group_offsets_interval_seconds",

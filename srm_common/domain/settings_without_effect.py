@@ -23,6 +23,7 @@ _CODEC = "Batches keep their codec."
 _DURABLE = "Copies are always acknowledged by all replicas in sync, idempotently."
 _FETCHES = "`fetch.bytes` and `fetch.partition.bytes` bound a fetch."
 _REQUESTS = "`request.timeout.ms` and `retry.timeout.seconds` bound requests and retries."
+_GROUPS = "Groups are listed with each round of checkpoints, so new ones are found at once; `groups` limits them."
 _CLIENTS = (
     "Of client settings those of the connection act, and `auto.offset.reset` and `isolation.level` of consumers; "
     "`fetch.bytes`, `chunk.bytes` and `request.timeout.ms` tune the copy."
@@ -68,6 +69,8 @@ _NOTES = {
     "forwarding.admin.class": "Java classes are not loaded.",
     "metric.reporters": _METRICS,
     "add.source.alias.to.metrics": _METRICS,
+    "refresh.groups.enabled": _GROUPS,
+    "refresh.groups.interval.seconds": _GROUPS,
     # what every Connect connector has
     "name": _NO_CONNECT,
     "connector.class": _NO_CONNECT,

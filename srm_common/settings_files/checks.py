@@ -53,6 +53,8 @@ def _keys(configuration: Configuration) -> list[Finding]:
     for name, settings in configuration.flows.items():
         if not settings.emit_offset_syncs:
             found += _useless_offset_syncs(configuration, name)
+        if settings.sync_group_offsets and not settings.emit_checkpoints:
+            found.append(_useless_group_sync(configuration, name))
     return found
 
 
@@ -66,6 +68,16 @@ def _useless_offset_syncs(configuration: Configuration, flow: FlowName) -> Itera
             yield Finding.about(
                 Severity.WARNING, entry, f"does nothing for {flow}, as {off.place} switches it off", flow
             )
+
+
+def _useless_group_sync(configuration: Configuration, flow: FlowName) -> Finding:
+    """MirrorMaker 2 refuses such a flow, too."""
+    on = configuration.layers.find(BY_NAME["sync.group.offsets.enabled"], flow).entry
+    off = configuration.layers.find(BY_NAME["emit.checkpoints.enabled"], flow).entry
+    assert on is not None
+    assert off is not None
+    reason = f"does nothing for {flow}, as offsets are committed by checkpoints, and {off.place} switches these off"
+    return Finding.about(Severity.WARNING, on, reason, flow)
 
 
 def _flows(configuration: Configuration) -> Iterator[Finding]:

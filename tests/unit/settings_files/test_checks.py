@@ -75,3 +75,10 @@ def test_offset_syncs_that_are_switched_off(check: Check) -> None:
                      "emit.offset-syncs.enabled = false\n")  # fmt: skip
     assert found.key == "A->B.offset.lag.max"
     assert found.text.startswith("does nothing for A->B, as ")
+
+
+def test_group_sync_without_checkpoints(check: Check) -> None:
+    lines = "A->B.enabled = true\nA->B.sync.group.offsets.enabled = true\nemit.checkpoints.enabled = false\n"
+    (found,) = check(BASE.replace(", C", "").replace("C.", "#C.") + lines)
+    assert found.key == "A->B.sync.group.offsets.enabled"
+    assert found.text.startswith("does nothing for A->B, as offsets are committed by checkpoints, and ")
