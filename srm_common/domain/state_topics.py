@@ -20,6 +20,9 @@ _MIB = 1 << 20
 #: The active segment of a log is never compacted, and every run reads these topics from their start. Kafka's
 #: default of 1 GiB would have a busy flow read gigabytes to learn a few hundred numbers.
 _SMALL_LOG_SEGMENTS = str(16 * _MIB)
+#: A round of checkpoints writes a few records of each of its thousands of groups, which compress well: 16 MiB of them
+#: would be millions to read at each round. With a new segment an hour the cleaner keeps the log near what it says.
+_HOURLY_LOG_SEGMENTS = {"segment.bytes": _SMALL_LOG_SEGMENTS, "segment.ms": str(3_600_000)}
 #: A run record of a flow with tens of thousands of partitions has a few MiB before it is compressed.
 _LARGE_RECORDS = str(16 * _MIB)
 
@@ -118,7 +121,13 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
         StateTopic(names.configs_topic(source), "target", 1, flow.config_replication_factor, exact_partitions=True),
         StateTopic(names.status_topic(source), "target", flow.status_partitions, flow.status_replication_factor),
         heartbeats(flow),
-        StateTopic(names.checkpoints_topic(flow), "target", 1, flow.checkpoints_replication_factor),
+        StateTopic(
+            names.checkpoints_topic(flow),
+            "target",
+            1,
+            flow.checkpoints_replication_factor,
+            created_with=_HOURLY_LOG_SEGMENTS,
+        ),
     ]
     if flow.emit_offset_syncs:
         out.append(
