@@ -12,20 +12,37 @@ this cluster earlier: what lies before that place it has read there.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from srm_common.domain.reverse_translation import translate_back
 from srm_common.domain.segments import Segment
-from srm_common.domain.translation import NotReplicatedYet, TooOld, Translated, translate
+from srm_common.domain.translation import NotReplicatedYet, TooOld, Translated, Translation, Unmapped, translate
+
+_INEXACT = "the offset map tells no exact place here"
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetMap:
-    """One partition's map in the order of ``current_map``; ``replicated_to`` is the flow's committed next offset."""
+    """One partition's map in the order of ``current_map``; ``replicated_to`` is the flow's committed next offset.
+
+    ``starts`` and ``downstream_starts`` are those of the segments, where these are decoded only when they are looked
+    at.
+    """
 
     segments: Sequence[Segment] = ()
     replicated_to: int | None = None
+    starts: Sequence[int] | None = None
+    downstream_starts: Sequence[int] | None = None
+
+    def translate(self, position: int) -> Translation:
+        return translate(
+            self.segments,
+            position,
+            starts=self.starts,
+            downstream_starts=self.downstream_starts,
+            replicated_to=self.replicated_to,
+        )
 
     @property
     def copied_to(self) -> int:
@@ -53,7 +70,13 @@ class ResumePoint:
 
 
 def resume_point(
-    position: int, log: Log, *, along: OffsetMap | None = None, back: OffsetMap | None = None, own: int | None = None
+    position: int,
+    log: Log,
+    *,
+    along: OffsetMap | None = None,
+    back: OffsetMap | None = None,
+    own: int | None = None,
+    translation: Translation | None = None,
 ) -> ResumePoint:
     """The place for a group that would read ``position`` next in the partition that it leaves.
 
@@ -61,6 +84,7 @@ def resume_point(
         along: the map of the flow that copies from there to here; None where none does.
         back: the map of the flow that copies, or copied, from here to there.
         own: what the group has committed here already.
+        translation: of ``position`` by ``along``, where somebody knows it better than the map does.
     """
     reasons: list[str] = []
     found: list[int] = []
@@ -68,7 +92,8 @@ def resume_point(
         found += _unread_originals(position, log, back, along, reasons)
         found += _unread_copies(position, along)
     elif along is not None:
-        found.append(_in_copy(position, log, along, reasons))
+        translation = translation or along.translate(position)
+        found.append(_in_copy(position, log, translation, reasons))
     offset = min(found, default=log.end)
     if own is not None and own > log.end:
         reasons.append(f"its committed offset {own} here is behind the end of the log, {log.end}, and does not count")
@@ -78,21 +103,25 @@ def resume_point(
     kept = min(max(offset, log.start), log.end)
     if kept < offset:
         reasons.append(f"the log ends at {log.end}, before its place {offset}")
-    again = _copies_read(position, kept, along) + _originals_read(position, kept, back)
-    again = min(again, log.end - kept)
+    if back is None and isinstance(translation, Translated):
+        most = translation.offset if translation.exact else translation.most
+        again = (log.end if most is None else most) - kept
+    elif back is None and isinstance(translation, Unmapped):
+        again = log.end - kept
+    else:
+        again = _copies_read(position, kept, along) + _originals_read(position, kept, back)
+    again = min(max(0, again), log.end - kept)
     if along is not None:
         again += max(0, position - along.copied_to)
-    if back is None and along is not None and not along.segments:
-        again = log.end - kept
     return ResumePoint(kept, again, "; ".join(reasons))
 
 
-def _in_copy(position: int, log: Log, along: OffsetMap, reasons: list[str]) -> int:
+def _in_copy(position: int, log: Log, translation: Translation, reasons: list[str]) -> int:
     """The place in a partition that holds nothing but copies."""
-    match translate(along.segments, position, replicated_to=along.replicated_to):
+    match translation:
         case Translated(offset, exact):
             if not exact:
-                reasons.append("the offset map tells no exact place here")
+                reasons.append(translation.why or _INEXACT)
             return offset
         case NotReplicatedYet(behind, offset):
             reasons.append(f"the group is {behind} offsets ahead of what is copied; it reads them again when they come")
@@ -114,7 +143,7 @@ def _unread_copies(position: int, along: OffsetMap | None) -> list[int]:
     """The first copy that the group has not read, where there is one."""
     if along is None or not along.segments or along.segments[-1].upstream_end <= position:
         return []
-    match translate(along.segments, position):
+    match along.translate(position):
         case Translated(offset) | TooOld(_, offset):
             return [offset]
     return []
@@ -134,7 +163,7 @@ def _unread_originals(
             found = translate_back([segment], position)
             assert isinstance(found, Translated)
             if not found.exact:
-                reasons.append("the offset map tells no exact place here")
+                reasons.append(found.why or _INEXACT)
             out.append(found.offset)
         elif index:
             out.append(_uncovered(copies, segments[index - 1].upstream_end, segment.upstream_start))
@@ -157,7 +186,7 @@ def _uncovered(copies: Sequence[Segment], start: int, end: int) -> int:
     A single offset between two copies is a commit marker.
     """
     at = start
-    for segment in copies[bisect_right(copies, start, key=_downstream_end) :]:
+    for segment in _from(copies, bisect_right(copies, start, key=_downstream_end)):
         for run in segment.runs:
             if run.foreign or run.downstream - at > (at > start):
                 return min(at, end)
@@ -173,7 +202,7 @@ def _copies_read(position: int, offset: int, along: OffsetMap | None) -> int:
         return 0
     total = 0
     segments = along.segments
-    for segment in segments[bisect_right(segments, offset, key=_downstream_end) :]:
+    for segment in _from(segments, bisect_right(segments, offset, key=_downstream_end)):
         if segment.upstream_start >= position:
             break
         for run in segment.runs:
@@ -193,7 +222,7 @@ def _originals_read(position: int, offset: int, back: OffsetMap | None) -> int:
     # A segment that a later one cut short keeps runs beyond its end.
     while index and segments[index - 1].runs[-1].upstream_end > offset:
         index -= 1
-    for segment in segments[index:]:
+    for segment in _from(segments, index):
         if segment.downstream_start >= position:
             break
         for run in segment.runs:
@@ -201,6 +230,11 @@ def _originals_read(position: int, offset: int, back: OffsetMap | None) -> int:
             before = 0 if run.foreign else max(0, run.length - max(0, run.upstream_end - offset))
             total += max(0, read - before)
     return total
+
+
+def _from(segments: Sequence[Segment], index: int) -> Iterator[Segment]:
+    """One after the other: they may be decoded as they are looked at."""
+    return (segments[number] for number in range(index, len(segments)))
 
 
 def _upstream_end(segment: Segment) -> int:
