@@ -41,13 +41,14 @@ Partition = tuple[str, int]
 @dataclass(frozen=True)
 class Request:
     """What is wanted: explicit ``offsets``; or partitions of ``topics`` (whole-name expressions), all of them or those
-    in ``partitions``, moved ``to`` a position, or forgotten where ``to`` is None."""
+    in ``partitions``, moved ``to`` a position, or forgotten where ``to`` is None. ``command`` goes into the history."""
 
     verb: str
     offsets: Mapping[Partition, int] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
     partitions: tuple[int, ...] = ()
     to: StartPosition | None = None
+    command: str = "source-offsets"
 
 
 def edit_source_offsets(flow: FlowSettings, request: Request, *, dry_run: bool = False) -> list[OffsetEdit]:
@@ -94,7 +95,7 @@ def _carry_out(
             before=[[edit.topic, edit.partition, edit.before] for edit in changed],
             after=[[edit.topic, edit.partition, edit.after] for edit in changed],
             who=getpass.getuser(),
-            origin=f"srm-control source-offsets {request.verb}",
+            origin=f"srm-control {request.command} {request.verb}".rstrip(),
             note="" if request.to is None else f"to {request.to}",
         )
     return edits
