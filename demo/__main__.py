@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Sequence
+from contextlib import suppress
 
 from rich.console import Console
 from rich.live import Live
 
 from demo import stage
+from demo.ending import signals_as_interrupt
 from demo.lag import LagReader
 from demo.view import LagHistory, line, screen
 from srm_common.errors import SrmError
@@ -32,7 +31,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.command == "stop":
             print("the demo has ended" if stage.stop() else "no demo runs")
             return 0
-        with _signals_as_interrupt():
+        with signals_as_interrupt():
             _run(options.interval, options.seconds)
     except KeyboardInterrupt:
         print("the demo has ended")
@@ -87,23 +86,6 @@ def _run_states(running: stage.Stage) -> list[str]:
     with suppress(SrmError, OSError):
         return [str(run["state"]) for run in running.airflow.runs(stage.DAG_ID, limit=20)]
     return []
-
-
-@contextmanager
-def _signals_as_interrupt() -> Iterator[None]:
-    """SIGTERM (``demo stop``) and a closed terminal end it as Ctrl-C does; a second one must not cut that short."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(one, signal.SIG_IGN)
-        raise KeyboardInterrupt
-
-    before = {one: signal.signal(one, interrupt) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 if __name__ == "__main__":
