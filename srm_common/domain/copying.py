@@ -17,7 +17,8 @@ class CopyRange:
 
     ``start`` and ``end`` are upstream offsets, start inclusive, end exclusive (the last stable offset when the range
     was cut, or the high watermark for read_uncommitted flows). ``max_message_bytes`` is the target topic's
-    ``max.message.bytes``: the largest batch, header included, that its leader accepts.
+    ``max.message.bytes``: the largest batch, header included, that its leader accepts. ``generation`` tells source
+    topics of the same name apart (:func:`srm_common.domain.segments.generation_of`).
     """
 
     upstream_topic: str
@@ -26,6 +27,7 @@ class CopyRange:
     start: int
     end: int
     max_message_bytes: int = 1_048_588
+    generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
+#: Bytes of the encoded value before its varints: downstream start and generation.
+VALUE_HEAD_BYTES = 12
 _SMALLEST_RUN_BYTES = 2
 
 
@@ -52,6 +55,7 @@ class Segment:
 
     ``topic`` is the upstream name. ``upstream_end`` (exclusive) is the next offset to read after the chunk:
     dropped records and control batches at its end are included. The downstream range spans the runs.
+    ``generation`` tells topics of the same name apart (:func:`generation_of`).
     """
 
     topic: str
@@ -61,10 +65,26 @@ class Segment:
     downstream_start: int
     downstream_end: int
     runs: tuple[Run, ...]
+    generation: int = 0
+
+
+def generation_of(topic_id: str | None) -> int:
+    """What segments carry of the id of the source topic, 32 bits; 0 where the id is unknown.
+
+    A topic that was deleted and made again has another id, and its offsets mean something else. Clients spell ids in
+    one of the two alphabets of base64.
+    """
+    return (crc32(topic_id.replace("+", "-").replace("/", "_").encode()) or 1) if topic_id else 0
 
 
 def build_segment(
-    topic: str, partition: int, upstream_start: int, upstream_end: int, runs: Sequence[Run], max_bytes: int
+    topic: str,
+    partition: int,
+    upstream_start: int,
+    upstream_end: int,
+    runs: Sequence[Run],
+    max_bytes: int,
+    generation: int = 0,
 ) -> Segment:
     """The segment of a committed chunk; its encoded value takes at most ``max_bytes`` where that is possible.
 
@@ -74,9 +94,9 @@ def build_segment(
     Args:
         upstream_start: next offset to read before the chunk.
         upstream_end: next offset to read after it.
-        runs: in order on both sides, within the upstream range; at least one (a chunk that copied nothing has
-        no
+        runs: in order on both sides, within the upstream range; at least one (a chunk that copied nothing has no
             place in the target log, and so no segment).
+        generation: of the source topic.
 
     Raises:
         ValueError: the runs are empty, overlap, go backwards or leave the range.
@@ -98,13 +118,13 @@ def build_segment(
         kept[0].downstream,
         kept[-1].downstream_end,
         tuple(kept),
+        generation,
     )
 
 
 def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[Run]) -> int:
     """Size of the encoded value; the layout is that of :mod:`srm_common.wire.segments`."""
-    size = _varint_bytes(upstream_end - upstream_start) + _varint_bytes(runs[0].downstream)
-    size += _varint_bytes(len(runs))
+    size = VALUE_HEAD_BYTES + _varint_bytes(upstream_end - upstream_start) + _varint_bytes(len(runs))
     upstream, downstream = upstream_start, runs[0].downstream
     for run in runs:
         size += _varint_bytes(run.upstream - upstream) + _varint_bytes(run.length << 2)

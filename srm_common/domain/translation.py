@@ -13,21 +13,38 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from srm_common.domain.segments import Run, Segment
+
+
+class Evidence(StrEnum):
+    """What a translation was told by."""
+
+    MAP = "map"
+    SOURCE = "source"
+    """Records were counted in the source's log."""
+    TARGET = "target"
+    """Records were looked for in the target's log, the source's too if need be."""
+    SYNCS = "syncs"
+    """The offset syncs of MirrorMaker 2, which copied that part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Translated:
     """``offset`` is the downstream offset to go on from.
 
-    ``exact``: no record is read twice. Otherwise it is a floor; ``within`` is then the sparse run whose
-    records before the position would have to be counted to make it exact, where counting can do that.
+    ``exact``: no record is read twice. Otherwise it is a floor, ``most`` is the highest offset that the exact
+    answer may be, and ``why`` says what is not known. ``within`` is the run in which counting can narrow it
+    down; None where the position lies between two segments.
     """
 
     offset: int
     exact: bool
     within: Run | None = None
+    most: int | None = None
+    by: Evidence = Evidence.MAP
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +85,16 @@ def translate(
     position: int,
     *,
     starts: Sequence[int] | None = None,
+    downstream_starts: Sequence[int] | None = None,
     replicated_to: int | None = None,
 ) -> Translation:
     """The downstream offset for ``position``, the next upstream offset that a group would read.
 
     Args:
         segments: the map of one partition, ordered by ``upstream_start``.
-        starts: their upstream starts, for callers that translate many positions or decode segments lazily.
-        replicated_to: the flow's committed next offset, where known; it may be ahead of the last segment when
-        what
+        starts, downstream_starts: those of the segments, for callers that translate many positions or decode
+            segments lazily; only the segment of the position is looked at then.
+        replicated_to: the flow's committed next offset, where known; it may be ahead of the last segment when what
             followed had nothing to copy (markers, aborted records).
     """
     if not segments:
@@ -88,33 +106,48 @@ def translate(
         first = segments[0]
         return TooOld(first.upstream_start, first.downstream_start)
     segment = segments[index]
-    following = segments[index + 1] if index + 1 < len(segments) else None
+    cap: int | None = None
+    if index + 1 < len(segments):
+        cap = segments[index + 1].downstream_start if downstream_starts is None else downstream_starts[index + 1]
     if position <= segment.upstream_end:
-        before = segments[index - 1] if index and position == segment.upstream_start else None
-        if before is not None and before.upstream_end == position:
-            # The end of the chunk before, so that the answer stays the same when the next chunk is committed.
-            return Translated(min(before.downstream_end, segment.downstream_start), exact=True)
-        return _capped(_within(segment, position), following)
-    if following is None:
+        if index and position == segment.upstream_start:
+            before = segments[index - 1]
+            if before.upstream_end == position and 0 <= segment.downstream_start - before.downstream_end <= 1:
+                # The end of the chunk before, so that the answer stays the same when the next chunk is committed:
+                # only a commit marker fits into one offset.
+                return Translated(before.downstream_end, exact=True)
+        return _capped(_within(segment, position), cap)
+    if cap is None:
         end = segment.upstream_end if replicated_to is None else max(replicated_to, segment.upstream_end)
         if position <= end:
             return Translated(segment.downstream_end, exact=True)
         return NotReplicatedYet(position - end, segment.downstream_end)
-    # Between two segments: lost at the source, dropped, or copied by somebody who keeps no map. Only a commit
-    # marker fits into one offset, so then nothing can lie there.
-    nothing_between = following.downstream_start - segment.downstream_end <= 1
-    return _capped(Translated(segment.downstream_end, exact=nothing_between), following)
+    # Between two segments: lost at the source, dropped, or copied by somebody who keeps no map.
+    if cap - segment.downstream_end <= 1:
+        return _capped(Translated(segment.downstream_end, exact=True), cap)
+    return Translated(
+        segment.downstream_end,
+        exact=False,
+        most=cap,
+        why=f"the map does not say what was copied from upstream offset {segment.upstream_end} to {starts[index + 1]}",
+    )
 
 
 def current_map(committed: Iterable[Segment]) -> list[Segment]:
     """What holds of one partition's segments, given in the order of their commits, ordered by upstream start.
 
     A later segment replaces what earlier ones say about its start and everything after it, on either side:
-    the source topic was re-created or copied again, or the target's log was cut. What it leaves of an earlier
-    segment keeps that one's runs; only ``upstream_end`` is cut.
+    the source topic was copied again, or the target's log was cut. What it leaves of an earlier segment keeps that
+    one's runs; only ``upstream_end`` is cut. One of another generation replaces all: the source topic was created
+    again, so that earlier offsets mean something else.
     """
     out: list[Segment] = []
+    generation = 0
     for segment in committed:
+        if segment.generation:
+            if generation and segment.generation != generation:
+                out.clear()
+            generation = segment.generation
         while out and (
             out[-1].upstream_start >= segment.upstream_start or out[-1].downstream_start >= segment.downstream_start
         ):
@@ -153,22 +186,40 @@ def _within(segment: Segment, position: int) -> Translated:
     if run.dense or not ahead:
         return Translated(run.downstream + ahead, exact=True)
     if run.foreign:
-        return Translated(run.downstream, exact=False)
+        return Translated(
+            run.downstream,
+            exact=False,
+            within=run,
+            most=run.downstream_end,
+            why=f"others wrote among the records of upstream offsets {run.upstream} to {run.upstream_end}",
+        )
     # Of the run's records at most so many can lie at or after the position, so the others lie before it.
     fewest = max(0, run.length - (run.upstream_end - position))
     most = min(ahead, run.length)
     if fewest == most:
         return Translated(run.downstream + fewest, exact=True)
-    return Translated(run.downstream + fewest, exact=False, within=run)
+    return Translated(
+        run.downstream + fewest,
+        exact=False,
+        within=run,
+        most=run.downstream + most,
+        why=f"the map does not say where the {run.length} records of upstream offsets {run.upstream} to "
+        f"{run.upstream_end} lie",
+    )
 
 
-def _capped(translated: Translated, following: Segment | None) -> Translated:
+def _capped(translated: Translated, cap: int | None) -> Translated:
     """Never beyond the next chunk: its records are at or after any position before its start.
 
-    That matters only where the target's log was cut within ``translated``'s segment.
+    That matters only where the target's log was cut within the segment, so that whatever the position's own records
+    were, they are gone.
     """
-    if following is not None and translated.offset > following.downstream_start:
-        return Translated(following.downstream_start, exact=False)
+    if cap is None:
+        return translated
+    if translated.offset >= cap:
+        return Translated(cap, exact=True)
+    if translated.most is not None and translated.most > cap:
+        return replace(translated, most=cap)
     return translated
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from srm_common.domain.segments import Segment
-from srm_common.domain.translation import Translation, Unmapped, current_map, translate
+from srm_common.domain.translation import Translation, Unmapped
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.compacted import EARLIEST, LATEST, StateReader, last_of_each_key
-from srm_common.wire.segments import decode_segment, segment_partition
+from srm_common.kafka.compacted import EARLIEST, LATEST, LogRecord, StateReader
+from srm_common.wire.segment_map import CommittedSegments, SegmentMap
+from srm_common.wire.segments import START_BYTES, VALUE_HEAD, decode_segment_key_prefix, segment_partition
 
 Partition = tuple[str, int]
+
+#: So many offsets are read at a time: the records of a long history would take more memory than the map.
+_WINDOW = 100_000
 
 
 @dataclass
@@ -22,11 +24,23 @@ class SegmentBatch:
     ``unreadable`` has one sentence for each record that is not a segment we know.
     """
 
-    segments: dict[Partition, list[Segment]] = field(default_factory=lambda: defaultdict(list))
+    segments: dict[Partition, CommittedSegments] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
+    _places: dict[bytes, CommittedSegments | None] = field(default_factory=dict, repr=False)
 
     def __len__(self) -> int:
         return sum(len(found) for found in self.segments.values())
+
+    def put(self, key: bytes, value: bytes | None) -> None:
+        """The log's next record. Raises CorruptRecord where it is no segment."""
+        prefix = key[:-START_BYTES]
+        found = self._places.get(prefix)
+        if found is None:
+            place = decode_segment_key_prefix(prefix)
+            found = self._places[prefix] = self.segments.setdefault(place, CommittedSegments(*place, self.unreadable))
+        if value is not None and len(value) <= VALUE_HEAD.size:
+            raise CorruptRecord(f"the segment of {found.topic}-{found.partition} ends too early")
+        found.put(int.from_bytes(key[-START_BYTES:], "big"), value)
 
 
 class SegmentLog:
@@ -35,6 +49,9 @@ class SegmentLog:
     A long-lived flow has hundreds of thousands of segments, while nearly all groups stand in the newest few: a
     caller who remembers how far he has read last time reads the news, and the history of single partitions only
     for groups that moved within it.
+
+    Args:
+        partitions: of the topic; 0 where it does not exist.
     """
 
     def __init__(self, reader: StateReader, topic: str, partitions: int) -> None:
@@ -43,8 +60,7 @@ class SegmentLog:
         self._partitions = partitions
         self._ends: dict[int, int] = {}
         self._news = SegmentBatch()
-        self._maps: dict[Partition, list[Segment]] = {}
-        self._starts: dict[Partition, list[int]] = {}
+        self._maps: dict[Partition, SegmentMap] = {}
         self._complete: set[int] = set()
 
     def read_news(self, positions: Mapping[int, int]) -> tuple[SegmentBatch, dict[int, int]]:
@@ -63,23 +79,29 @@ class SegmentLog:
         self._ends = ends
         self._complete = {partition for partition, start in starts.items() if not start}
         self._news = self._read(starts, ends)
-        self._maps = {place: current_map(found) for place, found in self._news.segments.items()}
-        self._starts = {}
+        self._maps = {}
         return self._news, ends
 
-    def translate(self, topic: str, partition: int, position: int) -> Translation:
-        """The downstream place of a position, by the news where they reach back so far, else by all there is."""
-        home = segment_partition(topic, partition, self._partitions)
-        known = self._maps.get((topic, partition))
-        if home not in self._complete and (not known or position < known[0].upstream_start):
-            self._complete_partition(home)
-            known = self._maps.get((topic, partition))
-        if not known:
+    def translate(self, topic: str, partition: int, position: int, replicated_to: int | None = None) -> Translation:
+        """The downstream place of a position, by the news where they reach back so far, else by all there is.
+
+        Args:
+            replicated_to: the flow's committed next offset, where known.
+        """
+        known = self._map(topic, partition)
+        if known is None or not known or position < known.starts[0]:
+            known = self.complete_map(topic, partition)
+        if known is None:
             return Unmapped("nothing of this partition was copied yet")
-        starts = self._starts.get((topic, partition))
-        if starts is None:
-            starts = self._starts[topic, partition] = [segment.upstream_start for segment in known]
-        return translate(known, position, starts=starts)
+        return known.translate(position, replicated_to)
+
+    def complete_map(self, topic: str, partition: int) -> SegmentMap | None:
+        """All that holds of a partition, None where nothing is known of it."""
+        if self._partitions:
+            home = segment_partition(topic, partition, self._partitions)
+            if home not in self._complete:
+                self._complete_partition(home)
+        return self._map(topic, partition)
 
     def has_news(self, topic: str, partition: int) -> bool:
         """Whether anything of the partition was committed since the positions given."""
@@ -87,24 +109,48 @@ class SegmentLog:
 
     def read_all(self) -> SegmentBatch:
         """The whole map."""
-        return self._read(None, self._reader.offsets(self._topic, range(self._partitions), LATEST))
+        return self._read({}, self._reader.offsets(self._topic, range(self._partitions), LATEST))
+
+    def _map(self, topic: str, partition: int) -> SegmentMap | None:
+        found = self._maps.get((topic, partition))
+        if found is None:
+            committed = self._news.segments.get((topic, partition))
+            if committed:
+                found = self._maps[topic, partition] = SegmentMap(committed)
+        return found
 
     def _complete_partition(self, home: int) -> None:
         """Read all of it: what the news replaced or dropped must not be taken from the older part."""
         self._complete.add(home)
-        for place, found in self._read(None, {home: self._ends[home]}).segments.items():
-            self._maps[place] = current_map(found)
-            self._starts.pop(place, None)
+        for place, found in self._read({}, {home: self._ends[home]}).segments.items():
+            self._maps[place] = SegmentMap(found)
 
-    def _read(self, starts: Mapping[int, int] | None, ends: Mapping[int, int]) -> SegmentBatch:
+    def _read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> SegmentBatch:
         batch = SegmentBatch()
-        for record in last_of_each_key(self._reader.read(self._topic, starts, ends)).values():
-            if record.value is None:
+        for record in self._records(starts, ends):
+            if record.key is None:
                 continue
             try:
-                segment = decode_segment(record.key, record.value)
+                batch.put(record.key, record.value)
             except CorruptRecord as error:
                 batch.unreadable.append(f"{self._topic}-{record.partition} at offset {record.offset}: {error}")
-                continue
-            batch.segments[segment.topic, segment.partition].append(segment)
         return batch
+
+    def _records(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[LogRecord]:
+        if not ends:
+            return
+        earliest = self._reader.offsets(self._topic, ends, EARLIEST)
+        at = {partition: max(earliest[partition], starts.get(partition, 0)) for partition in ends}
+        while at:
+            window: dict[int, int] = {}
+            room = _WINDOW
+            for partition, start in at.items():
+                if room > 0 and start < ends[partition]:
+                    window[partition] = min(ends[partition], start + room)
+                    room -= window[partition] - start
+            yield from self._reader.read(self._topic, at, window)
+            at = {
+                partition: window.get(partition, start)
+                for partition, start in at.items()
+                if window.get(partition, start) < ends[partition]
+            }

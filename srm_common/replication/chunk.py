@@ -343,6 +343,7 @@ class Chunk:
                     share.upstream_end,
                     share.runs,
                     max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES),
+                    state.spec.generation,
                 )
                 place = (job.segments_topic, segment_partition(topic, partition, job.segments_partitions))
                 records[place].append(encode_segment(segment))

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from srm_common.domain.copying import CopyJob, CopyRange, ProducerIdentity, SlotResult, SlotTask
 from srm_common.domain.partition_track import PartitionTrack
+from srm_common.domain.segments import generation_of
 from srm_common.domain.slots import cut_slots
 from srm_common.domain.source_topics import SourceTopics
 from srm_common.errors import LostProcess, UnreachableCluster
@@ -144,7 +145,7 @@ class Passes:
         if not ready:
             self.watch(self, ())
             return Happened.IDLE
-        slots = cut_slots(map(_range, ready), self.slots_max, self.record_bytes)
+        slots = cut_slots(map(self._range, ready), self.slots_max, self.record_bytes)
         tasks = tuple(
             SlotTask(number, identity, ranges)
             for number, (identity, ranges) in enumerate(zip(self._identities_for(len(slots)), slots, strict=True))
@@ -307,20 +308,20 @@ class Passes:
         self._store()
         self._uncertain = None
 
+    def _range(self, track: PartitionTrack) -> CopyRange:
+        if track.position is None or track.end is None:
+            raise ValueError(f"{track.upstream_topic}-{track.partition} was not placed")
+        return CopyRange(
+            upstream_topic=track.upstream_topic,
+            downstream_topic=track.downstream_topic,
+            partition=track.partition,
+            start=track.position,
+            end=track.end,
+            max_message_bytes=track.max_message_bytes,
+            generation=generation_of(self.points.memory.topic_id(track.upstream_topic)),
+        )
+
     def _store(self) -> None:
         if self.points.memory != self._remembered:
             self.remember(self.points.memory)
             self._remembered = self.points.memory
-
-
-def _range(track: PartitionTrack) -> CopyRange:
-    if track.position is None or track.end is None:
-        raise ValueError(f"{track.upstream_topic}-{track.partition} was not placed")
-    return CopyRange(
-        upstream_topic=track.upstream_topic,
-        downstream_topic=track.downstream_topic,
-        partition=track.partition,
-        start=track.position,
-        end=track.end,
-        max_message_bytes=track.max_message_bytes,
-    )

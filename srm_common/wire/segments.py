@@ -1,9 +1,10 @@
 """Records of the segments topic ``mm2-offset-segments.<source>.internal``.
 
-Numbers are unsigned varints (LEB128, as protobuf's), strings a varint length and UTF-8 bytes.
+Numbers are unsigned varints (LEB128, as protobuf's) where no width is given, else big-endian; strings a varint length
+and UTF-8 bytes. What a reader needs of every record has a fixed width: a flow may have a million of them.
 
-    key     version (one byte, 1) | topic | partition | upstream start
-    value   upstream end - upstream start | downstream start | number of runs | runs
+    key     version (one byte, 2) | topic | partition | upstream start (8 bytes)
+    value   downstream start (8 bytes) | generation (4 bytes) | upstream end - upstream start | number of runs | runs
     run     upstream gap to the end of the run before | head = length << 2 | kind | what the kind says
       kind 0  dense, right after the run before downstream
       kind 1  dense                                        downstream gap
@@ -17,11 +18,17 @@ replaces.
 
 from __future__ import annotations
 
-from srm_common.domain.segments import Run, Segment
+import struct
+
+from srm_common.domain.segments import VALUE_HEAD_BYTES, Run, Segment
 from srm_common.errors import CorruptRecord
 from srm_common.wire.murmur2 import partition_for
 
-_VERSION = 1
+_VERSION = 2
+START_BYTES = 8
+#: The fixed part of a value: downstream start, generation.
+VALUE_HEAD = struct.Struct(">QI")
+assert VALUE_HEAD.size == VALUE_HEAD_BYTES
 
 
 def segment_key_prefix(topic: str, partition: int) -> bytes:
@@ -41,17 +48,14 @@ def segment_partition(topic: str, partition: int, partitions: int) -> int:
 
 def segment_key(topic: str, partition: int, upstream_start: int) -> bytes:
     """The key alone, for tombstones."""
-    out = bytearray(segment_key_prefix(topic, partition))
-    _put(out, upstream_start)
-    return bytes(out)
+    return segment_key_prefix(topic, partition) + upstream_start.to_bytes(START_BYTES, "big")
 
 
 def encode_segment(segment: Segment) -> tuple[bytes, bytes]:
     """Key and value of one segment."""
-    out = bytearray()
+    out = bytearray(VALUE_HEAD.pack(segment.downstream_start, segment.generation))
     upstream, downstream = segment.upstream_start, segment.downstream_start
     _put(out, segment.upstream_end - upstream)
-    _put(out, downstream)
     _put(out, len(segment.runs))
     for run in segment.runs:
         _put(out, run.upstream - upstream)
@@ -76,22 +80,27 @@ def decode_segment_key(key: bytes | None) -> tuple[str, int, int]:
     """(topic, partition, upstream start).
 
     Raises:
-        CorruptRecord: the bytes are not such a key, or a newer version wrote it.
+        CorruptRecord: the bytes are not such a key, or another version wrote it.
     """
     if not key:
         raise CorruptRecord("a segment's key is empty")
-    if key[0] != _VERSION:
-        raise CorruptRecord(f"a segment's key has version {key[0]}; only {_VERSION} is known")
+    topic, partition = decode_segment_key_prefix(key[:-START_BYTES])
+    return topic, partition, int.from_bytes(key[-START_BYTES:], "big")
+
+
+def decode_segment_key_prefix(prefix: bytes) -> tuple[str, int]:
+    """(topic, partition) of a key without its upstream start. Raises as :func:`decode_segment_key`."""
+    if prefix and prefix[0] != _VERSION:
+        raise CorruptRecord(f"a segment's key has version {prefix[0]}; only {_VERSION} is known")
     try:
-        length, at = _take(key, 1)
-        topic = key[at : at + length].decode()
-        partition, at = _take(key, at + length)
-        upstream_start, at = _take(key, at)
+        length, at = _take(prefix, 1)
+        topic = prefix[at : at + length].decode()
+        partition, at = _take(prefix, at + length)
     except (IndexError, UnicodeDecodeError) as error:
-        raise CorruptRecord(f"the segment key {key[:120].hex()} cannot be read") from error
-    if at != len(key):
-        raise CorruptRecord(f"the segment key {key[:120].hex()} goes on after its end")
-    return topic, partition, upstream_start
+        raise CorruptRecord(f"the segment key that begins with {prefix[:120].hex()} cannot be read") from error
+    if at != len(prefix):
+        raise CorruptRecord(f"the segment key that begins with {prefix[:120].hex()} goes on after its end")
+    return topic, partition
 
 
 def decode_segment(key: bytes | None, value: bytes | None) -> Segment:
@@ -100,13 +109,16 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment:
     Raises:
         CorruptRecord: key or value cannot be read (a tombstone is not a segment).
     """
-    topic, partition, upstream_start = decode_segment_key(key)
-    place = f"the segment of {topic}-{partition} from offset {upstream_start}"
+    return decode_segment_value(*decode_segment_key(key), value)
+
+
+def decode_segment_value(topic: str, partition: int, upstream_start: int, value: bytes | None) -> Segment:
+    """The segment of a key that was decoded before. Raises as :func:`decode_segment`."""
     if value is None:
-        raise CorruptRecord(f"{place} is a tombstone")
+        raise CorruptRecord(f"{_place(topic, partition, upstream_start)} is a tombstone")
     try:
-        covered, at = _take(value, 0)
-        downstream_start, at = _take(value, at)
+        downstream_start, generation = VALUE_HEAD.unpack_from(value)
+        covered, at = _take(value, VALUE_HEAD_BYTES)
         count, at = _take(value, at)
         runs = []
         upstream, downstream = upstream_start, downstream_start
@@ -128,15 +140,26 @@ def decode_segment(key: bytes | None, value: bytes | None) -> Segment:
             run = Run(upstream + gap, upstream_length, downstream + jump, length, foreign)
             runs.append(run)
             upstream, downstream = run.upstream_end, run.downstream_end
-    except IndexError:
-        raise CorruptRecord(f"{place} ends too early") from None
+    except (IndexError, struct.error):
+        raise CorruptRecord(f"{_place(topic, partition, upstream_start)} ends too early") from None
     if at != len(value):
-        raise CorruptRecord(f"{place} goes on after its end")
+        raise CorruptRecord(f"{_place(topic, partition, upstream_start)} goes on after its end")
     if not runs or upstream > upstream_start + covered:
-        raise CorruptRecord(f"{place} has no runs, or runs beyond its end")
+        raise CorruptRecord(f"{_place(topic, partition, upstream_start)} has no runs, or runs beyond its end")
     return Segment(
-        topic, partition, upstream_start, upstream_start + covered, downstream_start, downstream, tuple(runs)
+        topic,
+        partition,
+        upstream_start,
+        upstream_start + covered,
+        downstream_start,
+        downstream,
+        tuple(runs),
+        generation,
     )
+
+
+def _place(topic: str, partition: int, upstream_start: int) -> str:
+    return f"the segment of {topic}-{partition} from offset {upstream_start}"
 
 
 def _put(out: bytearray, number: int) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.segments import Run, Segment, build_segment, value_bytes
+from srm_common.domain.segments import Run, Segment, build_segment, generation_of, value_bytes
 
 UNLIMITED = 1 << 40
 
@@ -36,11 +36,17 @@ def test_adjacent_dense_runs_become_one() -> None:
     assert segment == Segment("t", 3, 7, 20, 70, 77, (Run(10, 6, 70, 6), Run(17, 1, 76, 1)))
 
 
+def test_generations_tell_topics_apart_however_their_ids_are_spelled() -> None:
+    assert generation_of("pZ-x_3") == generation_of("pZ+x/3") != generation_of("pZ-x_4")
+    assert 0 < generation_of("a") < 1 << 32
+    assert generation_of(None) == generation_of("") == 0
+
+
 def test_coarsening_takes_small_runs_first() -> None:
     small = [Run(2 * i, 1, i, 1) for i in range(100)]
     long = Run(1000, 100_000, 100, 100_000)
-    segment = built([*small, long], max_bytes=24)
-    assert value_bytes(segment.upstream_start, segment.upstream_end, segment.runs) <= 24
+    segment = built([*small, long], max_bytes=32)
+    assert value_bytes(segment.upstream_start, segment.upstream_end, segment.runs) <= 32
     assert long in segment.runs
     assert not segment.runs[0].dense
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given, settings
@@ -27,6 +27,7 @@ class Copy:
     placed: dict[int, int] = field(default_factory=dict)  # upstream -> downstream offset
     source_end: int = 0
     target_end: int = 0
+    foreign: list[int] = field(default_factory=list)  # downstream offsets of records of others
 
 
 @st.composite
@@ -40,7 +41,9 @@ def copies(draw: st.DrawFn) -> Copy:
         runs: list[Run] = []
         for is_record in draw(st.lists(st.sampled_from([True, True, True, False]), min_size=1, max_size=25)):
             if is_record:
-                copy.target_end += draw(st.sampled_from([0] * 12 + [3]))  # foreign records in between
+                others = draw(st.sampled_from([0] * 12 + [3]))  # foreign records in between
+                copy.foreign += range(copy.target_end, copy.target_end + others)
+                copy.target_end += others
                 pairs.append((copy.source_end, copy.target_end))
                 copy.target_end += 1
             copy.source_end += 1
@@ -111,6 +114,7 @@ def test_oracle_after_a_rewind(copy: Copy, back: int, ahead: int) -> None:
                 assert max(places) >= offset
 
 
+WHY_SPARSE = "the map does not say where the 990 records of upstream offsets 0 to 1000 lie"
 DENSE = Segment("t", 0, 100, 120, 1000, 1015, (Run(100, 10, 1000, 10), Run(112, 5, 1010, 5)))
 LATER = Segment("t", 0, 120, 130, 1016, 1026, (Run(120, 10, 1016, 10),))
 
@@ -150,21 +154,32 @@ def test_sparse_run_gives_the_best_floor_and_says_where_to_count() -> None:
     run = Run(0, 1000, 50, 990)  # ten holes somewhere
     segments = [Segment("t", 0, 0, 1000, 50, 1040, (run,))]
     assert translate(segments, 0) == Translated(50, True)
-    assert translate(segments, 5) == Translated(50, False, run)
-    assert translate(segments, 500) == Translated(50 + 490, False, run)
+    assert translate(segments, 5) == Translated(50, False, run, 55, why=WHY_SPARSE)
+    assert translate(segments, 500) == Translated(50 + 490, False, run, 50 + 500, why=WHY_SPARSE)
     assert translate(segments, 1000) == Translated(1040, True)
 
 
 def test_a_run_with_foreign_records_gives_its_start() -> None:
-    segments = [Segment("t", 0, 0, 15, 0, 15, (Run(0, 15, 0, 15, foreign=True),))]
-    assert translate(segments, 7) == Translated(0, False)
+    run = Run(0, 15, 0, 15, foreign=True)
+    why = "others wrote among the records of upstream offsets 0 to 15"
+    assert translate([Segment("t", 0, 0, 15, 0, 15, (run,))], 7) == Translated(0, False, run, 15, why=why)
 
 
 @pytest.mark.parametrize(("next_start", "exact"), [(11, True), (12, False), (500, False)])
 def test_between_two_segments(next_start: int, exact: bool) -> None:
     a = Segment("t", 0, 0, 10, 0, 10, (Run(0, 10, 0, 10),))
     b = Segment("t", 0, 100, 110, next_start, next_start + 10, (Run(100, 10, next_start, 10),))
-    assert translate([a, b], 50) == Translated(10, exact)
+    found = translate([a, b], 50)
+    assert isinstance(found, Translated)
+    assert (found.offset, found.exact, found.most) == (10, exact, None if exact else next_start)
+    assert bool(found.why) is not exact
+
+
+@pytest.mark.parametrize(("next_start", "place"), [(10, 10), (11, 10), (12, 12), (40, 40)])
+def test_an_aborted_chunk_between_two_segments_is_passed_over(next_start: int, place: int) -> None:
+    a = Segment("t", 0, 0, 10, 0, 10, (Run(0, 10, 0, 10),))
+    b = Segment("t", 0, 10, 20, next_start, next_start + 10, (Run(10, 10, next_start, 10),))
+    assert translate([a, b], 10) == Translated(place, True)
 
 
 def test_a_recreated_source_topic_drops_the_old_map() -> None:
@@ -172,12 +187,20 @@ def test_a_recreated_source_topic_drops_the_old_map() -> None:
     assert current_map([DENSE, LATER, new]) == [new]
 
 
+def test_another_generation_replaces_all_that_was_known() -> None:
+    old, newer = replace(DENSE, generation=1), replace(LATER, generation=2)
+    assert current_map([old, newer]) == [newer]
+    assert current_map([old, replace(LATER, generation=1)])[0] == old
+    assert len(current_map([DENSE, newer])) == len(current_map([old, LATER])) == 2  # unknown ids say nothing
+
+
 def test_a_cut_target_log_drops_what_was_cut() -> None:
     new = Segment("t", 0, 130, 135, 1010, 1015, (Run(130, 5, 1010, 5),))
     segments = current_map([DENSE, LATER, new])
     assert segments == [DENSE, new]
     assert translate(segments, 105) == Translated(1005, True)
-    assert translate(segments, 125) == Translated(1010, False)
+    # The records of 110 to 119 are gone from the copy: nothing before 1010 is left to be read.
+    assert translate(segments, 115) == translate(segments, 125) == Translated(1010, True)
 
 
 def test_given_starts_are_used_and_agree() -> None:

@@ -21,7 +21,7 @@ SEGMENT = Segment("orders", 300, 7, 2000, 1000, 1137, (
     Run(48, 40, 1050, 40),
     Run(100, 50, 1090, 40),
     Run(200, 9, 1130, 7, foreign=True),
-))  # fmt: skip
+), 0xBEEF)  # fmt: skip
 
 
 @st.composite
@@ -40,14 +40,15 @@ def segments(draw: st.DrawFn) -> Segment:
     topic = draw(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
     max_bytes = draw(st.sampled_from([1 << 30, 60]))
     end = upstream + draw(st.integers(0, 99))
-    return build_segment(topic, draw(st.integers(0, 100_000)), start, end, runs, max_bytes)
+    generation = draw(st.sampled_from([0, 1, 0xFFFFFFFF]))
+    return build_segment(topic, draw(st.integers(0, 100_000)), start, end, runs, max_bytes, generation)
 
 
 def test_layout() -> None:
     key, value = encode_segment(SEGMENT)
-    assert key == bytes.fromhex("01 06 6f7264657273 ac02 07")
+    assert key == bytes.fromhex("02 06 6f7264657273 ac02 0000000000000007")
     assert value == bytes.fromhex(
-        "c90f e807 05"  # 1993 offsets, from 1000, five runs
+        "00000000000003e8 0000beef c90f 05"  # from 1000, of that generation, 1993 offsets, five runs
         "03 18"  # three dropped, six dense
         "01 7c"  # one hole, 31 dense
         "00 a101 0d"  # 40 dense after 13 foreign offsets downstream
@@ -91,8 +92,8 @@ def test_longer_ones_newer_ones_and_tombstones_are_refused() -> None:
         decode_segment(key, value + b"\0")
     with pytest.raises(CorruptRecord, match="goes on"):
         decode_segment(key + b"\0", value)
-    with pytest.raises(CorruptRecord, match="version 2"):
-        decode_segment(b"\2" + key[1:], value)
+    with pytest.raises(CorruptRecord, match="version 3"):
+        decode_segment(b"\3" + key[1:], value)
     with pytest.raises(CorruptRecord, match="tombstone"):
         decode_segment(key, None)
 
@@ -100,7 +101,7 @@ def test_longer_ones_newer_ones_and_tombstones_are_refused() -> None:
 @given(st.binary(max_size=60), st.binary(max_size=60))
 def test_garbage_is_refused_or_read_but_never_crashes(key: bytes, value: bytes) -> None:
     try:
-        segment = decode_segment(b"\1" + key, value)
+        segment = decode_segment(b"\2" + key, value)
     except CorruptRecord:
         return
     assert segment.upstream_start <= segment.upstream_end
