@@ -35,17 +35,30 @@ class Untranslated:
     reason: str
 
 
-def still_holds(last: Checkpoint, committed: int, news: Iterable[Segment]) -> bool:
+@dataclass(frozen=True, slots=True)
+class Addition:
+    """Where that begins, on both sides, which was added to the map of a partition since checkpoints were judged."""
+
+    upstream: int
+    downstream: int
+
+    @classmethod
+    def of(cls, segments: Iterable[Segment]) -> Addition | None:
+        """None where nothing was added."""
+        starts = [(segment.upstream_start, segment.downstream_start) for segment in segments]
+        if not starts:
+            return None
+        return cls(min(upstream for upstream, _ in starts), min(downstream for _, downstream in starts))
+
+
+def still_holds(last: Checkpoint, committed: int, added: Addition | None) -> bool:
     """Whether a translation of ``committed`` would say what ``last`` says, so that it need not be made.
 
     The group has not moved, and what was copied since lies behind its place on either side: a later part of the map
     changes nothing about what is before it. A group that stood ahead of the copy lies within such a part.
-
-    Args:
-        news: what was added to the map of the partition since ``last`` was judged.
     """
-    return last.upstream == committed and all(
-        committed <= segment.upstream_start and last.downstream <= segment.downstream_start for segment in news
+    return last.upstream == committed and (
+        added is None or (committed <= added.upstream and last.downstream <= added.downstream)
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from srm_common.domain import names
 from srm_common.domain.checkpoint_memory import CheckpointMemory
-from srm_common.domain.checkpoints import Checkpoint, Untranslated, downstream_of, still_holds, supersedes
+from srm_common.domain.checkpoints import Addition, Checkpoint, Untranslated, downstream_of, still_holds, supersedes
 from srm_common.domain.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.segments import Segment
@@ -104,6 +104,7 @@ def make_checkpoints(
     anew = {remote for remote, known in memory.copies.items() if made.copies[remote] != known}
     before = newest_checkpoints(reader, names.checkpoints_topic(flow))
     made.skipped += before.unreadable
+    added = _Additions(news)
     moved = []
     # In the first round of a flow that MirrorMaker 2 had, its checkpoints are rougher than they could be.
     trusted = bool(memory.checked)
@@ -115,17 +116,31 @@ def make_checkpoints(
             last = before.by_place.get((found.group, remote, partition))
             if last is not None and remote in anew:
                 moved.append(_Position(found.group, topic, partition, committed, remote, None, void=True))
-            elif trusted and last and still_holds(last, committed.offset, news.get((topic, partition), ())):
-                made.keep(last)
             elif topic in copies.gone:
                 made.untranslated.append(
                     Untranslated(found.group, topic, partition, committed.offset, copies.gone[topic])
                 )
+            elif trusted and last and still_holds(last, committed.offset, added.of(topic, partition)):
+                made.keep(last)
             else:
                 moved.append(_Position(found.group, topic, partition, committed, remote, last))
     _translate(flow, log, moved, made)
     _start_over(before, anew, made)
     return made
+
+
+class _Additions:
+    """Where the news of each partition begin; looked at once for all groups."""
+
+    def __init__(self, news: Mapping[Partition, Iterable[Segment]]) -> None:
+        self._news = news
+        self._found: dict[Partition, Addition | None] = {}
+
+    def of(self, topic: str, partition: int) -> Addition | None:
+        place = topic, partition
+        if place not in self._found:
+            self._found[place] = Addition.of(self._news.get(place, ()))
+        return self._found[place]
 
 
 def _start_over(before: NewestCheckpoints, anew: Collection[str], made: CheckpointsMade) -> None:

@@ -56,7 +56,6 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
         log = SegmentLog(reader, segments_topic, segments_partitions)
         writer = StateWriter(flow.target)
         news, ends = log.read_news(memory.synced)
-        skipped += news.unreadable
         report = CheckpointReport(
             str(flow.name),
             segments=len(news),
@@ -64,6 +63,8 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
             checkpoints_emitted=flow.emit_checkpoints,
             group_sync_seconds=group_sync_period_seconds(flow),
         )
+        # Segments are decoded when they are looked at.
+        skipped += news.unreadable
         before, memory = memory, replace(memory, synced=ends)
         if Part.CHECKPOINTS in due:
             if before.checked != before.synced:

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.checkpoints import Checkpoint, downstream_of, still_holds, supersedes
-from srm_common.domain.segments import Run, Segment, build_segment
+from srm_common.domain.checkpoints import Addition, Checkpoint, downstream_of, still_holds, supersedes
+from srm_common.domain.segments import Run, build_segment
 from srm_common.domain.translation import NotReplicatedYet, TooOld, Translated, Unmapped, translate
 
 
@@ -40,16 +40,12 @@ def test_what_a_checkpoint_may_carry() -> None:
 
 
 def test_a_checkpoint_holds_until_the_group_moves_or_its_part_of_the_map_changes() -> None:
-    def news(upstream: int, downstream: int) -> list[Segment]:
-        run = Run(upstream, 10, downstream, 10)
-        return [build_segment("t", 0, upstream, upstream + 10, [run], 100)]
-
-    assert still_holds(at(5, 6), 5, [])
-    assert not still_holds(at(5, 6), 4, [])
-    assert not still_holds(at(5, 6), 6, [])
-    assert still_holds(at(5, 6), 5, news(5, 6))
-    assert not still_holds(at(5, 6), 5, news(4, 6))  # it stood ahead of the copy, or this was copied again
-    assert not still_holds(at(5, 6), 5, news(5, 5))  # the target's log was cut
+    assert still_holds(at(5, 6), 5, None)
+    assert not still_holds(at(5, 6), 4, None)
+    assert not still_holds(at(5, 6), 6, None)
+    assert still_holds(at(5, 6), 5, Addition(5, 6))
+    assert not still_holds(at(5, 6), 5, Addition(4, 6))  # it stood ahead of the copy, or this was copied again
+    assert not still_holds(at(5, 6), 5, Addition(5, 5))  # the target's log was cut
 
 
 RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=4)
@@ -68,7 +64,7 @@ def test_one_that_holds_says_what_a_translation_would_say(
         segments.append(build_segment("t", 0, start, upstream, runs, 1000))
         downstream += 1  # the commit marker
     before = downstream_of(translate(segments[:known], position))
-    if isinstance(before, int) and still_holds(at(position, before), position, segments[known:]):
+    if isinstance(before, int) and still_holds(at(position, before), position, Addition.of(segments[known:])):
         assert downstream_of(translate(segments, position)) == before
 
 
