@@ -112,6 +112,7 @@ class PositionReport:
     before the move, ``applied`` where it goes on; None: it has none. ``age_ms`` is how old the knowledge of
     ``upstream`` is, 0 when it was asked for just then. ``read_again`` is the most records that the group may read a
     second time; None where nobody can say. ``reason`` tells why there is no position, or why it is not exact.
+    ``metadata`` is what the group noted with its commit, and goes along.
     """
 
     group: str
@@ -124,6 +125,7 @@ class PositionReport:
     age_ms: int = 0
     read_again: int | None = 0
     reason: str = ""
+    metadata: str = ""
 
     @property
     def translated(self) -> bool:
@@ -155,6 +157,7 @@ POSITION_COLUMNS = (
     "age_ms",
     "read_again",
     "reason",
+    "metadata",
 )
 
 
