@@ -18,7 +18,8 @@ from srm_common.domain.state_topics import flow_state_topic
 from srm_common.errors import ConfigError, CorruptRecord, SrmError
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.state_topics import ensure_topics
-from srm_common.usecases.move_steps import LastPass, MoveSteps, failed
+from srm_common.usecases.move_steps import LastPass as LastPass
+from srm_common.usecases.move_steps import MoveSteps, failed
 
 STATE_KEY = "move"
 
