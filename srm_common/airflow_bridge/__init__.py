@@ -3,6 +3,10 @@
 A DAG file needs one line of it::
 
     globals().update(flow_dags())
+
+and another one, for the DAGs that move consumer groups::
+
+    globals().update(move_dags())
 """
 
 from __future__ import annotations
@@ -13,7 +17,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from airflow.sdk import DAG
 
-__all__ = ["flow_dags"]
+__all__ = ["flow_dags", "move_dags"]
 
 
 def flow_dags(config: str | Path | None = None) -> dict[str, DAG]:
@@ -27,3 +31,11 @@ def flow_dags(config: str | Path | None = None) -> dict[str, DAG]:
     from srm_common.airflow_bridge.dag_factory import build_dags
 
     return build_dags(config)
+
+
+def move_dags(config: str | Path | None = None) -> dict[str, DAG]:
+    """``srm.failover``, ``srm.failback`` and ``srm.switch_direction``, for the flows of the configuration file, which
+    is found, and refused, as by :func:`flow_dags`. A file without flows has none of them."""
+    from srm_common.airflow_bridge.move_dag_factory import build_move_dags
+
+    return build_move_dags(config)

@@ -89,32 +89,27 @@ class FlowSchedule:
             said.append(f"a run of {self.dag_id} has not ended, and this task may not end it: {error}")
         return said
 
-    def run_once(self, run_id: str, params: dict[str, Any], note: str) -> str:
-        """Start a run under an id of its own and wait for its end; the state that it ended in.
+    def run_once(self, run_id: str, params: dict[str, Any], note: str, seconds: float | None = None) -> str:
+        """Start a run and wait for its end; the state that it ended in. The DAG must not be paused.
 
-        The DAG must not be paused. A run of that id which has failed is started again; one that goes on, or went
-        well, is taken for the one that is asked for.
+        Args:
+            run_id: of the new run.
+            seconds: after which nobody waits any more; None: as long as it takes.
         """
-        self._start(run_id, params, note)
-        return str(self._wait(lambda: self._final_state(run_id), f"run {run_id} of {self.dag_id} to end", None))
-
-    # ---- inside
-
-    def _start(self, run_id: str, params: dict[str, Any], note: str) -> None:
-        from airflow.sdk.exceptions import ErrorType
         from airflow.sdk.execution_time import task_runner
         from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
 
-        def exists(again: bool) -> bool:
-            wanted = TriggerDagRun(dag_id=self.dag_id, run_id=run_id, conf=params, note=note, reset_dag_run=again)
-            try:
-                answer = task_runner.SUPERVISOR_COMMS.send(wanted)
-            except AirflowRuntimeError as error:
-                raise AirflowError(f"Airflow starts no run of {self.dag_id}: {error}") from error
-            return isinstance(answer, ErrorResponse) and answer.error is ErrorType.DAGRUN_ALREADY_EXISTS
+        wanted = TriggerDagRun(dag_id=self.dag_id, run_id=run_id, conf=params, note=note)
+        try:
+            # What the operator of the standard provider does, without ending this task.
+            answer = task_runner.SUPERVISOR_COMMS.send(wanted)
+        except AirflowRuntimeError as error:
+            raise AirflowError(f"Airflow starts no run of {self.dag_id}: {error}") from error
+        if isinstance(answer, ErrorResponse):
+            _LOG.info("run %s of %s was asked for before", run_id, self.dag_id)
+        return str(self._wait(lambda: self._final_state(run_id), f"run {run_id} of {self.dag_id} to end", seconds))
 
-        if exists(again=False) and self._task.get_dagrun_state(self.dag_id, run_id) == "failed":
-            exists(again=True)
+    # ---- inside
 
     def _final_state(self, run_id: str) -> str | None:
         state = str(self._task.get_dagrun_state(self.dag_id, run_id))

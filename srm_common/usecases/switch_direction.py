@@ -9,8 +9,10 @@ ends and the other begins.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.moves import MoveRequest, StepName, StepResult, StepState
 from srm_common.domain.offset_edits import LogRange
 from srm_common.domain.policy import is_cycle
 from srm_common.domain.start_position import StartKind
@@ -18,12 +20,49 @@ from srm_common.domain.start_rules import StartRules
 from srm_common.errors import ConfigError, DataLost, StateError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.failover import LastPass, Move
 from srm_common.usecases.opposite_ends import opposite_ends
 from srm_common.usecases.source_offsets import list_source_offsets, logs_of
 
 Partition = tuple[str, int]
 #: Any name will do to ask a policy what it makes of names.
 _ANY = "topic"
+
+
+def run_switch_step(flow: FlowSettings, back: FlowSettings, request: MoveRequest, step: StepName) -> StepResult:
+    """Do one step in a process of its own, as :func:`~srm_common.usecases.failover.run_failover_step` does.
+
+    Args:
+        flow: the one that ends.
+        back: the one in the other direction.
+    """
+    return SwitchMove(flow, back, request).run(step)
+
+
+class SwitchMove(Move):
+    """A change of direction: everything of a controlled failover, and the turn.
+
+    Args:
+        flow: the one that ends.
+        back: the one in the other direction.
+        last_pass: as for :class:`Move`.
+    """
+
+    def __init__(
+        self, flow: FlowSettings, back: FlowSettings, request: MoveRequest, last_pass: LastPass | None = None
+    ) -> None:
+        super().__init__(flow, request, last_pass)
+        self._back = back
+
+    def _check(self) -> StepResult:
+        result = super()._check()
+        if result.failed:
+            return result
+        return replace(result, sentences=(*result.sentences, *check_turn(self._flow, self._back)))
+
+    def _turn(self) -> StepResult:
+        said = turn(self._flow, self._back, dry_run=self._request.dry_run)
+        return StepResult(StepName.TURN, StepState.DONE, said)
 
 
 def names_tell(flow: FlowSettings, back: FlowSettings) -> bool:

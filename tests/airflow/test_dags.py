@@ -229,15 +229,16 @@ HEAVY = (
 )
 
 
+@pytest.mark.parametrize(("file", "dags"), [("replicate_flows.py", 50), ("move_groups.py", 3)])
 def test_parsing_loads_nothing_heavy_and_opens_nothing(
-    dags_folder: Path, configuration_file: ConfigurationFile
+    dags_folder: Path, configuration_file: ConfigurationFile, file: str, dags: int
 ) -> None:
     environment = {**os.environ, "SRM_CONFIG": str(configuration_file(fifty_flows()))}
     environment["PYTHONPATH"] = str(dags_folder.parent)
-    command = [sys.executable, "-c", _AUDIT, str(dags_folder / "replicate_flows.py")]
+    command = [sys.executable, "-c", _AUDIT, str(dags_folder / file)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
     seen = json.loads(done.stdout.splitlines()[-1])
-    assert (seen["dags"], seen["errors"], seen["opened"]) == (50, {}, [])
+    assert (seen["dags"], seen["errors"], seen["opened"]) == (dags, {}, [])
     assert [module for module in seen["modules"] if module.partition(".")[0] in HEAVY] == []
     assert seen["seconds"] < 2 * PARSE_SECONDS, "with the imports of a first parse"
 
@@ -252,8 +253,9 @@ def test_a_worker_builds_only_the_dag_of_its_task(
     assert list(DagBag(str(dags_folder / "replicate_flows.py"), load_op_links=False).dags) == ["srm.c7.c8"]
 
 
-def test_the_dag_file_is_three_lines(dags_folder: Path) -> None:
-    code = [line for line in (dags_folder / "replicate_flows.py").read_text().splitlines() if line.strip()]
+@pytest.mark.parametrize("file", ["replicate_flows.py", "move_groups.py"])
+def test_the_dag_file_is_three_lines(dags_folder: Path, file: str) -> None:
+    code = [line for line in (dags_folder / file).read_text().splitlines() if line.strip()]
     assert len(code) == 3
 
 

@@ -1,0 +1,253 @@
+"""The tasks of the DAGs that move consumer groups: each one calls one step, logs what it did and returns it.
+
+They hold the path of the configuration file only; flow, mode and groups are params of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import BaseOperator, BaseOperatorLink
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+from srm_common.airflow_bridge.failures import one_sentence
+from srm_common.airflow_bridge.flow_now import flow_now
+from srm_common.airflow_bridge.flow_schedule import FlowSchedule
+from srm_common.airflow_bridge.move_params import MoveParams
+from srm_common.domain.flow import FlowName
+from srm_common.domain.moves import MoveKind, MoveMode, StepName, StepResult, StepState
+from srm_common.errors import AirflowError
+from srm_common.settings_files.configuration import load_configuration
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+    from airflow.sdk.types import TaskInstanceKey
+
+    from srm_common.domain.flow import FlowSettings
+
+#: Runs of a flow that read on for longer than this are ended rather than waited for.
+_PATIENCE_SECONDS = 60.0
+
+
+class MoveOperator(BaseOperator):
+    """A task of a move. ``kind`` is that of the move, ``config`` the path of the properties file."""
+
+    ui_color = "#fff1d6"
+
+    def __init__(self, *, kind: str, config: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.kind = kind
+        self.config = config
+
+    def move(self, context: Context) -> MoveParams:
+        return MoveParams.of(MoveKind(self.kind), context["params"])
+
+    def settings(self, name: FlowName) -> FlowSettings:
+        """A flow as it is to run now, with the filters of its Airflow variable. One that the file does not have is the
+        opposite of the one that it has."""
+        if self.is_configured(name):
+            return flow_now(self.config, str(name)).flow
+        from srm_common.usecases.move_positions import opposite
+
+        return opposite(flow_now(self.config, str(FlowName(name.target, name.source))).flow)
+
+    def is_configured(self, name: FlowName) -> bool:
+        """Whether the file has the flow, with all that it needs."""
+        return name in load_configuration(Path(self.config), connections=None).flows
+
+    def schedule(self, name: FlowName, context: Context) -> FlowSchedule:
+        return FlowSchedule(name.dag_id, context["ti"])
+
+    def _me(self, context: Context) -> str:
+        return f"{context['run_id']} of {self.dag_id}"
+
+
+class MoveStepOperator(MoveOperator):
+    """One step. What it did is in the log, and as JSON in the XCom ``return_value``."""
+
+    def __init__(self, *, step: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.step = step
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        move, step = self.move(context), StepName(self.step)
+        if step not in move.request.steps:
+            raise AirflowSkipException(why_without(move))
+        with one_sentence():
+            if step is StepName.STOP and self.is_configured(move.copying):
+                for sentence in self.schedule(move.copying, context).pause(f"ended by {self._me(context)}"):
+                    self.log.info("%s", sentence)
+            result = self._do(move, step)
+        return self._told(result, context)
+
+    def _do(self, move: MoveParams, step: StepName) -> StepResult:
+        from srm_common.usecases.failover import run_failover_step
+        from srm_common.usecases.switch_direction import run_switch_step
+
+        flow = self.settings(move.copying)
+        if move.request.kind is MoveKind.SWITCH_DIRECTION:
+            return run_switch_step(flow, self.settings(move.opposite), move.request, step)
+        return run_failover_step(flow, move.request, step)
+
+    def _told(self, result: StepResult, context: Context) -> dict[str, Any]:
+        log = self.log.error if result.failed else self.log.info
+        for sentence in result.sentences:
+            log("%s", sentence)
+        document = result.to_json()
+        if result.state is StepState.DONE:
+            return document
+        # An exception leaves no return value by itself.
+        context["ti"].xcom_push(key="return_value", value=document)
+        sentence = " ".join(result.sentences)
+        if result.failed:
+            raise AirflowException(sentence)
+        raise AirflowSkipException(sentence)
+
+
+class ConfirmOperator(ApprovalOperator, MoveOperator):
+    """Waits for a person, who sees what ``check`` found. Rejected: all that follows is skipped, nothing is changed."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(
+            subject="{{ dag.dag_id }}: move groups of {{ params.flow }} ({{ params.mode }})?",
+            body="{% for one in ti.xcom_pull(task_ids='check')['sentences'] %}- {{ one }}\n{% endfor %}",
+            ignore_downstream_trigger_rules=True,
+            **kwargs,
+        )
+
+    def execute(self, context: Context) -> Any:
+        move = self.move(context)
+        if move.request.dry_run:
+            raise AirflowSkipException(why_without(move))
+        if move.approved:
+            self.log.info("approved beforehand, when this run was started")
+            return None
+        return super().execute(context)
+
+
+class FlowRunLink(BaseOperatorLink):
+    """Leads to the flow's own run."""
+
+    name = "Run of the flow"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        from airflow.utils.helpers import build_airflow_dagrun_url
+
+        if not isinstance(operator, LastPassOperator) or operator.flow_run is None:
+            return ""
+        dag_id, run_id = operator.flow_run
+        return build_airflow_dagrun_url(dag_id=dag_id, run_id=run_id)
+
+
+class LastPassOperator(MoveOperator):
+    """Runs the flow's own DAG once more, where its source is said to live."""
+
+    operator_extra_links: Sequence[BaseOperatorLink] = (FlowRunLink(),)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.flow_run: tuple[str, str] | None = None
+
+    def execute(self, context: Context) -> str:
+        move = self.move(context)
+        if move.request.dry_run:
+            raise AirflowSkipException(why_without(move))
+        if not self.is_configured(move.copying):
+            raise AirflowSkipException(f"flow {move.copying} is not configured, so it has copied nothing")
+        with one_sentence():
+            return self._ended_well(move, context)
+
+    def _ended_well(self, move: MoveParams, context: Context) -> str:
+        from srm_common.usecases.move_positions import answers
+
+        disaster = move.request.mode is MoveMode.DISASTER
+        settings = self.settings(move.copying)
+        if disaster and (away := answers(settings)) is not None:
+            raise AirflowSkipException(f"{away}: there is nothing more to copy")
+        schedule = self.schedule(move.copying, context)
+        note = f"last pass for {self._me(context)}"
+        said = schedule.end_runs(f"ended: {note}") if settings.run_max_seconds > _PATIENCE_SECONDS else []
+        for sentence in said + schedule.resume():
+            self.log.info("%s", sentence)
+        # A task that is cleared has its reasons: there is something new to copy.
+        run_id = f"{self.dag_id}__{context['run_id']}__{context['ti'].try_number}"
+        self.flow_run = schedule.dag_id, run_id
+        self.log.info("run %s of %s copies what is new, and writes checkpoints", run_id, schedule.dag_id)
+        try:
+            limit = max(move.request.wait_seconds, _PATIENCE_SECONDS) if disaster else None
+            state = schedule.run_once(run_id, {"run.max.seconds": 0}, note, limit)
+        except AirflowError as error:
+            if not disaster:
+                raise
+            raise AirflowSkipException(f"{error}; what is copied has to do") from error
+        if state == "success":
+            return f"run {run_id} of {schedule.dag_id} ended well"
+        if disaster:
+            raise AirflowSkipException(f"run {run_id} of {schedule.dag_id} failed; what is copied has to do")
+        raise AirflowFailException(
+            f"run {run_id} of {schedule.dag_id} failed; its tasks say why. Mend it and clear this task, or, where the "
+            f"source is gone, start {self.dag_id} with mode {MoveMode.DISASTER}"
+        )
+
+
+class ResumeOperator(MoveOperator):
+    """Lets the flows copy that are to copy after the move."""
+
+    def execute(self, context: Context) -> list[str]:
+        move = self.move(context)
+        if move.request.dry_run:
+            raise AirflowSkipException(why_without(move))
+        said: list[str] = []
+        with one_sentence():
+            for name in self._flows(move):
+                said += self.schedule(name, context).resume()
+        for sentence in said:
+            self.log.info("%s", sentence)
+        return said
+
+    def _flows(self, move: MoveParams) -> list[FlowName]:
+        if move.request.kind is MoveKind.SWITCH_DIRECTION:
+            return [move.opposite]
+        back = [move.opposite] if self.is_configured(move.opposite) and self.settings(move.opposite).enabled else []
+        return [move.flow, *back]
+
+
+class MoveReportOperator(MoveStepOperator):
+    """Tells of the whole move. Where a step failed, says which one, and how to go on; the run fails for its sake."""
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        move = self.move(context)
+        results = self._results(move, context)
+        for result in results.values():
+            self.log.info("%s", result.render())
+        lacking = [step for step in move.request.steps if step not in results or results[step].failed]
+        lacking = [step for step in lacking if step is not StepName.REPORT]
+        if lacking:
+            sentence = (
+                f"the move is not finished: step '{lacking[0]}' did not do its work, its log says why. Mend that and "
+                f"clear the task with those after it; every step may be repeated"
+            )
+            self.log.error("%s", sentence)
+            return {"sentences": [sentence]}
+        if move.request.dry_run:
+            return {"sentences": [f"nothing was changed; {StepName.TRANSLATE} says where groups would go on"]}
+        return super().execute(context)
+
+    def _results(self, move: MoveParams, context: Context) -> dict[StepName, StepResult]:
+        """What the steps of this run have returned."""
+        found: dict[StepName, StepResult] = {}
+        for step in move.request.steps:
+            document = context["ti"].xcom_pull(task_ids=step.value)
+            if document is not None and step is not StepName.REPORT:
+                found[step] = StepResult.from_json(document)
+        return found
+
+
+def why_without(move: MoveParams) -> str:
+    """Why a task has nothing to do."""
+    if move.request.dry_run:
+        return "a dry run changes nothing"
+    return f"mode {move.request.mode} does without"
