@@ -79,6 +79,9 @@ class Unmapped:
 
 Translation = Translated | NotReplicatedYet | TooOld | Unmapped
 
+#: ``most`` of a position behind the map, where only the end of the target's log is a limit.
+UNBOUNDED = (1 << 63) - 1
+
 
 def translate(
     segments: Sequence[Segment],
@@ -95,7 +98,7 @@ def translate(
         starts, downstream_starts: those of the segments, for callers that translate many positions or decode
             segments lazily; only the segment of the position is looked at then.
         replicated_to: the flow's committed next offset, where known; it may be ahead of the last segment when what
-            followed had nothing to copy (markers, aborted records).
+            followed had nothing to copy (markers, aborted records), or was copied by MirrorMaker 2.
     """
     if not segments:
         return Unmapped("nothing of this partition was copied yet")
@@ -119,9 +122,14 @@ def translate(
         return _capped(_within(segment, position), cap)
     if cap is None:
         end = segment.upstream_end if replicated_to is None else max(replicated_to, segment.upstream_end)
-        if position <= end:
-            return Translated(segment.downstream_end, exact=True)
-        return NotReplicatedYet(position - end, segment.downstream_end)
+        if position > end:
+            return NotReplicatedYet(position - end, segment.downstream_end)
+        return Translated(
+            segment.downstream_end,
+            exact=False,
+            most=UNBOUNDED,
+            why=f"the map ends at upstream offset {segment.upstream_end}, and does not say what was copied up to {end}",
+        )
     # Between two segments: lost at the source, dropped, or copied by somebody who keeps no map.
     if cap - segment.downstream_end <= 1:
         return _capped(Translated(segment.downstream_end, exact=True), cap)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from srm_common.domain.segments import Segment
 from srm_common.domain.translation import Translation, Unmapped
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.compacted import EARLIEST, LATEST, LogRecord, StateReader
+from srm_common.kafka.compacted import EARLIEST, LATEST, StateReader
+from srm_common.kafka.long_topic import records_between
 from srm_common.wire.segment_map import CommittedSegments, SegmentMap
 from srm_common.wire.segments import START_BYTES, VALUE_HEAD, decode_segment_key_prefix, segment_partition
 
 Partition = tuple[str, int]
-
-#: So many offsets are read at a time: the records of a long history would take more memory than the map.
-_WINDOW = 100_000
 
 
 @dataclass
@@ -89,7 +88,7 @@ class SegmentLog:
             replicated_to: the flow's committed next offset, where known.
         """
         known = self._map(topic, partition)
-        if known is None or not known or position < known.starts[0]:
+        if not known or position < known.starts[0]:
             known = self.complete_map(topic, partition)
         if known is None:
             return Unmapped("nothing of this partition was copied yet")
@@ -102,6 +101,11 @@ class SegmentLog:
             if home not in self._complete:
                 self._complete_partition(home)
         return self._map(topic, partition)
+
+    def newest(self, topic: str, partition: int) -> Segment | None:
+        """The last segment of a partition, which says where the copy ends, and of which generation it is."""
+        known = self._map(topic, partition) or self.complete_map(topic, partition)
+        return known[-1] if known else None
 
     def has_news(self, topic: str, partition: int) -> bool:
         """Whether anything of the partition was committed since the positions given."""
@@ -127,7 +131,7 @@ class SegmentLog:
 
     def _read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> SegmentBatch:
         batch = SegmentBatch()
-        for record in self._records(starts, ends):
+        for record in records_between(self._reader, self._topic, starts, ends):
             if record.key is None:
                 continue
             try:
@@ -135,22 +139,3 @@ class SegmentLog:
             except CorruptRecord as error:
                 batch.unreadable.append(f"{self._topic}-{record.partition} at offset {record.offset}: {error}")
         return batch
-
-    def _records(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> Iterator[LogRecord]:
-        if not ends:
-            return
-        earliest = self._reader.offsets(self._topic, ends, EARLIEST)
-        at = {partition: max(earliest[partition], starts.get(partition, 0)) for partition in ends}
-        while at:
-            window: dict[int, int] = {}
-            room = _WINDOW
-            for partition, start in at.items():
-                if room > 0 and start < ends[partition]:
-                    window[partition] = min(ends[partition], start + room)
-                    room -= window[partition] - start
-            yield from self._reader.read(self._topic, at, window)
-            at = {
-                partition: window.get(partition, start)
-                for partition, start in at.items()
-                if window.get(partition, start) < ends[partition]
-            }

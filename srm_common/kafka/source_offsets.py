@@ -109,6 +109,27 @@ def committed_places(reader: StateReader, flow: FlowName) -> set[Partition]:
     return found
 
 
+def next_offsets(reader: StateReader, flow: FlowName) -> dict[Partition, int]:
+    """The next offsets of ``flow``, as far as its offsets topic can be read now; what cannot is left out.
+
+    Args:
+        reader: of the flow's target.
+    """
+    topic = names.offsets_topic(flow.source)
+    out = {}
+    for record in last_of_each_key(reader.read(topic) if reader.partitions(topic) else []).values():
+        parsed = parse_source_offset_key(record.key)
+        if parsed is None or parsed[:2] != (SOURCE_CONNECTOR, flow.source):
+            continue
+        try:
+            last = parse_source_offset_value(record.value)
+        except CorruptRecord:
+            continue
+        if last is not None:
+            out[parsed[2:]] = last + 1
+    return out
+
+
 def _by_home(records: list[LogRecord], state: StateTopics) -> list[LogRecord]:
     """Records in the partition their key belongs to come last, so that they win.
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.segments import Run, Segment, build_segment
 from srm_common.domain.translation import (
+    UNBOUNDED,
     NotReplicatedYet,
     TooOld,
     Translated,
@@ -144,8 +145,10 @@ def test_the_end_of_a_chunk_translates_the_same_before_and_after_the_next_one() 
     assert translate([DENSE], 120) == translate([DENSE, LATER], 120)
 
 
-def test_positions_that_moved_without_copying_are_exact() -> None:
-    assert translate([LATER], 150, replicated_to=150) == Translated(1026, True)
+def test_positions_behind_the_map_are_floors() -> None:
+    why = "the map ends at upstream offset 130, and does not say what was copied up to 150"
+    assert translate([LATER], 140, replicated_to=150) == Translated(1026, False, most=UNBOUNDED, why=why)
+    assert translate([LATER], 130, replicated_to=150) == Translated(1026, True)
     assert translate([LATER], 155, replicated_to=150) == NotReplicatedYet(5, 1026)
     assert translate([LATER], 133, replicated_to=120) == NotReplicatedYet(3, 1026)
 

@@ -1,0 +1,308 @@
+"""Which records lie between two offsets of a log: small bounded reads of many partitions, by raw fetches.
+
+A batch without holes is counted by its header; only others are opened.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from kafka.protocol.consumer import FetchRequest
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.counting import SeenBatch
+from srm_common.errors import CorruptBatch
+from srm_common.kafka import codes
+from srm_common.kafka.buffers import Lease
+from srm_common.kafka.frames import RawFetch
+from srm_common.kafka.link import EARLIEST, ClusterLink, Partition, RetriableFault
+from srm_common.wire import fetch
+from srm_common.wire.batch import CONTROL, SourceBatch, split, verify
+from srm_common.wire.reencode import legacy_records, loose_records
+from srm_common.wire.visibility import visible
+
+_ANSWER_BYTES = 8 << 20
+_PARTITION_BYTES = 1 << 20
+_MAX_WAIT_MS = 200
+#: A window with more than this is given up: a chunk, which bounds what is asked for, is about so large.
+_WINDOW_BYTES = 128 << 20
+#: So many answers in a row without anything mean that nothing is left there.
+_EMPTY_ANSWERS = 2
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Offsets ``start`` (inclusive) to ``end`` (exclusive) of a partition."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def place(self) -> Partition:
+        return self.topic, self.partition
+
+
+@dataclass(slots=True)
+class Sight:
+    """What a window shows now: the offsets of records that a consumer sees, and all batches of data.
+
+    Not ``complete``: the log ends before the window does, or an open transaction hides the rest.
+    """
+
+    offsets: list[int] = field(default_factory=list)
+    batches: list[SeenBatch] = field(default_factory=list)
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class _Reading:
+    window: Window
+    at: int
+    sight: Sight = field(default_factory=Sight)
+    bytes: int = 0
+    empty: int = 0
+
+
+class LogWindows:
+    """Looks into the logs of one cluster. A context manager.
+
+    Args:
+        committed: see what read_committed consumers see, or also aborted records.
+        timeout_seconds: give up a window that shows nothing new for so long.
+    """
+
+    def __init__(self, cluster: ClusterSettings, *, committed: bool = True, timeout_seconds: float = 30.0) -> None:
+        self._link = ClusterLink(cluster, client_id="srm-windows")
+        self._committed = committed
+        self._timeout = timeout_seconds
+        self._leases: dict[int, Lease] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._link.close()
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of those topics that exist.
+
+        Raises:
+            UnreachableCluster, AccessDenied: as the cluster answers.
+        """
+        wanted = set(topics)
+
+        async def ask() -> None:
+            await self._open(wanted)
+
+        self._link.run(ask)
+        cluster = self._link.manager.cluster
+        ids = {topic: cluster.topic_id(topic) for topic in wanted if cluster.partitions_for_topic(topic)}
+        return {topic: _spelled(found.bytes) for topic, found in ids.items() if found is not None}
+
+    def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Where the logs begin; a partition that does not tell is absent.
+
+        Raises:
+            UnreachableCluster, AccessDenied: as the cluster answers.
+        """
+        found, _ = self._link.start_offsets(partitions, timeout_seconds=self._timeout)
+        return found
+
+    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Where reading can go to; a partition that does not tell is absent. Raises as :meth:`starts`."""
+        found, _ = self._link.end_offsets(partitions, committed=self._committed, timeout_seconds=self._timeout)
+        return found
+
+    def read(
+        self, windows: Iterable[Window], *, first_only: bool = False
+    ) -> tuple[dict[Window, Sight], dict[Window, str]]:
+        """What each window shows, or one sentence why it could not be read. What the log has lost is not shown.
+
+        Args:
+            first_only: read no further than the first record that a consumer sees.
+
+        Raises:
+            UnreachableCluster, AccessDenied: as the cluster answers.
+        """
+        readings = [_Reading(window, window.start) for window in dict.fromkeys(windows)]
+        faults: dict[Window, str] = {}
+
+        async def work() -> None:
+            await self._open({one.window.topic for one in readings})
+            starts, _ = await self._link.offsets({one.window.place for one in readings}, EARLIEST)
+            for one in readings:
+                one.at = max(one.at, starts.get(one.window.place, 0))
+            await self._read_all([one for one in readings if one.at < one.window.end], faults, first_only)
+
+        if readings:
+            self._link.run(work)
+        return {one.window: one.sight for one in readings if one.window not in faults}, faults
+
+    async def _open(self, topics: set[str]) -> None:
+        await self._link.open(timeout_seconds=min(self._timeout, 15.0))
+        await self._link.track(topics)
+
+    async def _read_all(self, readings: list[_Reading], faults: dict[Window, str], first_only: bool) -> None:
+        waiting = readings
+        moved = time.monotonic()
+        while waiting:
+            reason = await self._round(waiting, faults)
+            before = len(waiting)
+            waiting = [
+                one
+                for one in waiting
+                if one.at < one.window.end and one.window not in faults and not (first_only and one.sight.offsets)
+            ]
+            if reason is None or len(waiting) < before:
+                moved = time.monotonic()
+            elif time.monotonic() - moved > self._timeout:
+                faults.update({one.window: reason for one in waiting})
+                return
+            if reason is not None:
+                await self._link.loop.sleep(_PAUSE_SECONDS)
+                await self._link.refresh()
+
+    async def _round(self, waiting: Sequence[_Reading], faults: dict[Window, str]) -> str | None:
+        """One fetch from every leader, of one window a partition; returns what is to be tried again, in words."""
+        by_leader: dict[int, dict[Partition, _Reading]] = defaultdict(dict)
+        reason = None
+        for one in waiting:
+            leader = self._link.leader(*one.window.place)
+            if leader is None:
+                reason = str(self._link.leaderless(*one.window.place))
+            else:
+                by_leader[leader].setdefault(one.window.place, one)
+        sent = []
+        for leader, ones in by_leader.items():
+            lease = self._leases.setdefault(leader, Lease(_ANSWER_BYTES + (1 << 16)))
+            try:
+                sent.append((ones, await self._link.post(leader, RawFetch(self._request(ones), lease))))
+            except RetriableFault as error:
+                reason = str(error)
+        for ones, future in sent:
+            try:
+                answer = await self._link.answer(future)
+            except RetriableFault as error:
+                reason = str(error)
+                continue
+            if answer.error_code:
+                reason = f"cluster {self._link.alias} answered {codes.name(answer.error_code)}"
+                continue
+            reason = self._take_in(answer, ones, faults) or reason
+        return reason
+
+    def _request(self, ones: dict[Partition, _Reading]) -> Any:
+        kind = FetchRequest.FetchTopic
+        topics: dict[str, list[Any]] = defaultdict(list)
+        # The broker fills the answer in this order: who went empty-handed asks first.
+        for (topic, partition), one in sorted(ones.items(), key=lambda item: -item[1].empty):
+            topics[topic].append(
+                kind.FetchPartition(
+                    partition=partition,
+                    current_leader_epoch=-1,
+                    fetch_offset=one.at,
+                    last_fetched_epoch=-1,
+                    log_start_offset=-1,
+                    partition_max_bytes=_PARTITION_BYTES,
+                )
+            )
+        return FetchRequest(
+            version=fetch.VERSION,
+            replica_id=-1,
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=_ANSWER_BYTES,
+            isolation_level=int(self._committed),
+            session_id=0,
+            session_epoch=-1,
+            topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+
+    def _take_in(
+        self, answer: fetch.FetchAnswer, ones: dict[Partition, _Reading], faults: dict[Window, str]
+    ) -> str | None:
+        reason = None
+        # Only the first partition with data gets a whole batch whatever its size (KIP-74).
+        no_room = answer.throttle_time_ms > 0
+        for part in answer.partitions:
+            one = ones[part.topic, part.partition]
+            place = f"{part.topic}-{part.partition} on {self._link.alias}"
+            if part.error_code == codes.OFFSET_OUT_OF_RANGE:
+                one.sight.complete = False  # behind the log's end, since its start was asked for
+                one.at = one.window.end
+            elif part.error_code in codes.DENIED:
+                faults[one.window] = f"{place} may not be read; grant READ on topic {part.topic}"
+            elif part.error_code:
+                reason = f"{place}: {codes.name(part.error_code)}"
+                if not codes.retriable(part.error_code):
+                    faults[one.window] = reason
+            else:
+                try:
+                    self._look(one, part, no_room)
+                except CorruptBatch as error:
+                    faults[one.window] = f"{place}: {error}"
+                if one.bytes > _WINDOW_BYTES:
+                    faults[one.window] = (
+                        f"more than {_WINDOW_BYTES >> 20} MiB lie between the offsets {one.window.start} and "
+                        f"{one.window.end} of {place}"
+                    )
+                no_room = no_room or len(part.records) > 0
+        return reason
+
+    def _look(self, one: _Reading, part: fetch.FetchedPartition, no_room: bool) -> None:
+        start, end, at = one.window.start, one.window.end, one.at
+        one.bytes += len(part.records)
+        for batch, data in visible(split(part.records), part.aborted):
+            header = batch.header
+            if header.next_offset <= at:
+                continue
+            if header.base_offset >= end and header.magic >= 2:
+                one.at = end
+                break
+            if not header.attributes & CONTROL:
+                one.sight.batches.append(
+                    SeenBatch(
+                        range(header.base_offset, header.next_offset),
+                        (header.producer_id, header.producer_epoch),
+                        header.base_sequence,
+                    )
+                )
+            if data:
+                one.sight.offsets += _offsets(batch, max(start, at), end)
+            one.at = header.next_offset
+        stable = part.last_stable_offset if self._committed else part.high_watermark
+        if one.at > at:
+            one.empty = 0
+        elif one.at >= stable:
+            one.sight.complete = False
+            one.at = end
+        else:
+            one.empty += 1
+            if not no_room and one.empty >= _EMPTY_ANSWERS:
+                one.at = end  # compaction took the rest
+
+
+def _offsets(batch: SourceBatch, start: int, end: int) -> Sequence[int]:
+    header = batch.header
+    if header.magic >= 2 and header.dense:
+        return range(max(start, header.base_offset), min(end, header.next_offset))
+    verify(batch)
+    records = legacy_records(batch) if header.magic < 2 else loose_records(batch)
+    return [record.offset for record in records if start <= record.offset < end]
+
+
+def _spelled(topic_id: bytes) -> str:
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()
