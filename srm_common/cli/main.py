@@ -33,6 +33,8 @@ COMMANDS = {
     "status": "Print how far a flow has copied each partition, and what is wrong.",
     "heartbeats": "Print which clusters' heartbeats have come by a flow, how old they are, how long they took.",
     "source-offsets": "List and move how far a flow has copied each partition of its source.",
+    "failover": "Move consumer groups to the target of a flow; they go on where they are, and skip nothing.",
+    "failback": "Move consumer groups back to the source of the flow along which they were failed over.",
     "rebind": "Let an alias mean the Kafka cluster that its addresses lead to now.",
     "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
 }

@@ -105,7 +105,7 @@ def command(
     beat = _beat(settings)
     watched = invocation.output == "table" and sys.stderr.isatty()
     with _progress() if watched else nullcontext() as progress:
-        record = replicate(settings, options, _spark(settings, master), progress)
+        record = replicate(settings, options, spark_runner(settings, master), progress)
     return answer(record, actions, [*_checkpoints(settings), *beat], _silence(settings))
 
 
@@ -140,7 +140,8 @@ def _progress() -> Any:
     return RunProgress(console(stderr=True))
 
 
-def _spark(settings: FlowSettings, master: str | None) -> PassRunner:
+def spark_runner(settings: FlowSettings, master: str | None) -> PassRunner:
+    """Copies the slots of a pass in Spark; ``master`` None: on this machine."""
     from srm_common.replication.spark_conf import local_master, spark_settings
     from srm_common.replication.spark_pass import SparkPassRunner, spark_context
 

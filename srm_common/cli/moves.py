@@ -1,0 +1,179 @@
+"""What ``failover`` and ``failback`` share: options, the flow's schedule, the last pass, and what is printed."""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+from rich.console import RenderableType
+
+from srm_common.airflow_rest import URL, AirflowRest
+from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option
+from srm_common.cli.output import Answer, table
+from srm_common.domain.duration import duration
+from srm_common.domain.filters import split_list
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.moves import MoveKind, MoveMode, MoveReport, MoveRequest, PositionReport, StepName
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunRecord
+from srm_common.errors import AirflowError
+from srm_common.usecases.failover import Move
+
+F = TypeVar("F", bound=Callable[..., Any])
+#: Positions in the table for people; JSON has all.
+_ROWS = 40
+
+
+def move_options(*modes: MoveMode) -> Callable[[F], F]:
+    """``--flow``, ``--mode`` and the others; the first of ``modes`` is the default."""
+
+    def add(command: F) -> F:
+        for option in (
+            click.option("--master", metavar="URL", help="Spark's master for the last pass.  [default: local]"),
+            click.option(
+                "--no-last-pass",
+                is_flag=True,
+                help="Do not copy what is left; wait for the runs of the flow's DAG instead.",
+            ),
+            click.option(
+                "--wait",
+                type=click.FloatRange(min=0),
+                default=60.0,
+                show_default=True,
+                metavar="SECONDS",
+                help="How long a step waits for what others have to do.",
+            ),
+            click.option("--dry-run", is_flag=True, help="Print where groups would go on, and change nothing."),
+            click.option(
+                "--group", "groups", multiple=True, metavar="G", help="Only this group; may be given more than once."
+            ),
+            click.option(
+                "--mode",
+                type=click.Choice([str(mode) for mode in modes]),
+                default=str(modes[0]),
+                show_default=True,
+                help="What may be relied on.",
+            ),
+        ):
+            command = option(command)
+        return flow_option(config_option(output_option(command)))
+
+    return add
+
+
+def request_of(kind: MoveKind, options: dict[str, Any]) -> MoveRequest:
+    """What the options ask for."""
+    groups = [group for text in options["groups"] for group in split_list(text) if group]
+    return MoveRequest(
+        kind, MoveMode(options["mode"]), tuple(groups) or None, options["dry_run"], float(options["wait"])
+    )
+
+
+def settings_now(invocation: Invocation, flow: str | None, mode: MoveMode) -> FlowSettings:
+    """The flow with its edited lists; on a bad day also where the Airflow that has them does not answer."""
+    try:
+        return invocation.flow_now(flow).flow
+    except AirflowError as error:
+        if mode is not MoveMode.DISASTER:
+            raise
+        _say(f"warning: {error}; the lists of the properties file count")
+        return invocation.flow(flow)
+
+
+def last_pass(master: str | None) -> Callable[[FlowSettings], RunRecord]:
+    """Makes topics ready and copies once, as ``srm-control run`` does."""
+
+    def copy(flow: FlowSettings) -> RunRecord:
+        from srm_common.cli.run import spark_runner
+        from srm_common.usecases.refresh_topics import refresh_topics
+        from srm_common.usecases.replicate import replicate
+
+        refresh_topics(flow, at_once=True)
+        run_id = f"move__{time.strftime('%Y-%m-%dT%H:%M:%S')}__{uuid.uuid4().hex[:6]}"
+        return replicate(flow, RunOptions(run_id, max_seconds=0.0), spark_runner(flow, master))
+
+    return copy
+
+
+def carry_out(move: Move, flow: FlowSettings, request: MoveRequest) -> Answer:
+    """All steps in turn, until one fails.
+
+    Args:
+        flow: along which groups move.
+    """
+    watched = sys.stdout.isatty() and sys.stderr.isatty()
+    notes = []
+    for step in request.steps:
+        if step is StepName.STOP:
+            notes += _pause(flow, request.mode)
+        result = move.run(step)
+        if watched:
+            print(result.render(), file=sys.stderr, flush=True)
+        if result.failed:
+            break
+    report = move.report
+    return Answer(report.to_json() | {"notes": notes}, _text(report, notes, watched), report.exit_code)
+
+
+def _pause(flow: FlowSettings, mode: MoveMode) -> list[str]:
+    """Keep the flow's schedule from starting runs, where the environment says how to reach it."""
+    dag_id = flow.name.dag_id
+    airflow = AirflowRest.from_environment()
+    if airflow is None:
+        return [f"If Airflow runs the flow, pause its DAG {dag_id} there; {URL} lets this command do it."]
+    said = []
+    try:
+        if not airflow.is_paused(dag_id):
+            airflow.set_paused(dag_id, True)
+            said.append(f"Paused the DAG {dag_id}; it stays paused.")
+        if mode is MoveMode.DISASTER:
+            for run_id in airflow.active_runs(dag_id):
+                airflow.end_run(dag_id, run_id, "ended by srm-control failover")
+                said.append(f"Ended run {run_id} of {dag_id}.")
+    except AirflowError as error:
+        said.append(f"The DAG {dag_id} could not be paused: {error}")
+    return said
+
+
+def _text(report: MoveReport, notes: list[str], watched: bool) -> list[RenderableType]:
+    text: list[RenderableType] = [] if watched else [one.render() for one in report.steps]
+    if report.positions:
+        rows = sorted(report.positions, key=lambda one: (one.translated, not one.reason))
+        text += ["", table(_COLUMNS, [_row(one) for one in rows[:_ROWS]])]
+        if len(rows) > _ROWS:
+            text.append(f"... and {len(rows) - _ROWS} more; --output json has all")
+    text.append("")
+    text += notes
+    broken = [one for one in report.steps if one.failed]
+    if broken:
+        text.append(f"Not finished: step {broken[0].step} failed. Mend what it names and give the command again.")
+    elif report.request.dry_run:
+        text.append("Nothing was changed.")
+    return text
+
+
+_COLUMNS = ("GROUP", "TOPIC", "PARTITION", "FROM", "AT", "BEFORE", "APPLIED", "AGE", "READ AGAIN", "REMARK")
+
+
+def _row(one: PositionReport) -> list[object]:
+    age = duration(one.age_ms) if one.age_ms else "now"
+    return [
+        one.group,
+        one.topic,
+        one.partition,
+        one.from_topic,
+        one.upstream,
+        one.before,
+        one.applied,
+        age,
+        one.read_again,
+        one.reason,
+    ]
+
+
+def _say(sentence: str) -> None:
+    print(f"srm-control: {sentence}", file=sys.stderr)
