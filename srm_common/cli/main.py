@@ -25,7 +25,7 @@ COMMANDS = {
     "apply": "Make the target's topics ready for a flow at once, or carry out a printed plan.",
     "topics": "List the topics of the source: which are copied, as what, why or why not; edit which.",
     "groups": "List the consumer groups whose offsets are translated; edit which.",
-    "offsets": "Print where consumer groups go on reading on the target, for Kafka's own tool.",
+    "offsets": "Print where consumer groups go on reading on the target, also for Kafka's own tool; set it.",
     "reverse-checkpointed-topics": "Print or edit the list of copies whose offsets are to be translated back.",
     "run": "Run a flow once, without Airflow: copy what is new, write checkpoints and a heartbeat.",
     "pack": "Write an archive for Spark workers that have nothing installed.",
@@ -33,9 +33,12 @@ COMMANDS = {
     "status": "Print how far a flow has copied each partition, and what is wrong.",
     "heartbeats": "Print which clusters' heartbeats have come by a flow, how old they are, how long they took.",
     "source-offsets": "List and move how far a flow has copied each partition of its source.",
+    "takeover": "Take a flow over from MirrorMaker 2 or Streams Replication Manager.",
+    "handback": "Leave a flow so that MirrorMaker 2 goes on.",
     "failover": "Move consumer groups to the target of a flow; they go on where they are, and skip nothing.",
     "failback": "Move consumer groups back to the source of the flow along which they were failed over.",
     "rebind": "Let an alias mean the Kafka cluster that its addresses lead to now.",
+    "check-copies": "Look for records in a flow's copies that the flow did not write.",
     "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
 }
 

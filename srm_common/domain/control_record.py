@@ -9,6 +9,7 @@ from typing import Any
 
 FILTERS = "filters"
 SOURCE_OFFSETS = "source-offsets"
+HANDOVER = "handover"
 
 
 @dataclass(frozen=True, slots=True)

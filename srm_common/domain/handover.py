@@ -10,7 +10,8 @@ MirrorMaker 2 would have copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -137,9 +138,9 @@ def judge_position(
         many = "" if sees_stored else "at least "
         if offset >= stored:
             more = sum(stored <= record.offset <= offset for record in records)
-            return at(offset + 1, Verdict.AHEAD, f"{proof}: {many}{more} more than what is stored", matched, last)
+            return at(offset + 1, Verdict.AHEAD, f"{proof}: {many}{more} more records than stored", matched, last)
         missing = sum(offset < record.offset < stored for record in records)
-        return at(offset + 1, Verdict.BEHIND, f"{proof}: {many}{missing} less than what is stored", matched, last)
+        return at(offset + 1, Verdict.BEHIND, f"{proof}: {many}{missing} fewer records than stored", matched, last)
     if compacted and stored is not None and before is not None and _thinned(copy.records, records, before):
         last_left = f"the source's record {records[before].offset} is in the copy, and none behind it is"
         return at(stored, Verdict.BELIEVED, f"{last_left} (compacted topic)")
@@ -164,6 +165,17 @@ def segment_of(found: HandoverPosition, mapped: Segment | None) -> Segment | Non
 def accepted(found: HandoverPosition) -> HandoverPosition:
     """An unproved position that the operator takes as it is."""
     return replace(found, verdict=Verdict.BELIEVED, proof=f"accepted unproved: {found.proof}")
+
+
+def unproved(positions: Iterable[HandoverPosition]) -> list[HandoverPosition]:
+    """Those that the logs do not agree with."""
+    return [one for one in positions if one.verdict is Verdict.UNPROVED]
+
+
+def counted_verdicts(positions: Iterable[HandoverPosition]) -> str:
+    """How many partitions have which verdict, in words: "3 proved, 1 ahead"."""
+    counts = Counter(one.verdict for one in positions)
+    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in Verdict if counts[verdict]) or "no partition"
 
 
 def _of_empty_copy(stored: int | None, log: LogRange) -> tuple[Verdict, str]:

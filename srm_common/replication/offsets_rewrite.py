@@ -34,7 +34,7 @@ def rewrite_offsets(flow: FlowSettings, owner: Ownership, state: StateTopics) ->
         StateUnavailable: the target was not able to; nothing is lost, do it again.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
-    entries = _doubtful(flow, state)
+    entries = doubtful_offsets(flow, state)
     if entries:
         write_entries(flow, owner, state, entries)
     return len(entries)
@@ -48,13 +48,29 @@ def write_entries(flow: FlowSettings, owner: Ownership, state: StateTopics, entr
     )
 
 
-def _doubtful(flow: FlowSettings, state: StateTopics) -> list[Entry]:
-    """Keys of the flow whose last record is not committed, with the value that is (None: there is none)."""
+def doubtful_offsets(
+    flow: FlowSettings, state: StateTopics, stable_within_seconds: float | None = STABLE_WITHIN_SECONDS
+) -> list[Entry]:
+    """Keys of the flow whose last record is not committed, with the value that is (None: there is none).
+
+    Args:
+        stable_within_seconds: how long to wait for the end of open transactions; None takes them for aborted ones.
+
+    Raises:
+        StateUnavailable: one is still open.
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
     topic, partitions = state.offsets_topic, range(state.offsets_partitions)
     with StateReader(flow.target) as reader, StateReader(flow.target, committed=False) as everything:
-        ends = reader.stable_ends(topic, partitions, STABLE_WITHIN_SECONDS)
+        ends = (
+            reader.offsets(topic, partitions, LATEST)
+            if stable_within_seconds is None
+            else reader.stable_ends(topic, partitions, stable_within_seconds)
+        )
         committed = last_of_each_key(reader.read(topic, ends=ends))
-        seen = last_of_each_key(everything.read(topic, ends=everything.offsets(topic, partitions, LATEST)))
+        seen = last_of_each_key(
+            everything.read(topic, ends=everything.offsets(topic, partitions, LATEST, committed=False))
+        )
     found: list[Entry] = []
     for key, last in seen.items():
         parsed = parse_source_offset_key(key)

@@ -9,6 +9,7 @@ from srm_common.domain.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
+from srm_common.usecases.foreign_records import check_copies
 from srm_common.usecases.repair_offsets import repair_offsets
 from srm_common.usecases.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, read, write
@@ -52,3 +53,22 @@ def test_lost_offsets_are_refused_rebuilt_and_gone_on_from(
     assert [action.partition for action in repair_offsets(flow)] == [1]
     run(flow)
     assert read(target_kafka, remote, 0) == read(source_kafka, name, 0)
+
+
+def test_records_that_the_flow_did_not_write_are_found(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    """Between two runs, and behind the last; a copy that only the flow writes to stays without a word."""
+    source_kafka.create_topic(name, 2)
+    remote = f"{flow.name.source}.{name}"
+    for _ in range(2):
+        for partition in (0, 1):
+            write(source_kafka, name, [b"x"] * 20, partition)
+        run(flow)
+        checked = check_copies(flow)
+        assert (checked.copies, [str(one) for one in checked.found if one.partition]) == (2, [])
+        write(target_kafka, remote, [b"foreign"] * 3)
+    found = check_copies(flow).found
+    assert [(one.partition, one.records, one.unmapped) for one in found] == [(0, 3, False), (0, 3, True)]
+    assert found[0].first >= 20
+    assert found[1].first >= 43

@@ -57,16 +57,16 @@ def test_markers_behind_the_last_record_do_not_count() -> None:
 def test_a_copy_that_is_ahead_is_believed_more_than_the_store() -> None:
     found = judge(40, copied(*range(20, 50)), seen(*range(20, 60)))
     assert (found.verdict, found.position) == (Verdict.AHEAD, 50)
-    assert found.proof.endswith("30 records compared: 10 more than what is stored")
+    assert found.proof.endswith("30 records compared: 10 more records than stored")
     far = judge(40, copied(*range(480, 500)), seen(*range(470, 510)), read=LogRange(470, 510))
     assert (far.verdict, far.position) == (Verdict.AHEAD, 500)
-    assert far.proof.endswith("at least 30 more than what is stored")
+    assert far.proof.endswith("at least 30 more records than stored")
 
 
 def test_a_copy_that_is_behind_sends_the_flow_back() -> None:
     found = judge(40, copied(*range(10, 30)), seen(*range(10, 50)))
     assert (found.verdict, found.position) == (Verdict.BEHIND, 30)
-    assert found.proof.endswith("20 records compared: 10 less than what is stored")
+    assert found.proof.endswith("20 records compared: 10 fewer records than stored")
     far = judge(400, copied(*range(10, 30)), seen(*range(10, 30)), read=LogRange(10, 30))
     assert (far.verdict, far.position) == (Verdict.BEHIND, 30)
 

@@ -1,0 +1,103 @@
+"""Look for records in a flow's copies that the flow did not write: the offset map held against the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain import names
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
+from srm_common.domain.offset_edits import LogRange
+from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.link import ClusterLink
+from srm_common.kafka.segment_log import SegmentLog
+from srm_common.usecases.topic_mappings import replicated_topics
+from srm_common.wire.segment_map import SegmentMap
+
+Partition = tuple[str, int]
+#: Of one copy: how many gaps, the newest, and how many offsets of each are read.
+_GAPS, _OFFSETS = 100, 10_000
+_LISTING_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class CopiesChecked:
+    """``copies`` have a map and were looked at. ``unmapped`` copies have none. ``left`` gaps were not read, since there
+    are too many. ``faults``: copies that cannot be looked at."""
+
+    flow: str
+    copies: int
+    unmapped: int
+    found: tuple[ForeignRecords, ...]
+    left: int = 0
+    faults: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "copies": self.copies,
+            "unmapped": self.unmapped,
+            "found": [one.to_json() for one in self.found],
+            "gaps_left": self.left,
+            "faults": list(self.faults),
+        }
+
+
+def check_copies(flow: FlowSettings) -> CopiesChecked:
+    """Read what lies between the runs of each copy's map, and behind its end. Changes nothing; the flow may be running.
+
+    Raises:
+        ConfigError: an alias means another cluster than before, or a policy gives other names to what is copied.
+        UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
+    """
+    places = {
+        (topic.downstream, number): (topic.upstream, number)
+        for topic in replicated_topics(flow)
+        for number in range(topic.partitions)
+    }
+    found: list[ForeignRecords] = []
+    copies = left = 0
+    with StateReader(flow.target) as reader:
+        # The logs first: what is committed between the two looks is in the map then.
+        logs, faults = _logs(flow, places)
+        segments = names.segments_topic(flow.name.source)
+        partitions = reader.partitions(segments)
+        maps = SegmentLog(reader, segments, partitions).read_all().segments if partitions else {}
+        for place, log in sorted(logs.items()):
+            committed = maps.get(places[place])
+            if not committed:
+                continue
+            copies += 1
+            mapped = SegmentMap(committed)
+            found += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed_runs(mapped, log)]
+            gaps = list(suspicious_gaps(mapped, log, exactly_once=flow.exactly_once))
+            left += max(0, len(gaps) - _GAPS)
+            found += _read(reader, place, gaps[-_GAPS:])
+    unmapped = len(logs) - copies
+    return CopiesChecked(str(flow.name), copies, unmapped, tuple(found), left, tuple(faults.values()))
+
+
+def _read(reader: StateReader, place: Partition, gaps: Iterable[Gap]) -> list[ForeignRecords]:
+    topic, number = place
+    out = []
+    for gap in gaps:
+        until = min(gap.offsets.end, gap.offsets.start + _OFFSETS)
+        records = reader.read(topic, {number: gap.offsets.start}, {number: until})
+        if records:
+            times = [record.timestamp_ms for record in records]
+            first, last = records[0].offset, records[-1].offset
+            out.append(ForeignRecords(*place, first, last, len(records), min(times), max(times), gap.unmapped))
+    return out
+
+
+def _logs(flow: FlowSettings, copies: Iterable[Partition]) -> tuple[dict[Partition, LogRange], dict[Partition, str]]:
+    wanted = list(copies)
+    if not wanted:
+        return {}, {}
+    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+        starts, faults = link.start_offsets(wanted, timeout_seconds=_LISTING_SECONDS)
+        ends, more = link.end_offsets(wanted, timeout_seconds=_LISTING_SECONDS)
+    logs = {place: LogRange(starts[place], end) for place, end in ends.items() if place in starts}
+    return logs, {**faults, **more}

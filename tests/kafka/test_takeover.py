@@ -1,0 +1,303 @@
+"""Taking over what a MirrorMaker 2 left, in any state, and handing it back; the real one is in tests/faults."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from srm_common.cli.main import run as srm_control
+from srm_common.domain import names
+from srm_common.domain.connect_names import ConnectNames
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.handover import Verdict
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.translation import Translated
+from srm_common.kafka.compacted import StateReader, last_of_each_key
+from srm_common.kafka.segment_log import SegmentLog
+from srm_common.kafka.topic_registry import TopicRegistry
+from srm_common.replication.slot import copy_slot
+from srm_common.testing import LocalKafka
+from srm_common.usecases.replicate import raise_if_failed, replicate
+from srm_common.usecases.source_offsets import committed_now
+from srm_common.wire.mm2 import parse_source_offset_value, source_offset_key, source_offset_value
+from srm_common.wire.murmur2 import partition_for
+from tests.kafka.flows import flow_between, prepare, properties_of, read, write
+
+pytestmark = pytest.mark.kafka
+
+#: Nothing writes: there is no need to wait for it.
+NOW = ("--watch", "0")
+
+
+@dataclass
+class Scene:
+    """A flow whose copies and offsets somebody else has made."""
+
+    flow: FlowSettings
+    source: LocalKafka
+    target: LocalKafka
+    topic: str
+    file: Path
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def remote(self) -> str:
+        return f"{self.flow.name.source}.{self.topic}"
+
+    def copy(self, partition: int, count: int) -> None:
+        """What MirrorMaker 2 does with the first records of a partition, as far as a consumer can tell."""
+        producer = Producer({"bootstrap.servers": self.target.bootstrap_servers, "linger.ms": 5})
+        for record in read(self.source, self.topic, partition)[:count]:
+            producer.produce(
+                self.remote,
+                key=record.key,
+                value=record.value,
+                partition=partition,
+                timestamp=record.timestamp_ms,
+                headers=list(record.headers),
+            )
+        assert producer.flush(60) == 0
+
+    def store(self, offsets: dict[int, int], mirror_maker: ConnectNames | None = None, partitions: int = 5) -> None:
+        """Its source offsets: the next one to copy, by partition."""
+        who = mirror_maker or ConnectNames.dedicated(self.flow.name)
+        self.target.create_topic(who.offsets_topic, partitions, config={"cleanup.policy": "compact"})
+        producer = Producer({"bootstrap.servers": self.target.bootstrap_servers})
+        for partition, offset in offsets.items():
+            key = source_offset_key(self.flow.name.source, self.topic, partition, who.connector)
+            home = partition_for(key, partitions)
+            producer.produce(who.offsets_topic, source_offset_value(offset - 1), key, partition=home)
+        assert producer.flush(60) == 0
+
+    def control(self, command: str, *arguments: str) -> tuple[int, Any, str]:
+        """Exit code, the answer as JSON, and what was said on standard error."""
+        self.capsys.readouterr()
+        code = srm_control([command, *arguments, "--config", str(self.file), "--output", "json"])
+        said = self.capsys.readouterr()
+        return code, json.loads(said.out) if said.out else None, said.err
+
+    def run(self) -> None:
+        prepare(self.flow)
+        raise_if_failed(
+            replicate(self.flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, one) for one in tasks])
+        )
+
+    def committed(self) -> dict[int, int]:
+        return {partition: offset for (_, partition), offset in sorted(committed_now(self.flow).items())}
+
+
+@pytest.fixture
+def scene(
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+) -> Scene:
+    flow = flow_between(source_kafka, target_kafka, name)
+    return Scene(flow, source_kafka, target_kafka, name, configuration_file(properties_of(flow)), capsys)
+
+
+def verdicts(answer: dict[str, Any]) -> dict[int, tuple[str, int | None]]:
+    return {one["partition"]: (one["verdict"], one["position"]) for one in answer["positions"]}
+
+
+def values(count: int) -> list[bytes | None]:
+    return [b"%d" % number for number in range(count)]
+
+
+def test_whatever_was_left_the_flow_goes_on_without_gap_or_repetition(scene: Scene) -> None:
+    """Six partitions: stopped cleanly; killed before a flush; aborted offset believed; nothing there; offset lost;
+    copy expired."""
+    scene.source.create_topic(scene.topic, 6)
+    scene.target.create_topic(scene.remote, 6)
+    copied = {0: 60, 1: 60, 2: 40, 4: 60, 5: 60}
+    for partition, count in copied.items():
+        write(scene.source, scene.topic, values(100), partition)
+        scene.copy(partition, count)
+    scene.store({0: 60, 1: 30, 2: 60, 5: 60})
+    expired = {TopicPartition(scene.remote, 5, 60): 60}
+    for future in scene.target.admin().delete_records(list(expired)).values():
+        future.result()
+
+    code, planned, _ = scene.control("takeover", "--dry-run", "--compare", "40", *NOW)
+    expected = {
+        0: ("proved", 60),
+        1: ("ahead", 60),
+        2: ("behind", 40),
+        3: ("believed", None),
+        4: ("ahead", 60),
+        5: ("believed", 60),
+    }
+    assert (code, planned["written"], verdicts(planned)) == (0, False, expected)
+    assert scene.committed() == {0: 60, 1: 30, 2: 60, 5: 60}
+    code, done, _ = scene.control("takeover", "--compare", "40", *NOW)
+    assert (code, done["written"], verdicts(done)) == (0, True, expected)
+    assert scene.committed() == {0: 60, 1: 60, 2: 40, 4: 60, 5: 60}
+    with TopicRegistry(scene.flow.target) as registry:
+        record = registry.read().find(scene.flow.name, scene.topic)
+    assert record is not None
+    assert (record.downstream_topic, str(record.state)) == (scene.remote, "replicating")
+
+    write(scene.source, scene.topic, values(10), 3)
+    scene.run()
+    for partition in range(5):
+        assert read(scene.target, scene.remote, partition) == read(scene.source, scene.topic, partition)
+    assert read(scene.target, scene.remote, 5) == read(scene.source, scene.topic, 5)[60:]
+    with StateReader(scene.flow.target) as reader:
+        segments = names.segments_topic(scene.flow.name.source)
+        log = SegmentLog(reader, segments, reader.partitions(segments))
+        log.read_news({})
+        for partition in (0, 1, 4):
+            # The compared records, the place in between, and what a run of ours copied.
+            for position in (20, 45, 60, 61, 100):
+                found = log.translate(scene.topic, partition, position)
+                assert isinstance(found, Translated), (partition, position, found)
+                assert (found.offset, found.exact) == (position, True)
+    code, again, _ = scene.control("takeover", *NOW)
+    assert code == 0
+    assert {verdict for partition, (verdict, _) in verdicts(again).items() if partition != 5} == {str(Verdict.PROVED)}
+
+
+def test_what_the_logs_do_not_agree_with_is_not_taken_over(scene: Scene) -> None:
+    scene.source.create_topic(scene.topic, 2)
+    scene.target.create_topic(scene.remote, 2)
+    for partition in (0, 1):
+        write(scene.source, scene.topic, values(50), partition)
+        scene.copy(partition, 30)
+    write(scene.target, scene.remote, [b"foreign"], 1)
+    scene.store({0: 25, 1: 30})
+    code, answer, _ = scene.control("takeover", *NOW)
+    assert (code, answer["written"], verdicts(answer)) == (1, False, {0: ("ahead", 30), 1: ("unproved", 30)})
+    assert scene.committed() == {0: 25, 1: 30}
+    assert f"{scene.topic}-1: the copy's last record is not among the source's" in answer["obstacles"][0]
+    code, answer, _ = scene.control("takeover", "--accept-unproved", *NOW)
+    assert (code, verdicts(answer)) == (0, {0: ("ahead", 30), 1: ("believed", 30)})
+    scene.run()
+    assert read(scene.target, scene.remote, 0) == read(scene.source, scene.topic, 0)
+    assert [one.value for one in read(scene.target, scene.remote, 1)][30:32] == [b"foreign", b"30"]
+
+
+@contextmanager
+def _growing(scene: Scene) -> Iterator[None]:
+    ended = threading.Event()
+
+    def grow() -> None:
+        while not ended.wait(0.1):
+            write(scene.target, scene.remote, [b"more"])
+
+    thread = threading.Thread(target=grow)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_whoever_is_at_work_is_told(scene: Scene) -> None:
+    """A copy that grows, and workers in MirrorMaker 2's group; a dry run says the same and goes on."""
+    scene.source.create_topic(scene.topic, 1)
+    scene.target.create_topic(scene.remote, 1)
+    write(scene.source, scene.topic, values(50))
+    scene.copy(0, 50)
+    scene.store({0: 50})
+    with _growing(scene):
+        code, _, error = scene.control("takeover")
+        assert code == 5
+        assert f"{scene.remote} on target got" in error
+        code, answer, _ = scene.control("takeover", "--dry-run")
+        assert (code, len(answer["obstacles"]) >= 1) == (1, True)
+    group = f"{scene.flow.name.source}-mm2"
+    worker = Consumer({"bootstrap.servers": scene.target.bootstrap_servers, "group.id": group})
+    worker.subscribe([scene.remote])
+    while not worker.assignment():
+        worker.poll(0.2)
+    for command in ("takeover", "handback"):
+        code, _, error = scene.control(command)
+        assert (code, f"in group '{group}'" in error) == (5, True), error
+    worker.close()
+
+
+def test_a_mirror_maker_in_a_connect_cluster(scene: Scene, name: str) -> None:
+    """Its names are its own: offsets are read from there, its tasks are fenced, and it gets the offsets back."""
+    alias = scene.flow.name.source
+    connect = ConnectNames(f"connect-{name}", f"mirror-{name}", f"connect-offsets-{name}")
+    theirs = [
+        *("--connect-group", connect.group),
+        *("--connector", connect.connector),
+        *("--offsets-topic", connect.offsets_topic),
+    ]
+    scene.source.create_topic(scene.topic, 2)
+    scene.target.create_topic(scene.remote, 2)
+    for partition in (0, 1):
+        write(scene.source, scene.topic, values(50), partition)
+        scene.copy(partition, 40)
+    scene.target.create_topic(f"other-{name}", 1)
+    code, _, error = scene.control("takeover", *theirs, *NOW)
+    assert (code, f"has no topic {connect.offsets_topic}" in error) == (2, True)
+    scene.store({0: 40, 1: 20}, connect)
+    task = Producer(
+        {
+            "bootstrap.servers": scene.target.bootstrap_servers,
+            "transactional.id": f"{connect.task_id_prefix}0",
+            "log_level": 0,
+        }
+    )
+    task.init_transactions(30)
+    task.begin_transaction()
+    task.produce(f"other-{name}", b"x")
+    code, _, error = scene.control("takeover", *theirs, *NOW)
+    assert (code, f"a transaction of '{connect.task_id_prefix}0' is open" in error) == (5, True)
+    task.commit_transaction(30)
+    code, answer, error = scene.control("takeover", *theirs, *NOW)
+    assert (code, verdicts(answer)) == (0, {0: ("proved", 40), 1: ("ahead", 40)}), error
+    task.begin_transaction()
+    task.produce(f"other-{name}", b"x")
+    with pytest.raises(KafkaException):
+        task.commit_transaction(30)
+    scene.run()
+    for partition in (0, 1):
+        assert read(scene.target, scene.remote, partition) == read(scene.source, scene.topic, partition)
+
+    code, answer, _ = scene.control("handback", *theirs)
+    assert (code, answer["written"], verdicts(answer)) == (0, True, {0: ("proved", 50), 1: ("proved", 50)})
+    with StateReader(scene.flow.target) as reader:
+        last = last_of_each_key(reader.read(connect.offsets_topic))
+    stored = {
+        partition: parse_source_offset_value(
+            last[source_offset_key(alias, scene.topic, partition, connect.connector)].value
+        )
+        for partition in (0, 1)
+    }
+    assert stored == {0: 49, 1: 49}
+
+
+def test_handback_tells_what_it_cannot_prove(scene: Scene) -> None:
+    """Offsets that were moved by hand, and foreign records, are told; what somebody accepts is handed over."""
+    scene.source.create_topic(scene.topic, 3)
+    for partition in (0, 1, 2):
+        write(scene.source, scene.topic, values(20), partition)
+    scene.run()
+    moved = ["set", "--topic", scene.topic, "--partition", "1", "--offset", "5"]
+    assert scene.control("source-offsets", *moved)[0] == 0
+    write(scene.target, scene.remote, [b"foreign"], 2)
+    code, answer, _ = scene.control("handback", "--dry-run")
+    assert (code, answer["written"]) == (1, False)
+    assert verdicts(answer)[0] == ("proved", 20)
+    assert [verdicts(answer)[partition] for partition in (1, 2)] == [("unproved", 5), ("unproved", 20)]
+    assert "was the offset moved by hand?" in answer["obstacles"][0]
+    code, answer, _ = scene.control("handback")
+    assert (code, answer["written"]) == (1, False)
+    code, answer, _ = scene.control("handback", "--accept-unproved")
+    assert (code, answer["written"]) == (0, True)
+    assert "checkpoint" in answer["checkpoints"]
+    assert scene.committed() == {0: 20, 1: 5, 2: 20}
