@@ -1,5 +1,5 @@
-"""``python -m srm_common.testing fetch [kafka] [mirror-maker]``: Kafka's jars into the cache; ``check-spark``: is
-the installed PySpark whole? Errors go to standard error, with exit code 1.
+"""``python -m srm_common.testing fetch [kafka] [mirror-maker] [tools]``: Kafka's jars into the cache;
+``check-spark``: is the installed PySpark whole? Errors go to standard error, with exit code 1.
 """
 
 from __future__ import annotations
@@ -8,16 +8,18 @@ import sys
 from collections.abc import Sequence
 
 from srm_common.errors import LocalKafkaError
-from srm_common.testing.artifacts import kafka_jars, mirror_maker_jars
+from srm_common.testing.artifacts import kafka_jars, kafka_tools_jars, mirror_maker_jars
 from srm_common.testing.installation import spark_faults
+
+_KINDS = {"kafka": kafka_jars, "mirror-maker": mirror_maker_jars, "tools": kafka_tools_jars}
 
 
 def main(arguments: Sequence[str]) -> int:
     match list(arguments):
-        case ["fetch", *kinds] if set(kinds) <= {"kafka", "mirror-maker"}:
+        case ["fetch", *kinds] if set(kinds) <= _KINDS.keys():
             try:
-                for kind in kinds or ["kafka", "mirror-maker"]:
-                    print(kafka_jars() if kind == "kafka" else mirror_maker_jars())
+                for kind in kinds or _KINDS:
+                    print(_KINDS[kind]())
             except LocalKafkaError as failure:
                 print(failure, file=sys.stderr)
                 return 1

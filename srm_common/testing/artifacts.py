@@ -3,8 +3,9 @@
 ``$SRM_CACHE`` (default ``~/.cache/srm-kafka``) holds::
 
     ivy/                        Ivy's own download cache, shared by everything below
-    kafka/<version>/*.jar       broker and command line tools
+    kafka/<version>/*.jar       broker
     mirror-maker/<version>/*.jar  MirrorMaker 2 with the Connect runtime
+    tools/<version>/*.jar       what kafka-consumer-groups.sh and its like run
 
 A folder counts as fetched only when its marker file, written last, lists the jars that are there with their sizes.
 An interrupted or damaged fetch is therefore done again. A lock file keeps two processes from fetching at once.
@@ -81,6 +82,12 @@ def mirror_maker_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:
     """Folder with MirrorMaker 2's jars, fetched when it is not there yet."""
     kafka = [Artifact("org.apache.kafka", name, version) for name in ("connect-mirror", "connect-runtime")]
     return fetch((*kafka, *logging_binding(version)), cache_folder() / "mirror-maker" / version)
+
+
+def kafka_tools_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:
+    """Folder with the jars of Kafka's command line tools, fetched when it is not there yet."""
+    wanted = (Artifact("org.apache.kafka", "kafka-tools", version), *logging_binding(version))
+    return fetch(wanted, cache_folder() / "tools" / version)
 
 
 def fetch(artifacts: Sequence[Artifact], folder: Path) -> Path:

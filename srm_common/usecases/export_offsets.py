@@ -9,23 +9,34 @@ from dataclasses import dataclass
 from srm_common.domain import names
 from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.flow import FlowSettings
-from srm_common.errors import CorruptRecord
-from srm_common.kafka.compacted import StateReader, last_of_each_key
-from srm_common.wire.mm2 import decode_checkpoint
+from srm_common.kafka.checkpoint_log import newest_checkpoints
+from srm_common.kafka.compacted import StateReader
+
+
+@dataclass(frozen=True)
+class ExportedOffset:
+    """``written_ms``: when the checkpoint was written, in milliseconds since the epoch."""
+
+    checkpoint: Checkpoint
+    written_ms: int
 
 
 @dataclass(frozen=True)
 class ExportedOffsets:
-    """``checkpoints`` sorted by group, topic and partition; ``written_ms``: when the newest and the oldest of them were
-    written, by group. ``unreadable``: one sentence for each record that is no checkpoint."""
+    """``offsets`` sorted by group, topic and partition. ``unreadable``: one sentence for each record that is no
+    checkpoint."""
 
-    checkpoints: tuple[Checkpoint, ...]
-    written_ms: dict[str, tuple[int, int]]
+    offsets: tuple[ExportedOffset, ...]
     unreadable: tuple[str, ...] = ()
 
     @property
-    def groups(self) -> list[str]:
-        return sorted(self.written_ms)
+    def written_ms(self) -> dict[str, tuple[int, int]]:
+        """By group: when the newest and the oldest of its checkpoints were written."""
+        out: dict[str, tuple[int, int]] = {}
+        for one in self.offsets:
+            newest, oldest = out.get(one.checkpoint.group, (one.written_ms, one.written_ms))
+            out[one.checkpoint.group] = (max(newest, one.written_ms), min(oldest, one.written_ms))
+        return out
 
 
 def export_offsets(flow: FlowSettings, groups: Iterable[str] | None) -> ExportedOffsets:
@@ -35,24 +46,10 @@ def export_offsets(flow: FlowSettings, groups: Iterable[str] | None) -> Exported
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     wanted = None if groups is None else set(groups)
-    topic = names.checkpoints_topic(flow)
-    found: list[Checkpoint] = []
-    written: dict[str, tuple[int, int]] = {}
-    unreadable: list[str] = []
     with StateReader(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000) as reader:
-        records = last_of_each_key(reader.read(topic)).values() if reader.partitions(topic) else ()
-        for record in records:
-            if record.value is None:
-                continue
-            try:
-                checkpoint = decode_checkpoint(record.key, record.value)
-            except CorruptRecord as error:
-                unreadable.append(f"{topic}-{record.partition} at offset {record.offset}: {error}")
-                continue
-            if wanted is not None and checkpoint.group not in wanted:
-                continue
-            found.append(checkpoint)
-            newest, oldest = written.get(checkpoint.group, (record.timestamp_ms, record.timestamp_ms))
-            written[checkpoint.group] = (max(newest, record.timestamp_ms), min(oldest, record.timestamp_ms))
-    found.sort(key=lambda one: (one.group, one.topic, one.partition))
-    return ExportedOffsets(tuple(found), written, tuple(unreadable))
+        found = newest_checkpoints(reader, names.checkpoints_topic(flow))
+    places = sorted(place for place in found.by_place if wanted is None or place[0] in wanted)
+    return ExportedOffsets(
+        tuple(ExportedOffset(found.by_place[place], found.written_ms[place]) for place in places),
+        tuple(found.unreadable),
+    )

@@ -21,7 +21,9 @@ OF_SRM["offsets"] = _OF_ALL | {"--export", "--group", "--to"}
 def options(name: str) -> set[str]:
     command = importlib.import_module(f"srm_common.cli.{name.replace('-', '_')}").command
     assert isinstance(command, click.Command)
-    return {"--help"} | {word for parameter in command.params for word in parameter.opts if word.startswith("--")}
+    commands = [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
+    parameters = [parameter for one in commands for parameter in one.params]
+    return {"--help"} | {word for parameter in parameters for word in parameter.opts if word.startswith("--")}
 
 
 @pytest.mark.parametrize("name", OF_SRM)
