@@ -24,16 +24,18 @@ _PAUSE_SECONDS = 0.1
 _BATCH = 200
 #: What a broker answers when the group got a member since it was looked at.
 _IN_USE = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.NON_EMPTY_GROUP}
-#: What it answers when a group of another kind (a share group) has the name.
+#: What it answers when a group of another kind has the name: a share group, a streams group.
 _OTHER_KIND = {KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_ID_NOT_FOUND}
+_FORBIDDEN = {**dict.fromkeys(_IN_USE, "in use"), **dict.fromkeys(_OTHER_KIND, "of another kind")}
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """What became of one group: ``positions`` written; ``in_use`` says what forbade it, ``faults`` what failed."""
+    """What became of one group: ``positions`` written; ``forbidden`` is what the group is ("in use", "of another
+    kind") where that forbids to write, ``faults`` what failed."""
 
     positions: int = 0
-    in_use: str | None = None
+    forbidden: str | None = None
     faults: tuple[GroupFault, ...] = ()
 
 
@@ -46,11 +48,6 @@ class GroupCommitter:
         settings: dict[str, Any] = {**cluster.confluent, "log_level": 0}
         self._admin = AdminClient(settings, logger=silent_logger)
 
-    def commit(self, group: str, checkpoints: Sequence[Checkpoint]) -> tuple[int, str | None, list[GroupFault]]:
-        """Commit the downstream offsets of one group: (positions written, what forbade it, faults)."""
-        done = self.commit_all({group: checkpoints})[group]
-        return done.positions, done.in_use, list(done.faults)
-
     def commit_all(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> dict[str, Committed]:
         """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""
         out: dict[str, Committed] = {}
@@ -61,19 +58,30 @@ class GroupCommitter:
             again = []
             for group, answer in self._ask({group: wanted[group] for group in batch}):
                 try:
-                    out[group] = self._judged(group, answer.result())
+                    places = answer.result().topic_partitions or ()
+                    refused = [place.error for place in places if place.error is not None]
                 except KafkaException as error:
-                    found = kafka_error(error)
-                    if found is not None and found.code() in _IN_USE:
-                        out[group] = Committed(in_use="in use")
-                    elif transient(error) and time.monotonic() < deadline:
-                        again.append(group)
-                    else:
-                        out[group] = Committed(faults=(self._fault(group, error),))
+                    places, refused = (), [error]
+                # A coordinator that was just made refuses, and says so for each partition.
+                if any(map(transient, refused)) and time.monotonic() < deadline:
+                    again.append(group)
+                else:
+                    out[group] = self._judged(group, len(places), refused)
             if again:
                 waiting += again
                 time.sleep(_PAUSE_SECONDS)
         return out
+
+    def _judged(self, group: str, asked: int, refused: Sequence[KafkaException | KafkaError]) -> Committed:
+        for error in refused:
+            found = kafka_error(error)
+            if found is not None and found.code() in _FORBIDDEN:
+                return Committed(forbidden=_FORBIDDEN[found.code()])
+        faults = (
+            GroupFault(group, str(cluster_error(self._cluster, f"commit offsets of group {group}", error)))
+            for error in refused[:1]
+        )
+        return Committed(max(0, asked - len(refused)), faults=tuple(faults))
 
     def _ask(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> Iterator[tuple[str, Future[Any]]]:
         """All requests go out before the first answer is read: the client takes a single group a call."""
@@ -84,24 +92,3 @@ class GroupCommitter:
             answers = self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout)
             asked.append((group, answers[group]))
         return iter(asked)
-
-    def _judged(self, group: str, answer: ConsumerGroupTopicPartitions) -> Committed:
-        places = answer.topic_partitions or ()
-        refused = [place.error for place in places if place.error is not None]
-        if any(error.code() in _IN_USE for error in refused):
-            return Committed(in_use="in use")
-        for error in refused:
-            # A coordinator that was just made refuses, and says so for each partition.
-            if transient(error):
-                raise KafkaException(error)
-        return Committed(len(places) - len(refused), faults=tuple(self._fault(group, error) for error in refused[:1]))
-
-    def _fault(self, group: str, error: KafkaException | KafkaError) -> GroupFault:
-        found = kafka_error(error)
-        if found is not None and found.code() in _OTHER_KIND:
-            return GroupFault(
-                group,
-                f"cluster '{self._cluster.alias}' has a group of another kind with that name ({found.name()}); exclude "
-                f"it with groups.exclude",
-            )
-        return GroupFault(group, str(cluster_error(self._cluster, f"commit offsets of group {group}", error)))

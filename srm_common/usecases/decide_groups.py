@@ -10,6 +10,7 @@ from srm_common.domain.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.selection import select_topics
 from srm_common.kafka.group_offsets import GroupFault, GroupReader
+from srm_common.kafka.other_groups import other_groups
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +39,31 @@ def decide_group_names(flow: FlowSettings, groups: Iterable[str]) -> list[GroupD
 
 
 def decide_groups(flow: FlowSettings) -> tuple[list[GroupDecision], list[GroupFault]]:
-    """The decision on every consumer group of the source; and what could not be listed.
+    """The decision on every group of the source that reads topics; and what could not be listed.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the source answers.
     """
     listed, faults = GroupReader(flow.source).groups()
-    decisions = decide_group_names(flow, (group.name for group in listed))
-    return [replace(made, state=group.state) for made, group in zip(decisions, listed, strict=True)], faults
+    decided = decide_group_names(flow, (group.name for group in listed))
+    decisions = [replace(made, state=group.state) for made, group in zip(decided, listed, strict=True)]
+    others, unlisted = other_groups(flow.source)
+    decisions += [GroupDecision(one.name, False, unsupported(one.protocol), one.state) for one in others]
+    return sorted(decisions, key=lambda made: made.group), faults or unlisted
+
+
+def unsupported(kind: str) -> str:
+    """Why a group of another kind gets no checkpoints."""
+    return f"{kind} groups are not supported: their offsets are not translated"
 
 
 def explain_group(flow: FlowSettings, group: str) -> tuple[GroupDecision, list[GroupFault]]:
     """The decision on one group, and the topics it has committed offsets on. Raises as :func:`decide_groups`."""
     reader = GroupReader(flow.source)
     listed, faults = reader.groups()
+    for other in other_groups(flow.source)[0]:
+        if other.name == group:
+            return GroupDecision(group, False, unsupported(other.protocol), other.state), faults
     states = {found.name: found.state for found in listed}
     (decision,) = decide_group_names(flow, [group])
     if group not in states:

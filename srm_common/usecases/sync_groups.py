@@ -69,6 +69,6 @@ def sync_groups(
         positions += done.positions
         groups += bool(done.positions)
         faults += done.faults
-        if done.in_use is not None:
-            in_use.append((group, done.in_use))
+        if done.forbidden is not None:
+            in_use.append((group, done.forbidden))
     return GroupsSynced(positions, groups, tuple(sorted(in_use)), tuple(beyond), tuple(faults))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
 from srm_common.kafka.group_offsets import GroupReader
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.decide_groups import decide_groups
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
-from tests.kafka.flows import flow_between, prepare, write
+from tests.kafka.checkpoint_rounds import checkpoints, copy
+from tests.kafka.flows import flow_between, write
 from tests.kafka.groups import commit
+from tests.kafka.judge import share_group
+from tests.kafka.records import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -30,6 +34,37 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
     )
 
 
+def begin(flow: FlowSettings, source_kafka: LocalKafka, name: str, partitions: int = 1) -> None:
+    """A hundred records a partition are copied."""
+    source_kafka.create_topic(name, partitions)
+    for partition in range(partitions):
+        write(source_kafka, name, [b"%d" % number for number in range(100)], partition)
+    copy(flow)
+
+
+@contextlib.contextmanager
+def member(kafka: LocalKafka, group: str, topic: str, partitions: int, protocol: str = "classic") -> Iterator[Consumer]:
+    """A consumer that has all partitions."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": kafka.bootstrap_servers,
+            "group.id": group,
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        deadline = time.monotonic() + 120
+        while len(consumer.assignment()) < partitions:
+            consumer.poll(0.1)
+            assert time.monotonic() < deadline
+        yield consumer
+    finally:
+        consumer.close()
+
+
 def on_target(flow: FlowSettings, group: str) -> dict[int, tuple[int, str]]:
     found, faults = GroupReader(flow.target).offsets([group])
     assert not faults
@@ -40,11 +75,7 @@ def on_target(flow: FlowSettings, group: str) -> dict[int, tuple[int, str]]:
 def test_idle_groups_follow_and_used_ones_are_left_alone(
     flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, protocol: str
 ) -> None:
-    source_kafka.create_topic(name, 2)
-    for partition in range(2):
-        write(source_kafka, name, [b"%d" % number for number in range(100)], partition)
-    prepare(flow)
-    replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    begin(flow, source_kafka, name, 2)
     group, remote = f"{name}-g", f"{flow.name.source}.{name}"
 
     commit(source_kafka, group, TopicPartition(name, 0, 40, metadata="note"), TopicPartition(name, 1, 100))
@@ -54,47 +85,94 @@ def test_idle_groups_follow_and_used_ones_are_left_alone(
     assert sync_checkpoints(flow).group_positions == 0
 
     # Somebody reads there: nothing is touched, and it is said.
-    consumer = Consumer(
-        {
-            "bootstrap.servers": target_kafka.bootstrap_servers,
-            "group.id": group,
-            "group.protocol": protocol,
-            "enable.auto.commit": False,
-            "log_level": 0,
-        }
-    )
-    try:
-        consumer.subscribe([remote])
-        deadline = time.monotonic() + 40
-        while len(consumer.assignment()) < 2:
-            consumer.poll(0.1)
-            assert time.monotonic() < deadline
+    with member(target_kafka, group, remote, 2, protocol) as consumer:
         commit(source_kafka, group, TopicPartition(name, 0, 60))
         report = sync_checkpoints(flow)
         assert report.groups_in_use == ((group, "stable"),)
         assert "left alone" in str(report)
         assert on_target(flow, group)[0] == (40, "note")
         consumer.commit(offsets=[TopicPartition(remote, 1, 50), TopicPartition(remote, 0, 80)], asynchronous=False)
-    finally:
-        consumer.close()
 
     # It has read on at 0 and gone back at 1: the first stays, the second follows the source.
-    deadline = time.monotonic() + 30
-    while sync_checkpoints(flow).groups_in_use:
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
+    eventually(lambda: not sync_checkpoints(flow).groups_in_use, 120, "the group does not get empty")
     assert {partition: at for partition, (at, _) in on_target(flow, group).items()} == {0: 80, 1: 100}
 
 
 def test_only_as_often_as_the_interval_says(flow: FlowSettings, source_kafka: LocalKafka, name: str) -> None:
     seldom = replace(flow, sync_group_offsets_interval_seconds=3600.0)
-    source_kafka.create_topic(name, 1)
-    write(source_kafka, name, [b"%d" % number for number in range(100)])
-    prepare(flow)
-    replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    begin(flow, source_kafka, name)
     commit(source_kafka, f"{name}-g", TopicPartition(name, 0, 40))
     assert sync_checkpoints(seldom).group_positions == 1
     commit(source_kafka, f"{name}-g", TopicPartition(name, 0, 70))
     assert sync_checkpoints(seldom).group_positions == 0
     assert sync_checkpoints(replace(flow, sync_group_offsets=False)).group_positions == 0
     assert sync_checkpoints(flow).group_positions == 1
+
+
+def test_every_kind_of_group_at_the_source(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    """Consumers in use there of both protocols, one that only commits, a deleted one, and share groups on each side."""
+    begin(flow, source_kafka, name)
+    remote = f"{flow.name.source}.{name}"
+    commit(source_kafka, f"{name}-simple", TopicPartition(name, 0, 10))
+    commit(source_kafka, f"{name}-taken", TopicPartition(name, 0, 10))
+    commit(source_kafka, f"{name}-dead", TopicPartition(name, 0, 10))
+    source_kafka.admin().delete_consumer_groups([f"{name}-dead"])[f"{name}-dead"].result(30)
+    with (
+        share_group(flow.source, f"{name}-share", name),
+        share_group(flow.target, f"{name}-taken", remote),
+        member(source_kafka, f"{name}-classic", name, 1) as classic,
+        member(source_kafka, f"{name}-consumer", name, 1, "consumer") as consumer,
+    ):
+        classic.commit(offsets=[TopicPartition(name, 0, 20)], asynchronous=False)
+        consumer.commit(offsets=[TopicPartition(name, 0, 30)], asynchronous=False)
+        report = sync_checkpoints(flow)
+        decisions, faults = decide_groups(flow)
+    assert report.faults == ()
+    assert {one.group: one.downstream for one in checkpoints(flow)} == {
+        f"{name}-simple": 10, f"{name}-taken": 10, f"{name}-classic": 20, f"{name}-consumer": 30
+    }  # fmt: skip
+    assert report.unsupported == ((f"{name}-share", "share"),)
+    assert report.groups_in_use == ((f"{name}-taken", "of another kind"),)
+    assert (report.group_positions, report.groups_synced) == (3, 3)
+    for group, place in (("simple", 10), ("classic", 20), ("consumer", 30)):
+        assert on_target(flow, f"{name}-{group}") == {0: (place, "")}
+    assert not faults
+    told = {one.group: (one.accepted, one.reason) for one in decisions if one.group.startswith(name)}
+    assert told.pop(f"{name}-share") == (False, "share groups are not supported: their offsets are not translated")
+    assert all(accepted for accepted, _ in told.values())
+    assert len(told) == 4
+
+
+def test_a_group_that_was_rewound_at_the_source_stays_on_the_target(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    begin(flow, source_kafka, name)
+    group = f"{name}-g"
+    commit(source_kafka, group, TopicPartition(name, 0, 80))
+    assert sync_checkpoints(flow).groups_beyond == ()
+    commit(source_kafka, group, TopicPartition(name, 0, 20))
+    report = sync_checkpoints(flow)
+    assert (report.checkpoints, report.rewound, report.groups_beyond) == (1, (group,), ((group, 1),))
+    assert checkpoints(flow)[-1].downstream == 20
+    assert on_target(flow, group) == {0: (80, "")}
+    commit(source_kafka, group, TopicPartition(name, 0, 90))
+    assert sync_checkpoints(flow).groups_beyond == ()
+    assert on_target(flow, group) == {0: (90, "")}
+
+
+def test_no_group_is_moved_on_a_topic_that_several_flows_write_to(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    begin(flow, source_kafka, name)
+    group, remote = f"{name}-g", f"{flow.name.source}.{name}"
+    with TopicRegistry(flow.target) as registry:
+        ours = registry.read().find(flow.name, name)
+        assert ours is not None
+        registry.write([replace(ours, flow=f"third->{flow.name.target}", upstream_cluster_id="third")])
+    commit(source_kafka, group, TopicPartition(name, 0, 50))
+    report = sync_checkpoints(flow)
+    assert (report.checkpoints, report.group_positions) == (1, 0)
+    assert report.shared == ((remote, (f"third->{flow.name.target}",)),)
+    assert on_target(flow, group) == {}

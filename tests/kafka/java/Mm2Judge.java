@@ -1,3 +1,5 @@
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -9,6 +11,7 @@ import org.apache.kafka.connect.mirror.Checkpoint;
 import org.apache.kafka.connect.mirror.Heartbeat;
 import org.apache.kafka.connect.mirror.OffsetSync;
 import org.apache.kafka.connect.mirror.RemoteClusterUtils;
+import org.apache.kafka.connect.mirror.formatters.CheckpointFormatter;
 
 /** Reads our records with MirrorMaker 2's own classes: one line of tab-separated fields for each. */
 public class Mm2Judge {
@@ -24,6 +27,11 @@ public class Mm2Judge {
                     Checkpoint found = Checkpoint.deserializeRecord(record);
                     line("checkpoint", found.consumerGroupId(), found.topicPartition(), found.upstreamOffset(),
                         found.downstreamOffset(), found.metadata());
+                });
+                case "format" -> read(args[0], args[at + 1]).forEach(record -> {
+                    var text = new ByteArrayOutputStream();
+                    new CheckpointFormatter().writeTo(record, new PrintStream(text));
+                    line("formatted", text.toString().strip());
                 });
                 case "syncs" -> read(args[0], args[at + 1]).forEach(record -> {
                     OffsetSync sync = OffsetSync.deserializeRecord(record);

@@ -1,0 +1,36 @@
+"""Copies and the checkpoints of them on real brokers, for tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from srm_common.domain import names
+from srm_common.domain.checkpoints import Checkpoint
+from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunState
+from srm_common.kafka.compacted import StateReader
+from srm_common.replication.slot import copy_slot
+from srm_common.usecases.replicate import replicate
+from srm_common.wire.mm2 import decode_checkpoint
+from tests.kafka.flows import prepare
+
+
+def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+    return [copy_slot(job, task) for task in tasks]
+
+
+def copy(flow: FlowSettings) -> None:
+    prepare(flow)
+    assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
+
+
+def values(start: int, end: int) -> list[bytes | None]:
+    return [b"%d" % number for number in range(start, end)]
+
+
+def checkpoints(flow: FlowSettings) -> list[Checkpoint]:
+    """All that were written, in order."""
+    with StateReader(flow.target) as reader:
+        return [decode_checkpoint(r.key, r.value) for r in reader.read(names.checkpoints_topic(flow))]
