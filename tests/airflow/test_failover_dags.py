@@ -1,0 +1,295 @@
+"""The DAGs that move consumer groups: as Airflow parses them, and in a real scheduler with real brokers and Spark.
+
+How groups come over a dead cluster and back is told by the demo of a failover, in test_failover_demo.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+
+from demo.move_run import MoveRun
+from srm_common.testing import LocalKafka
+from srm_common.testing.local_airflow import LocalAirflow, wait_until
+from tests.kafka.groups import commit
+
+MOVES = ("srm.failover", "srm.failback", "srm.switch_direction")
+pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
+
+# ---- as Airflow parses them
+
+
+@pytest.fixture
+def dags(
+    dags_folder: Path, configuration_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> Callable[[dict[str, str]], dict[str, Any]]:
+    from airflow.dag_processing.dagbag import DagBag
+
+    def load(properties: dict[str, str]) -> dict[str, Any]:
+        monkeypatch.setenv("SRM_CONFIG", str(configuration_file(properties)))
+        bag = DagBag(str(dags_folder / "move_groups.py"), load_op_links=False)
+        assert bag.import_errors == {}
+        return dict(bag.dags)
+
+    return load
+
+
+def two_clusters(**more: str) -> dict[str, str]:
+    return {"clusters": "a, b", "a.bootstrap.servers": "a:9092", "b.bootstrap.servers": "b:9092", **more}
+
+
+def test_each_step_is_a_task(dags: Callable[[dict[str, str]], dict[str, Any]]) -> None:
+    found = dags(two_clusters(**{"a->b.enabled": "true"}))
+    assert sorted(found) == sorted(MOVES)
+    chain = ["check", "confirm", "last_pass", "stop", "drain", "translate", "apply", "verify", "report", "outcome"]
+    assert [task.task_id for task in found["srm.failover"].tasks] == chain
+    further = {"srm.failback": {"resume"}, "srm.switch_direction": {"turn", "resume"}}
+    for dag_id, tasks in further.items():
+        assert {task.task_id for task in found[dag_id].tasks} - set(chain) == tasks
+    for dag in found.values():
+        assert (dag.schedule, dag.is_paused_upon_creation, dag.tags) == (None, False, {"srm-move"})
+        assert dag.get_task("report").trigger_rule == "all_done"
+        assert dag.get_task("outcome").upstream_task_ids == {task.task_id for task in dag.tasks} - {"outcome"}
+        assert all(task.doc_md for task in dag.tasks)
+
+
+def test_a_choice_between_flows_is_asked_for(dags: Callable[[dict[str, str]], dict[str, Any]]) -> None:
+    one = dags(two_clusters(**{"a->b.enabled": "true"}))["srm.failover"].params
+    assert (one["flow"], one["mode"], one["groups"], one["dry_run"]) == ("a->b", "disaster", None, False)
+    two = dags(two_clusters(**{"a->b.enabled": "true", "b->a.enabled": "true"}))["srm.failover"].params
+    with pytest.raises(Exception, match="No value passed"):
+        two.validate()
+    two["flow"] = "b->a"
+    with pytest.raises(Exception, match="b->c"):
+        two["flow"] = "b->c"
+
+
+def test_a_file_without_flows_has_no_moves(dags: Callable[[dict[str, str]], dict[str, Any]]) -> None:
+    assert dags(two_clusters()) == {}
+
+
+# ---- in a real scheduler
+
+CONFIGURATION = """\
+clusters = a, b, old, new
+a.bootstrap.servers = {source}
+b.bootstrap.servers = {target}
+old.bootstrap.servers = {source}
+new.bootstrap.servers = {target}
+a->b.enabled = true
+b->a.enabled = true
+a->b.topics = orders
+b->a.topics = orders
+old->new.enabled = {there}
+new->old.enabled = {back}
+old->new.topics = invoices
+new->old.topics = invoices
+old->new.replication.policy.class = IdentityReplicationPolicy
+new->old.replication.policy.class = IdentityReplicationPolicy
+new->old.start.positions = .*=opposite
+# The tests say when.
+schedule.interval.seconds = 86400
+task.retries = 0
+replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+"""
+
+
+class Site:
+    """Two clusters, an Airflow, and the file that both are described in."""
+
+    def __init__(self, source: LocalKafka, target: LocalKafka, file: Path) -> None:
+        self.source, self.target, self._file = source, target, file
+        self.turned(False)
+
+    def turned(self, turned: bool) -> None:
+        """The direction of the flow under unchanged names."""
+        words = {"there": str(not turned).lower(), "back": str(turned).lower()}
+        text = CONFIGURATION.format(source=self.source.bootstrap_servers, target=self.target.bootstrap_servers, **words)
+        self._file.write_text(text)
+
+
+@pytest.fixture(scope="module")
+def site(source_kafka: LocalKafka, target_kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    return Site(source_kafka, target_kafka, tmp_path_factory.mktemp("moves") / "srm.properties")
+
+
+@pytest.fixture(scope="module")
+def airflow(site: Site, dags_folder: Path) -> Iterator[LocalAirflow]:
+    environment = {
+        "SRM_CONFIG": str(site._file),
+        "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
+    }
+    with LocalAirflow(dags_folder=dags_folder, environment=environment) as running:
+        for dag_id in (*MOVES, "srm.a.b", "srm.b.a", "srm.old.new", "srm.new.old"):
+            running.wait_for_dag(dag_id, 120)
+        yield running
+
+
+@pytest.fixture
+def login(airflow: LocalAirflow) -> Iterator[None]:
+    """Tasks may pause flows."""
+    connection = {"connection_id": "srm_airflow", "conn_type": "http", "login": "admin", "password": "admin"}
+    airflow.post("/api/v2/connections", connection)
+    yield
+    airflow.request("DELETE", "/api/v2/connections/srm_airflow")
+
+
+def write(kafka: LocalKafka, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for number in range(count):
+        producer.produce(topic, value=f"{number}", partition=0)
+    assert producer.flush(60) == 0
+
+
+def committed(kafka: LocalKafka, group: str) -> dict[str, int]:
+    """Where a group stands, by topic; partition 0 of each."""
+    future = kafka.admin().list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group]
+    return {one.topic: one.offset for one in future.result(60).topic_partitions or () if one.offset >= 0}
+
+
+class Member:
+    """Somebody who reads with a group, inside the block."""
+
+    def __init__(self, kafka: LocalKafka, group: str, topic: str) -> None:
+        settings: dict[str, str | bool] = {"bootstrap.servers": kafka.bootstrap_servers, "group.id": group}
+        self._consumer = Consumer(settings | {"enable.auto.commit": False})
+        self._consumer.subscribe([topic])
+
+    def __enter__(self) -> None:
+        wait_until(lambda: self._consumer.poll(1) is not None, 60, "a record for the group")
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+
+def end_of(kafka: LocalKafka, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "looker"})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+    finally:
+        consumer.close()
+
+
+def end_of_run(airflow: LocalAirflow, run: MoveRun) -> str:
+    return airflow.wait_for_run(run.dag_id, run.run_id, 600)
+
+
+def said(run: MoveRun, *tasks: str) -> str:
+    return "\n".join(sentence for task in tasks for sentence in run.sentences(task))
+
+
+def wait_for_question(airflow: LocalAirflow, run: MoveRun) -> None:
+    wait_until(
+        lambda: airflow.task_states(run.dag_id, run.run_id).get("confirm") == "awaiting_input", 300, "the question"
+    )
+
+
+def copied(airflow: LocalAirflow, dag_id: str) -> None:
+    """Runs a flow once, as its schedule would."""
+    airflow.unpause(dag_id)
+    run_id = airflow.trigger(dag_id)
+    assert airflow.wait_for_run(dag_id, run_id, 600) == "success", airflow.task_states(dag_id, run_id)
+
+
+def paused(airflow: LocalAirflow, dag_id: str) -> bool:
+    found = airflow.dag(dag_id)
+    assert found is not None
+    return bool(found["is_paused"])
+
+
+@pytest.mark.usefixtures("login")
+def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: LocalAirflow) -> None:
+    site.source.create_topic("orders")
+    write(site.source, "orders", 100)
+    commit(site.source, "billing", TopicPartition("orders", 0, 60))
+    copied(airflow, "srm.a.b")
+    write(site.source, "orders", 20)
+
+    # Looked at, and then not wanted: nothing is changed.
+    asked = {"flow": "a->b", "mode": "controlled", "groups": ["billing"]}
+    dry = MoveRun(airflow, "srm.failover", {**asked, "dry_run": True})
+    assert end_of_run(airflow, dry) == "success"
+    assert "1 positions of 1 groups translated" in said(dry, "translate")
+    states = airflow.task_states(dry.dag_id, dry.run_id)
+    done = {task for task, state in states.items() if state == "success"}
+    assert done == {"check", "translate", "report", "outcome"}, states
+    refused = MoveRun(airflow, "srm.failover", asked)
+    wait_for_question(airflow, refused)
+    refused.answer("Reject")
+    assert end_of_run(airflow, refused) == "success"
+    states = airflow.task_states(refused.dag_id, refused.run_id)
+    assert {task for task, state in states.items() if state != "skipped"} == {"check", "confirm"}
+    assert committed(site.target, "billing") == {}
+    assert not paused(airflow, "srm.a.b")
+
+    # The real thing, while somebody still reads at the source.
+    with Member(site.source, "billing", "orders"):
+        run = MoveRun(airflow, "srm.failover", asked)
+        assert end_of_run(airflow, run) == "failed"
+        assert "stop its consumers there first" in said(run, "check")
+        assert "step 'check'" in said(run, "report")
+    airflow.post(
+        "/api/v2/dags/srm.failover/clearTaskInstances",
+        {"dag_run_id": run.run_id, "task_ids": ["check"], "include_downstream": True, "dry_run": False},
+    )
+    wait_for_question(airflow, run)
+    run.answer("Approve")
+    assert end_of_run(airflow, run) == "success", airflow.task_states(run.dag_id, run.run_id)
+    assert committed(site.target, "billing") == {"a.orders": 60}
+    assert "none is skipped" in said(run, "report")
+    assert paused(airflow, "srm.a.b")
+    (last,) = [one for one in airflow.runs("srm.a.b") if run.run_id in str(one["dag_run_id"])]
+    assert (last["state"], end_of(site.target, "a.orders")) == ("success", 120)
+
+    # Work goes on at b, and comes back.
+    commit(site.target, "billing", TopicPartition("a.orders", 0, 110))
+    site.target.create_topic("orders")
+    write(site.target, "orders", 30)
+    commit(site.target, "billing", TopicPartition("orders", 0, 10))
+    copied(airflow, "srm.b.a")
+    back = MoveRun(airflow, "srm.failback", {**asked, "approved": True})
+    assert end_of_run(airflow, back) == "success", said(back, "check", "drain", "translate", "apply", "verify")
+    assert committed(site.source, "billing") == {"orders": 110, "b.orders": 10}
+    assert not paused(airflow, "srm.a.b")
+    assert not paused(airflow, "srm.b.a")
+
+
+def test_without_a_login_a_person_pauses_the_flow_which_is_then_turned_round(site: Site, airflow: LocalAirflow) -> None:
+    site.source.create_topic("invoices")
+    write(site.source, "invoices", 50)
+    commit(site.source, "ledger", TopicPartition("invoices", 0, 50))
+    copied(airflow, "srm.old.new")
+
+    asked = {"flow": "old->new", "groups": ["ledger"], "approved": True, "wait_seconds": 0}
+    run = MoveRun(airflow, "srm.switch_direction", asked)
+    wait_until(lambda: "pause srm.old.new on its page now" in run.log("stop"), 300, "being asked to pause")
+    airflow.pause("srm.old.new")
+    # The file still says otherwise.
+    assert end_of_run(airflow, run) == "failed"
+    states = airflow.task_states(run.dag_id, run.run_id)
+    assert (states["verify"], states["turn"], states["report"]) == ("success", "failed", "success"), states
+    assert "new->old.enabled = true" in said(run, "turn")
+    assert committed(site.target, "ledger") == {"invoices": 50}
+    site.turned(True)
+    airflow.post(
+        "/api/v2/dags/srm.switch_direction/clearTaskInstances",
+        {"dag_run_id": run.run_id, "task_ids": ["turn"], "include_downstream": True, "dry_run": False},
+    )
+    wait_until(lambda: "unpause srm.new.old on its page now" in run.log("resume"), 300, "being asked to unpause")
+    airflow.unpause("srm.new.old")
+    assert end_of_run(airflow, run) == "success"
+
+    write(site.target, "invoices", 7)
+    copied(airflow, "srm.new.old")
+    assert end_of(site.source, "invoices") == end_of(site.target, "invoices") == 57
