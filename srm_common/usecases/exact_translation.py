@@ -45,6 +45,9 @@ from srm_common.kafka.source_offsets import next_offsets
 from srm_common.kafka.sync_log import read_syncs
 from srm_common.kafka.topic_registry import TopicRegistry
 
+#: The longest to wait for a cluster, whatever ``admin.timeout.ms`` says.
+_REQUEST_SECONDS = 30.0
+
 Position = tuple[str, int, int]
 """Upstream topic, partition, next upstream offset to read."""
 
@@ -266,7 +269,8 @@ class ExactTranslation:
             flow = self._flow
             cluster = flow.source if side == "source" else flow.target
             committed = flow.read_committed if side == "source" else True
-            found = self._stack.enter_context(LogWindows(cluster, committed=committed))
+            seconds = min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
+            found = self._stack.enter_context(LogWindows(cluster, committed=committed, timeout_seconds=seconds))
             self._windows[side] = found
         return found
 
