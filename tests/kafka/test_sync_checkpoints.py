@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -11,22 +10,18 @@ from confluent_kafka import Producer, TopicPartition
 
 from srm_common.domain import names
 from srm_common.domain.checkpoints import Checkpoint
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
 from srm_common.domain.translation import Translated
 from srm_common.kafka.compacted import LATEST, StateReader, last_of_each_key
 from srm_common.kafka.segment_log import SegmentLog
-from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.emit_heartbeat import emit_heartbeat
-from srm_common.usecases.replicate import replicate
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
-from srm_common.wire.mm2 import decode_checkpoint, decode_heartbeat, decode_offset_sync
-from tests.kafka.flows import flow_between, prepare, write
+from srm_common.wire.mm2 import decode_heartbeat, decode_offset_sync
+from tests.kafka.checkpoint_rounds import checkpoints, copy, values
+from tests.kafka.flows import flow_between, write
 from tests.kafka.groups import commit
-from tests.kafka.judge import mm2_reads
+from tests.kafka.judge import mm2_checkpoints, mm2_reads
 
 pytestmark = pytest.mark.kafka
 
@@ -34,25 +29,6 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
     return flow_between(source_kafka, target_kafka, name, topics=(name,), groups=(f"{name}.*",), offset_lag_max=50)
-
-
-def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-    return [copy_slot(job, task) for task in tasks]
-
-
-def copy(flow: FlowSettings) -> None:
-    prepare(flow)
-    assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
-
-
-def values(start: int, end: int) -> list[bytes | None]:
-    return [b"%d" % number for number in range(start, end)]
-
-
-def checkpoints(flow: FlowSettings) -> list[Checkpoint]:
-    """All that were written, in order."""
-    with StateReader(flow.target) as reader:
-        return [decode_checkpoint(r.key, r.value) for r in reader.read(names.checkpoints_topic(flow))]
 
 
 def syncs(flow: FlowSettings) -> list[tuple[int, int]]:
@@ -150,10 +126,18 @@ def test_every_position_reads_what_was_unread(
             assert len(would_read) == len(unread) or not translation.exact, position
 
 
+def formatted(group: str, remote: str, partition: int, offset: int, metadata: str) -> str:
+    """A line of MirrorMaker 2's ``CheckpointFormatter``, by which the console consumer prints checkpoints."""
+    return (
+        f"Checkpoint{{consumerGroupId={group}, topicPartition={remote}-{partition}, upstreamOffset={offset}, "
+        f"downstreamOffset={offset}, metadata={metadata}}}"
+    )
+
+
 def test_mirror_makers_own_classes_read_what_we_write(
     flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
 ) -> None:
-    flow = replace(flow, offset_syncs_topic_location="target")
+    flow = replace(flow, offset_syncs_topic_location="target", emit_heartbeats=True, heartbeats_topic_location="target")
     source_kafka.create_topic(name, 2)
     group, remote = name + "-g", f"{flow.name.source}.{name}"
     for partition in (0, 1):
@@ -166,6 +150,7 @@ def test_mirror_makers_own_classes_read_what_we_write(
         target_kafka,
         ("heartbeats", "heartbeats"),
         ("checkpoints", names.checkpoints_topic(flow)),
+        ("format", names.checkpoints_topic(flow)),
         ("syncs", names.offset_syncs_topic(flow)),
         ("translate", f"{flow.name.source}/{group}"),
     )
@@ -175,6 +160,8 @@ def test_mirror_makers_own_classes_read_what_we_write(
     assert told == {
         ("checkpoint", group, f"{remote}-0", "12", "12", ""),
         ("checkpoint", group, f"{remote}-1", "30", "30", "é"),
+        ("formatted", formatted(group, remote, 0, 12, "")),
+        ("formatted", formatted(group, remote, 1, 30, "é")),
         ("sync", f"{name}-0", "0", "0"),
         ("sync", f"{name}-0", "29", "29"),
         ("sync", f"{name}-1", "0", "0"),
@@ -211,21 +198,59 @@ def test_parts_of_the_map_that_left_the_target_are_dropped(
     assert [(c.group, c.upstream, c.downstream) for c in checkpoints(flow)] == [(name + "-new", 15, 16)]
 
 
-def test_records_that_nobody_can_read_are_skipped_and_counted(
+def test_mirror_makers_own_connector_reads_our_syncs(
     flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
 ) -> None:
+    """It finds the groups, reads our offset syncs, and never puts a group further than we do; at the end as far."""
+    source_kafka.create_topic(name, 1)
+    remote = f"{flow.name.source}.{name}"
+    quiet = replace(flow, emit_checkpoints=False, offset_lag_max=10)
+    for start in (0, 100, 200):
+        write(source_kafka, name, values(start, start + 100))
+        copy(quiet)
+        assert sync_checkpoints(quiet).offset_syncs > 5
+    groups = {f"{name}-{position:03}": position for position in (0, 7, 99, 100, 101, 250, 295, 299, 300)}
+    for group, position in groups.items():
+        commit(source_kafka, group, TopicPartition(name, 0, position))
+    theirs = mm2_checkpoints(source_kafka, target_kafka, flow, name, f"{name}-.*", len(groups))
+    assert checkpoints(flow) == []
+    assert sync_checkpoints(flow).checkpoints == len(groups)
+    ours = {(one.group, one.topic, one.partition): (one.upstream, one.downstream) for one in checkpoints(flow)}
+    assert theirs.keys() == ours.keys() == {(group, remote, 0) for group in groups}
+    downstream = visible(target_kafka, flow, remote)
+    for group, position in groups.items():
+        (their_upstream, their_place), (our_upstream, our_place) = theirs[group, remote, 0], ours[group, remote, 0]
+        assert their_upstream == our_upstream == position
+        assert their_place <= our_place
+        assert their_place == our_place or position < 299
+        assert sum(offset >= our_place for offset in downstream) == 300 - position
+
+    # With our checkpoints there it only goes on from them, and we from its.
+    commit(source_kafka, f"{name}-007", TopicPartition(name, 0, 300))
+    (moved,) = mm2_checkpoints(source_kafka, target_kafka, flow, name, f"{name}-.*", 1).items()
+    assert moved == ((f"{name}-007", remote, 0), (300, ours[f"{name}-300", remote, 0][1]))
+
+
+def test_a_round_keeps_to_its_interval_and_offset_syncs_do_not_wait(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    flow = replace(flow, emit_checkpoints_interval_seconds=3600.0)
     source_kafka.create_topic(name, 1)
     write(source_kafka, name, values(0, 10))
     copy(flow)
-    commit(source_kafka, name + "-g", TopicPartition(name, 0, 5))
-    producer = Producer({"bootstrap.servers": target_kafka.bootstrap_servers, "log_level": 0})
-    for topic in (names.checkpoints_topic(flow), names.segments_topic(flow.name.source)):
-        producer.produce(topic, key=b"garbage", value=b"garbage", partition=0)
-    assert producer.flush(10) == 0
+    commit(source_kafka, f"{name}-g", TopicPartition(name, 0, 5))
+    assert sync_checkpoints(flow).checkpoints == 1
+    write(source_kafka, name, values(10, 20))
+    copy(flow)
+    commit(source_kafka, f"{name}-g", TopicPartition(name, 0, 15))
     report = sync_checkpoints(flow)
-    assert (report.checkpoints, report.faults, len(report.skipped)) == (1, (), 2)
-    assert "2 unreadable records skipped" in str(report)
-    assert str(report.to_json()["skipped"][0]).startswith(names.segments_topic(flow.name.source) + "-0 at offset 0: ")
+    assert (report.offset_syncs, report.checkpoints, report.groups) == (2, 0, 0)
+    assert report.due_in_seconds is not None
+    assert "checkpoints are due in" in str(report)
+    # Asked for at once, and with what was copied while nothing was due.
+    report = sync_checkpoints(flow, at_once=True)
+    assert (report.offset_syncs, report.checkpoints, report.due_in_seconds) == (0, 1, None)
+    assert [(one.upstream, one.downstream) for one in checkpoints(flow)] == [(5, 5), (15, 16)]
 
 
 def test_nothing_is_written_for_what_the_flow_does_not_emit(
@@ -241,7 +266,8 @@ def test_nothing_is_written_for_what_the_flow_does_not_emit(
     assert names.offset_syncs_topic(flow) not in target_kafka.admin().list_topics().topics
 
 
-def test_heartbeats_need_the_target_alone(flow: FlowSettings, target_kafka: LocalKafka) -> None:
+def test_heartbeats_of_the_target_need_the_target_alone(flow: FlowSettings, target_kafka: LocalKafka) -> None:
+    flow = replace(flow, emit_heartbeats=True, heartbeats_topic_location="target")
     nowhere = replace(flow.source, bootstrap_servers="127.0.0.1:1", confluent={"bootstrap.servers": "127.0.0.1:1"})
     first = emit_heartbeat(replace(flow, source=nowhere), lambda: 1_700_000_000.5)
     assert first.timestamp_ms == 1_700_000_000_500

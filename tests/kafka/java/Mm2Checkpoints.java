@@ -22,6 +22,7 @@ public class Mm2Checkpoints {
             "target.cluster.bootstrap.servers", args[1], "source.cluster.alias", args[2],
             "target.cluster.alias", args[3], "topics", args[4], "groups", args[5],
             "offset-syncs.topic.location", args[6], "name", "MirrorCheckpointConnector",
+            "connector.class", MirrorCheckpointConnector.class.getName(),
             "emit.checkpoints.interval.seconds", "1"));
         for (String topic : List.of("checkpoints", "offset-syncs", "heartbeats")) {
             settings.put(topic + ".topic.replication.factor", "1");
