@@ -24,6 +24,7 @@ from srm_common.domain.run_record import RunState
 from srm_common.domain.settings_layers import Entry
 from srm_common.kafka.acl_admin import AclAdmin
 from srm_common.kafka.acl_record import read_acl_record, write_acl_record
+from srm_common.kafka.group_offsets import GroupReader
 from srm_common.replication.slot import copy_slot
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
@@ -34,6 +35,7 @@ from srm_common.usecases.plan_topics import plan_topics
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.kafka.acl_commands import documented, grant, revoke
+from tests.kafka.groups import commit
 from tests.kafka.records import eventually
 from tests.unit.domain.test_acl_rules import binding
 
@@ -192,6 +194,33 @@ def test_a_flow_with_the_documented_rights_and_no_others(sides: Sides, make_flow
     assert report.faults == ()
     emit_heartbeat(flow)
     settled(flow)
+
+
+def test_group_sync_names_the_right_that_it_lacks_and_checkpoints_go_on(
+    sides: Sides, make_flow: MakeFlow, name: str
+) -> None:
+    sides.source.create_topic(name)
+    producer = Producer({"bootstrap.servers": sides.source.internal_servers, "log_level": 0})
+    for number in range(10):
+        producer.produce(name, b"%d" % number)
+    producer.flush(20)
+    commit(sides.source, name, TopicPartition(name, 0, 4))
+    flow = make_flow(tasks_max=1, sync_group_offsets=True, emit_checkpoints_interval_seconds=0.0)
+    refresh(flow)
+    assert replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks]).records == 10
+    report = sync_checkpoints(flow)
+    assert (report.checkpoints, report.group_positions, len(report.faults)) == (1, 0, 1)
+    assert f"refused to commit offsets of group {name}: " in report.faults[0]
+    assert report.faults[0].endswith("srm lacks a right for it")
+    allowed = (
+        f"kafka-acls.sh --bootstrap-server $B --add --allow-principal User:srm --operation Read --operation Describe "
+        f"--group {name}"
+    )
+    grant(sides.target, allowed)
+    eventually(lambda: sync_checkpoints(flow).faults == (), 60, "the right is not seen")
+    found, _ = GroupReader(ClusterSettings.plaintext("b", sides.target.internal_servers)).offsets([name])
+    assert [at.offset for at in found[0].offsets.values()] == [4]
+    revoke(sides.target, allowed)
 
 
 def test_readers_may_read_the_copy_and_nobody_may_write_it(sides: Sides, make_flow: MakeFlow, name: str) -> None:
