@@ -101,7 +101,7 @@ class ExactTranslation:
 
         Give all at once: positions in the same stretch of a log share one read.
         """
-        answers = {one: self._by_map(*one) for one in positions}
+        answers = {one: self._by_map(*one) for one in sorted(positions)}
         self._count(answers)
         self._look_between(answers)
         self._by_syncs(answers)

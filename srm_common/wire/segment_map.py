@@ -15,6 +15,8 @@ from srm_common.domain.translation import Translation, Unmapped, translate
 from srm_common.errors import CorruptRecord
 from srm_common.wire.segments import VALUE_HEAD, decode_segment_value
 
+_NONE = Segment("", 0, 0, 0, 0, 0, ())
+
 
 class CommittedSegments(Sequence[Segment]):
     """The live segments of one source partition in the order of their commits.
@@ -35,9 +37,11 @@ class CommittedSegments(Sequence[Segment]):
 
     def put(self, upstream_start: int, value: bytes | None) -> None:
         """The log's next record; None is a tombstone."""
-        self._values.pop(upstream_start, None)
+        values = self._values
+        if upstream_start in values:
+            del values[upstream_start]
         if value is not None:
-            self._values[upstream_start] = value
+            values[upstream_start] = value
 
     def items(self) -> Iterable[tuple[int, bytes]]:
         """Upstream starts and encoded values."""
@@ -82,6 +86,7 @@ class SegmentMap(Sequence[Segment]):
         self.starts: array[int] = array("Q")
         self.downstream_starts: array[int] = array("Q")
         self._values: list[bytes] = []
+        self._looked_at: tuple[int, Segment] = (-1, _NONE)
         starts, downs, values = self.starts, self.downstream_starts, self._values
         generation = 0
         last_start = last_down = -1
@@ -128,7 +133,10 @@ class SegmentMap(Sequence[Segment]):
             return [self[number] for number in range(*index.indices(len(self)))]
         if index < 0:
             index += len(self._values)
+        if index == self._looked_at[0]:
+            return self._looked_at[1]  # groups stand close together
         segment = decode_segment_value(self._topic, self._partition, self.starts[index], self._values[index])
         if index + 1 < len(self._values) and segment.upstream_end > self.starts[index + 1]:
-            return replace(segment, upstream_end=self.starts[index + 1])
+            segment = replace(segment, upstream_end=self.starts[index + 1])
+        self._looked_at = index, segment
         return segment

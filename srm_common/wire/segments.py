@@ -123,23 +123,32 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
         runs = []
         upstream, downstream = upstream_start, downstream_start
         for _ in range(count):
-            gap, at = _take(value, at)
-            head, at = _take(value, at)
+            gap = value[at]
+            at += 1
+            if gap > 0x7F:
+                gap, at = _take(value, at - 1)
+            head = value[at]
+            at += 1
+            if head > 0x7F:
+                head, at = _take(value, at - 1)
             length = upstream_length = head >> 2
+            upstream += gap
             kind = head & 3
-            jump, foreign = 0, False
+            foreign = False
             if kind == 1:
                 jump, at = _take(value, at)
+                downstream += jump
             elif kind == 2:
                 extra, at = _take(value, at)
                 upstream_length += extra
             elif kind == 3:
                 jump, at = _take(value, at)
+                downstream += jump
                 both, at = _take(value, at)
                 upstream_length, foreign = both >> 1, bool(both & 1)
-            run = Run(upstream + gap, upstream_length, downstream + jump, length, foreign)
-            runs.append(run)
-            upstream, downstream = run.upstream_end, run.downstream_end
+            runs.append(Run(upstream, upstream_length, downstream, length, foreign))
+            upstream += upstream_length
+            downstream += length
     except (IndexError, struct.error):
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} ends too early") from None
     if at != len(value):

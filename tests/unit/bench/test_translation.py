@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from bench.translation import positions, records
+from srm_common.domain.translation import Translated
+from srm_common.kafka.segment_log import SegmentBatch
+from srm_common.wire.segment_map import SegmentMap
+
+
+def test_the_groups_stand_within_the_map_and_behind_a_hole() -> None:
+    batch = SegmentBatch()
+    for key, value in records(segments=60, partitions=12):
+        batch.put(key, value)
+    assert len(batch) == 60
+    assert len(batch.segments) == 12
+    maps = {place: SegmentMap(committed) for place, committed in batch.segments.items()}
+    found = {
+        one: maps[one[0], one[1]].translate(one[2])
+        for one in positions(count=500, segments=60, partitions=12, recent=0.5)
+    }
+    assert all(isinstance(answer, Translated) and answer.exact for answer in found.values())
+    holes = {one[2] - answer.offset for one, answer in found.items() if isinstance(answer, Translated)}
+    assert holes == {0, 1}
+    assert sum(one[2] >= 4 * 5001 for one in found) > 200
