@@ -111,10 +111,10 @@ class CopiedTopics:
         return OffsetMap(found, replicated_to, found.starts, found.downstream_starts)
 
 
-def answers(flow: FlowSettings) -> str | None:
-    """Why the flow's source cannot be asked, None when it answers."""
+def answers(flow: FlowSettings, patience_seconds: float) -> str | None:
+    """Why the flow's source cannot be asked, None when it answers in time."""
     try:
-        ClusterAdmin(flow.source, timeout_seconds=10.0).topics()
+        ClusterAdmin(flow.source, timeout_seconds=patience_seconds).topics()
     except SrmError as error:
         return str(error)
     return None

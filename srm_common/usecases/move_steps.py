@@ -39,6 +39,8 @@ LastPass = Callable[[FlowSettings], RunRecord]
 
 _IDLE = (EMPTY, DEAD, ABSENT)
 _PAUSE_SECONDS = 1.0
+#: How long the source has to answer: every step asks, and where it may be gone nobody wants to wait.
+_PATIENCE, _PATIENCE_ON_A_BAD_DAY = 15.0, 4.0
 #: Sentences about single groups or partitions in a step's result; the positions have all of them.
 _NAMED = 20
 
@@ -62,7 +64,7 @@ class MoveSteps:
     def check(self) -> StepResult:
         flow, mode = self.flow, self.request.mode
         ClusterAdmin(flow.target, timeout_seconds=10.0).topics()
-        away = answers(flow)
+        away = self._source_away()
         if away is not None and mode is not MoveMode.DISASTER:
             return failed(
                 StepName.CHECK,
@@ -87,10 +89,10 @@ class MoveSteps:
                 f"no group that flow {flow.name} translates has read anything that is copied between "
                 f"'{self._there}' and '{self._here}'; srm-control groups --flow \"{flow.name}\" lists them",
             )
-        if self.request.groups is not None:
-            busy = self._busy(groups, away)
-            if busy:
-                return failed(StepName.CHECK, *busy.values())
+        busy = self._still_busy(groups, away)
+        if busy and self.request.groups is not None:
+            return failed(StepName.CHECK, *_first(busy.values()))
+        said += _first(busy.values())
         said.append(f"groups to move: {_listed(groups)}")
         if away is not None:
             said += self._left_behind()
@@ -116,7 +118,7 @@ class MoveSteps:
                 time.sleep(_PAUSE_SECONDS)
 
     def drain(self) -> StepResult:
-        away = answers(self.flow)
+        away = self._source_away()
         mode = self.request.mode
         if mode is MoveMode.DISASTER:
             if away is not None:
@@ -179,7 +181,7 @@ class MoveSteps:
         )
 
     def translate(self) -> StepResult:
-        away = answers(self.flow)
+        away = self._source_away()
         if away is not None and self.request.mode is not MoveMode.DISASTER:
             return failed(StepName.TRANSLATE, f"{away}; begin again with mode {MoveMode.DISASTER}", exit_code=3)
         found = move_positions(self.flow, self.request.groups, source_away=away)
@@ -236,7 +238,7 @@ class MoveSteps:
             if now is None or now < one.applied:
                 wrong.append(f"group {one.group} is at {now} in {one.topic}-{one.partition}, not at {one.applied}")
             gone_on += now is not None and now > one.applied
-        if self.request.mode is not MoveMode.DISASTER and answers(self.flow) is None:
+        if self.request.mode is not MoveMode.DISASTER and self._source_away() is None:
             wrong += self._moved_since()
         if wrong:
             return failed(StepName.VERIFY, *_first(wrong))
@@ -269,6 +271,10 @@ class MoveSteps:
 
     # ---- what steps look at
 
+    def _source_away(self) -> str | None:
+        disaster = self.request.mode is MoveMode.DISASTER
+        return answers(self.flow, _PATIENCE_ON_A_BAD_DAY if disaster else _PATIENCE)
+
     def _busy(self, groups: Iterable[str], away: str | None) -> dict[str, str]:
         """The groups that cannot be moved now, each with a sentence: somebody reads with them."""
         wanted = set(groups)
@@ -283,6 +289,13 @@ class MoveSteps:
                     busy[group] = (
                         f"group {group} is in use on '{self._there}' ({state}): stop its consumers there first"
                     )
+        return busy
+
+    def _still_busy(self, groups: Iterable[str], away: str | None) -> dict[str, str]:
+        """The same, once consumers had their time to leave: a member that died stays for the group's session."""
+        deadline = time.monotonic() + (0.0 if self.request.dry_run else self.request.wait_seconds)
+        while (busy := self._busy(groups, away)) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
         return busy
 
     def _left_behind(self) -> list[str]:
