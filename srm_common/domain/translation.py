@@ -14,6 +14,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 
 from srm_common.domain.segments import Run, Segment
 
@@ -160,9 +161,10 @@ def current_map(committed: Iterable[Segment]) -> list[Segment]:
             out[-1].upstream_start >= segment.upstream_start or out[-1].downstream_start >= segment.downstream_start
         ):
             out.pop()
-        if out and out[-1].upstream_end > segment.upstream_start:
-            out[-1] = replace(out[-1], upstream_end=segment.upstream_start)
         out.append(segment)
+    for index, (segment, following) in enumerate(pairwise(out)):
+        if segment.upstream_end > following.upstream_start:
+            out[index] = replace(segment, upstream_end=following.upstream_start)
     return out
 
 

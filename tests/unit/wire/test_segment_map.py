@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srm_common.domain.segments import Run, Segment, build_segment
@@ -43,6 +43,7 @@ def committed_of(history: list[Segment]) -> CommittedSegments:
     return committed
 
 
+@settings(max_examples=300)
 @given(histories())
 def test_it_says_what_the_plain_map_says(history: list[Segment]) -> None:
     committed = committed_of(history)
