@@ -22,7 +22,7 @@ from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets
 from srm_common.kafka.state_topics import ensure_state_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
-from srm_common.replication.offsets_rewrite import doubtful_offsets
+from srm_common.replication.offsets_rewrite import rewritten_offsets
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.state_transaction import write_transaction
 from srm_common.usecases.handover_positions import COMPARED, handover_positions
@@ -30,7 +30,6 @@ from srm_common.usecases.handover_state import held_copies, offset_record, state
 from srm_common.usecases.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.plan_topics import plan_topics
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
-from srm_common.wire.murmur2 import partition_for
 
 Partition = tuple[str, int]
 
@@ -91,13 +90,10 @@ def _found(
         positions = [accepted(one) if one.verdict is Verdict.UNPROVED else one for one in positions]
     state = state_of(flow, ours)
     wanted = [offset_record(flow, state, one.place, one.position) for one in positions if _moves(one, committed)]
-    again = doubtful_offsets(flow, state, STABLE_WITHIN_SECONDS if fenced else None) if state.offsets_partitions else []
+    stable_within = STABLE_WITHIN_SECONDS if fenced else None
+    again = rewritten_offsets(flow, state, stable_within) if state.offsets_partitions else []
     moved = {record.key for record in wanted}
-    records = [
-        NewRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
-        for key, value in again
-        if key not in moved
-    ]
+    records = [record for record in again if record.key not in moved]
     if request.mirror_maker != ours:
         theirs, connector = state_of(flow, request.mirror_maker), request.mirror_maker.connector
         wanted += [

@@ -23,6 +23,8 @@ COMPARED = 100
 _AT_ONCE = 10
 #: How much further back is looked where markers and aborted records leave too few that can be seen, and how often.
 _WIDER, _WIDENINGS = 8, 4
+#: How far behind the stored offset the copy's end is looked for, and how many offsets are read at a time.
+_SEARCHED, _STRETCH = 200_000, 2_000
 _NOTHING = LogRange(0, 0)
 
 
@@ -129,18 +131,34 @@ class _Ends:
         near, read = self._near.get(place, ((), _NOTHING))
         found = judge_position(place, stored, source, end, near, read, compacted=compacted)
         if found.verdict is Verdict.UNPROVED and isinstance(source, LogRange) and not isinstance(copy, str):
-            window = self._by_time(place, source, copy[1])
-            if window.start < window.end:
-                records = self._records(self._source, topic.upstream, {number: window}).get(number, [])
-                far = judge_position(place, stored, source, end, tuple(map(_seen, records)), window)
+            for records, window in self._further(place, source, copy[1]):
+                far = judge_position(place, stored, source, end, records, window)
                 if far.verdict in (Verdict.AHEAD, Verdict.BEHIND):
                     return far
         return found
 
+    def _further(
+        self, place: Partition, source: LogRange, tail: _Tail
+    ) -> Iterator[tuple[tuple[SeenRecord, ...], LogRange]]:
+        """Stretches of the source in which the copy's end may lie: by its time first, then one after another."""
+        if not tail.records:
+            return
+        yield self._stretch(place, self._by_time(place, source, tail))
+        start = max(source.start, self._stored.get(place, 0))
+        before: tuple[SeenRecord, ...] = ()
+        for at in range(start, min(source.end, start + _SEARCHED), _STRETCH):
+            records, window = self._stretch(place, LogRange(at, min(at + _STRETCH, source.end)))
+            # The end of the stretch before, so that equal records in a row are seen as such.
+            begin = before[0].offset if before else window.start
+            yield (*before, *records), LogRange(begin, window.end)
+            before = (*before, *records)[-self._compared :]
+
+    def _stretch(self, place: Partition, window: LogRange) -> tuple[tuple[SeenRecord, ...], LogRange]:
+        records = self._records(self._source, place[0], {place[1]: window} if window.start < window.end else {})
+        return tuple(map(_seen, records.get(place[1], ()))), window
+
     def _by_time(self, place: Partition, source: LogRange, tail: _Tail) -> LogRange:
         """Where the source has the records of the copy's end, by their time."""
-        if not tail.records:
-            return _NOTHING
         starts, _ = self._view.at([place], tail.last_ms)
         ends, _ = self._view.at([place], tail.last_ms + 1)
         start, end = starts.get(place, -1), ends.get(place, -1)

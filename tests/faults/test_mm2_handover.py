@@ -9,17 +9,29 @@ from contextlib import contextmanager
 
 import pytest
 
+from srm_common.domain.connect_names import ConnectNames
+from srm_common.domain.handback import Handback
+from srm_common.domain.handover import Verdict
+from srm_common.domain.takeover import Takeover
+from srm_common.domain.translation import Translated
+from srm_common.errors import FlowRunning
 from srm_common.kafka.compacted import LATEST, StateReader, last_of_each_key
 from srm_common.kafka.producer import Producer
-from srm_common.replication.offsets_rewrite import rewrite_offsets, write_entries
+from srm_common.kafka.segment_log import SegmentLog
+from srm_common.kafka.state_writer import NewRecord
+from srm_common.replication.offsets_rewrite import rewritten_offsets
 from srm_common.replication.ownership import Ownership
+from srm_common.replication.state_transaction import write_transaction
 from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
+from srm_common.usecases.hand_back import HandbackRequest, hand_back
+from srm_common.usecases.take_over import TakeoverRequest, take_over
 from srm_common.wire.mm2 import (
     parse_source_offset_key,
     parse_source_offset_value,
     source_offset_key,
     source_offset_value,
 )
+from srm_common.wire.murmur2 import partition_for
 from tests.faults.story import SOURCE, TARGET, Story
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.timeout(400)]
@@ -113,7 +125,10 @@ def _leave_aborted_offsets(story: Story, monkeypatch: pytest.MonkeyPatch) -> int
 
     with Ownership.take(story.flow, 2, 2) as owner, monkeypatch.context() as patch:
         patch.setattr(Producer, "commit", stopped_before)
-        write_entries(story.flow, owner, story.state, [*ahead.items(), (never, source_offset_value(7))])
+        topic, partitions = story.state.offsets_topic, story.state.offsets_partitions
+        entries = [*ahead.items(), (never, source_offset_value(7))]
+        records = [NewRecord(topic, partition_for(key, partitions), key, value) for key, value in entries]
+        write_transaction(story.flow, owner, records)
     return len(ahead) + 1
 
 
@@ -125,9 +140,55 @@ def _last_seen(story: Story, *, committed: bool) -> dict[bytes, bytes | None]:
         return {key: record.value for key, record in last_of_each_key(reader.read(topic, ends=ends)).items()}
 
 
+def _take_over(story: Story) -> Takeover:
+    """Take the flow over, as soon as MirrorMaker's workers have left their group: a killed one is missed after 10 s."""
+    request = TakeoverRequest(ConnectNames.dedicated(story.flow.name), watch_seconds=1.0)
+    deadline = time.monotonic() + 120
+    taken = None
+    while taken is None:
+        try:
+            taken = take_over(story.flow, request)
+        except FlowRunning as error:
+            if time.monotonic() > deadline or "workers of MirrorMaker 2 are in group" not in str(error):
+                raise
+            time.sleep(0.5)
+    assert taken.written, taken.obstacles
+    for position in taken.positions:
+        story.note(f"{position.topic}-{position.partition}: {position.verdict}, {position.proof}")
+    return taken
+
+
+def _hand_back(story: Story) -> Handback:
+    handed = hand_back(story.flow, HandbackRequest(ConnectNames.dedicated(story.flow.name)))
+    assert handed.written, handed.obstacles
+    assert {position.verdict for position in handed.positions} == {Verdict.PROVED}
+    return handed
+
+
+def _check_translation(story: Story, taken: Takeover) -> None:
+    """Whoever goes on from a translated offset reads what he had not read; and nothing twice, where it is called exact.
+
+    Asked within the records that were compared at the take-over, which MirrorMaker copied, and behind them.
+    """
+    segments = story.state.segments_topic
+    with StateReader(story.flow.source) as source, StateReader(story.flow.target) as target:
+        log = SegmentLog(target, segments, target.partitions(segments))
+        log.read_news({})
+        for found in taken.positions:
+            here = [one.offset for one in source.read(story.topic) if one.partition == found.partition]
+            there = [one.offset for one in target.read(story.remote) if one.partition == found.partition]
+            assert found.position is not None
+            for position in range(found.position - 40, found.position + 40):
+                answer = log.translate(story.topic, found.partition, position)
+                assert isinstance(answer, Translated), (position, answer)
+                unread = sum(offset >= position for offset in here)
+                assert answer.exact
+                assert sum(offset >= answer.offset for offset in there) == unread, (position, answer)
+
+
 @pytest.mark.parametrize("end", [pytest.param("stopped", marks=pytest.mark.soak), "killed"])
 def test_there_and_back_exactly_once(clusters: Clusters, story: MakeStory, end: str) -> None:
-    """MirrorMaker first, then our runs, some of them killed, then MirrorMaker again, then us."""
+    """MirrorMaker first, then our runs, some of them killed, then MirrorMaker again, then us: without any command."""
     one = story(*clusters)
     with one.writing(rate=2000):
         for _ in range(2):
@@ -143,28 +204,33 @@ def test_there_and_back_exactly_once(clusters: Clusters, story: MakeStory, end: 
     one.verify()
 
 
-def test_back_to_one_without_exactly_once(
+def test_back_to_one_without_exactly_once_and_taken_over_after_its_death(
     clusters: Clusters, story: MakeStory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It believes offsets of aborted transactions, unless the committed ones are written once more."""
+    """It believes offsets of aborted transactions, unless the committed ones are written once more; and it stores its
+    own once a minute, so that what it copied since its start would come again after a kill."""
     one = story(*clusters, chunk_seconds=0.05)
     with one.writing(rate=2000):
         _kill_some_runs(one, 1)
         aborted = _leave_aborted_offsets(one, monkeypatch)
         committed = _last_seen(one, committed=True)
         assert _last_seen(one, committed=False) != committed
-        with Ownership.take(one.flow, 2, 2) as owner:
-            assert rewrite_offsets(one.flow, owner, one.state) == aborted
-            assert rewrite_offsets(one.flow, owner, one.state) == 0
+        assert _hand_back(one).rewritten == aborted
+        assert rewritten_offsets(one.flow, one.state) == []
         seen = _last_seen(one, committed=False)
         assert {key: value for key, value in seen.items() if value is not None} == committed
         one.note(f"{aborted} offsets of aborted transactions are set right")
         with _mirror_maker(one, exactly_once=False) as mirror_maker:
             _let_it_copy(one, mirror_maker)
-            mirror_maker.stop()
+            mirror_maker.kill()
+        taken = _take_over(one)
+        verdicts = {position.verdict for position in taken.positions}
+        assert Verdict.AHEAD in verdicts
+        assert verdicts <= {Verdict.AHEAD, Verdict.PROVED}
         one.last_run()
     one.last_run()
     one.verify()
+    _check_translation(one, taken)
 
 
 @pytest.mark.soak
