@@ -110,6 +110,10 @@ def resume_point(
         again = log.end - kept
     else:
         again = _copies_read(position, kept, along) + _originals_read(position, kept, back)
+        if again and along is not None and along.segments:
+            reasons.append(
+                f"records of its own from {kept} on were not copied, and copies behind them were read already"
+            )
     again = min(max(0, again), log.end - kept)
     if along is not None:
         again += max(0, position - along.copied_to)

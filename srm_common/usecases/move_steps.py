@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from srm_common.domain import names
+from srm_common.domain.actions import counted
 from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.duration import duration
 from srm_common.domain.flow import FlowSettings
@@ -193,12 +194,12 @@ class MoveSteps:
         self.report = self.report.with_positions(positions)
         placed = [one for one in positions if one.translated]
         said = [
-            f"{len(placed)} positions of {len({one.group for one in placed})} groups translated; at most "
-            f"{self.report.read_again} records are read again"
+            f"{counted(len(placed), 'position')} of {counted(len({one.group for one in placed}), 'group')} translated; "
+            f"at most {counted(self.report.read_again, 'record')} read again"
         ]
         nowhere = [one for one in positions if not one.translated and one.group not in busy]
         if nowhere:
-            said.append(f"{len(nowhere)} positions have none, the first: {nowhere[0].reason}")
+            said.append(f"{counted(len(nowhere), 'position')} without a place, the first: {nowhere[0].reason}")
         said += [*busy.values()][:_NAMED]
         said += found.notes
         return _done(StepName.TRANSLATE, *said, exit_code=1 if busy else 0)
@@ -218,13 +219,13 @@ class MoveSteps:
             faults += [fault.reason for fault in done.faults]
             if done.forbidden is not None:
                 faults.append(f"group {group} is {done.forbidden} on '{self._here}'")
-        said = f"{committed} offsets of {groups} groups committed on '{self._here}'"
+        said = f"{counted(committed, 'offset')} of {counted(groups, 'group')} committed on '{self._here}'"
         if faults:
             return failed(
                 StepName.APPLY, f"{said}, which stay; do this again once the others are mended", *_first(faults)
             )
         kept = sum(one.translated and not one.changes for one in self.report.positions)
-        return _done(StepName.APPLY, said, *([f"{kept} offsets were there already"] if kept else []))
+        return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} left as they were"] if kept else []))
 
     def verify(self) -> StepResult:
         wanted = [one for one in self.report.positions if one.translated]
@@ -242,7 +243,7 @@ class MoveSteps:
             wrong += self._moved_since()
         if wrong:
             return failed(StepName.VERIFY, *_first(wrong))
-        said = [f"{len(wanted)} positions on '{self._here}' are as they should be"]
+        said = [f"{counted(len(wanted), 'position')} on '{self._here}' as it should be"]
         if gone_on:
             said.append(f"at {gone_on} of them consumers have read on already")
         return _done(StepName.VERIFY, *said)
@@ -252,8 +253,8 @@ class MoveSteps:
         placed = [one for one in report.positions if one.translated]
         groups = sorted({one.group for one in placed})
         said = [
-            f"{len(groups)} groups go on on '{self._here}': {_listed(groups)}",
-            f"at most {report.read_again} records are read again; none is skipped",
+            f"{counted(len(groups), 'group')} to go on on '{self._here}': {_listed(groups)}",
+            f"at most {counted(report.read_again, 'record')} read again; none is skipped",
         ]
         oldest = max((one.age_ms for one in placed), default=0)
         if oldest:

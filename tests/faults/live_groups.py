@@ -28,7 +28,7 @@ from srm_common.usecases.sync_checkpoints import sync_checkpoints
 
 PATIENCE = 180.0
 #: A commit that is not answered for so long went to a cluster that is gone.
-_COMMIT_SECONDS = 10.0
+_COMMIT_SECONDS = 5.0
 
 
 @dataclass

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow_graph import GraphFlow
-from srm_common.domain.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName
+from srm_common.domain.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from srm_common.domain.start_rules import parse_topic_starts
+from srm_common.errors import ConfigError
+from srm_common.kafka.group_offsets import GroupReader
 from srm_common.testing import LocalKafka
 from srm_common.usecases.failback import failback
-from srm_common.usecases.failover import last_move, run_failover_step
+from srm_common.usecases.failover import Move, last_move, run_failover_step
 from srm_common.usecases.move_positions import opposite
 from tests.faults.live_groups import Ledger, LiveConsumer, LiveFlow, LiveProducer, copy_once, run_once, wait_for
-from tests.kafka.flows import flow_between
+from tests.kafka.flows import flow_between, write
+from tests.kafka.groups import commit
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 PARTITIONS = 3
 SOME = 1000
+CHECK = StepName.CHECK
+#: Runs that are at work when the primary dies should not try for long.
+IMPATIENT: dict[str, Any] = {"retry_timeout_seconds": 5.0, "request_timeout_ms": 5000, "admin_timeout_ms": 10_000}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +48,7 @@ class Pair:
         self.topic, self.group = name, f"{name}-g"
         self.ledger = Ledger()
         self.moves: list[MoveReport] = []
-        made = flow_between(primary, backup, name, topics=(name,), groups=(self.group,), retry_timeout_seconds=5.0)
+        made = flow_between(primary, backup, name, topics=(name,), groups=(self.group,), **IMPATIENT)
         here, there = made.name.source, f"{made.name.source}backup"
         flow = replace(made, name=FlowName(here, there), target=replace(made.target, alias=there))
         there_and_back = opposite(flow)
@@ -64,15 +72,18 @@ class Pair:
         topics = self.topics_at_primary if kafka is self.primary else self.topics_at_backup
         return LiveConsumer(kafka, topics, self.group, self.ledger)
 
+    def step(self, request: MoveRequest, step: StepName) -> StepResult:
+        """One step in a process of its own, as far as it can tell."""
+        copy = None if request.mode is MoveMode.CONTINUOUS else copy_once
+        if request.kind is MoveKind.FAILBACK:
+            return failback(self.flow, self.back, request, copy).run(step)
+        return run_failover_step(self.flow, request, step, copy)
+
     def move(self, kind: MoveKind, mode: MoveMode) -> MoveReport:
-        """All steps; each in a process of its own, as far as it can tell."""
+        """All steps."""
         request = MoveRequest(kind, mode, (self.group,), wait_seconds=120.0)
-        copy = None if mode is MoveMode.CONTINUOUS else copy_once
         for step in request.steps:
-            if kind is MoveKind.FAILBACK:
-                result = failback(self.flow, self.back, request, copy).run(step)
-            else:
-                result = run_failover_step(self.flow, request, step, copy)
+            result = self.step(request, step)
             print(f"{(result.ended_ms - result.started_ms) / 1000:.1f} s: {result.render()}")
             assert not result.failed, result.render()
         report = last_move(self.back if kind is MoveKind.FAILBACK else self.flow)
@@ -139,3 +150,78 @@ def test_the_primary_dies_and_comes_back(
         assert back.read_again == 0
         # The first flow goes on, too: nothing was lost, and nothing comes back.
         assert run_once(pair.flow).state == "done"
+
+
+def test_planned_moves_read_nothing_twice(primary: LocalKafka, target_kafka: LocalKafka, name: str) -> None:
+    pair = Pair(primary, target_kafka, name, identity=False)
+    ledger, backup = pair.ledger, target_kafka
+
+    # Consumers move first, while producers and the flow go on.
+    with LiveFlow(pair.flow), pair.producer(primary):
+        with pair.consumer(primary) as consumer:
+            wait_for("traffic", lambda: consumer.count > SOME)
+            in_use = pair.step(
+                MoveRequest(MoveKind.FAILOVER, MoveMode.CONTINUOUS, (pair.group,), wait_seconds=0), CHECK
+            )
+            assert (in_use.state, in_use.exit_code) == ("failed", 1)
+            assert "stop its consumers there first" in in_use.sentences[0]
+        assert pair.move(MoveKind.FAILOVER, MoveMode.CONTINUOUS).read_again == 0
+        with pair.consumer(backup) as consumer:
+            wait_for("traffic at the backup", lambda: consumer.count > SOME)
+
+    # Producers follow, and the group goes back in the middle of what they write there.
+    with LiveFlow(pair.flow), LiveFlow(pair.back), pair.producer(backup) as producer:
+        with pair.consumer(backup) as consumer:
+            wait_for("their records to be read", lambda: len(producer.keys & ledger.read.keys()) > SOME)
+        assert pair.move(MoveKind.FAILBACK, MoveMode.CONTINUOUS).read_again == 0
+        with pair.consumer(primary) as consumer:
+            wait_for("traffic at the primary", lambda: consumer.count > SOME)
+
+    # Everybody rests; what is left is copied, and the group moves once more. A crash at any step changes nothing.
+    request = MoveRequest(MoveKind.FAILOVER, MoveMode.CONTROLLED, (pair.group,), wait_seconds=120.0)
+    for step in request.steps[: request.steps.index(StepName.VERIFY)]:
+        assert not pair.step(request, step).failed
+    report = pair.move(MoveKind.FAILOVER, MoveMode.CONTROLLED)
+    assert report.read_again == 0
+    assert all(one.before == one.applied for one in report.positions)
+    with pair.consumer(backup):
+        wait_for("every record to be read", pair.settled)
+    assert not ledger.unread
+    assert ledger.again == 0
+    assert not ledger.loose
+
+
+def test_what_cannot_be_moved_is_said(primary: LocalKafka, target_kafka: LocalKafka, name: str) -> None:
+    pair = Pair(primary, target_kafka, name, identity=False)
+    nobody = MoveRequest(MoveKind.FAILOVER, MoveMode.CONTROLLED, ("nobody",), wait_seconds=0)
+    unknown = pair.step(nobody, CHECK)
+    assert (unknown.state, unknown.exit_code) == ("failed", 2)
+    assert unknown.sentences == (f"group nobody has no committed offsets on '{pair.flow.source.alias}'",)
+    with pytest.raises(ConfigError, match="begin with step check"):
+        pair.step(replace(nobody, groups=("somebody",)), StepName.APPLY)
+    with pytest.raises(ConfigError, match="has no step stop"):
+        pair.step(replace(nobody, mode=MoveMode.CONTINUOUS), StepName.STOP)
+
+    # Not copied, and copied only in part.
+    primary.create_topic(f"{name}-other", 1)
+    group = pair.group
+    commit(primary, group, TopicPartition(f"{name}-other", 0, 5))
+    write(primary, name, [b"x"] * 10)
+    copy_once(pair.flow)
+    write(primary, name, [b"x"] * 10)
+    commit(primary, group, TopicPartition(name, 0, 15))
+    dry = Move(pair.flow, MoveRequest(MoveKind.FAILOVER, MoveMode.CONTROLLED, dry_run=True, wait_seconds=0))
+    assert [dry.run(step).state for step in dry.report.request.steps] == ["done", "done"]
+    other, copied = sorted(dry.report.positions, key=lambda one: one.translated)
+    assert (other.applied, other.reason) == (
+        None,
+        f"{name}-other is not copied between {pair.flow.source.alias} and {pair.flow.target.alias}",
+    )
+    assert (copied.before, copied.applied, copied.read_again) == (None, 10, 5)
+    waiting = replace(nobody, groups=(group,), mode=MoveMode.CONTINUOUS)
+    assert not pair.step(waiting, CHECK).failed
+    behind = pair.step(waiting, StepName.DRAIN)
+    assert behind.failed
+    assert f"{name}-0 is not copied up to 15 yet, where group {group} stands" in behind.sentences[0]
+    found, _ = GroupReader(pair.flow.target).offsets([group])
+    assert not found[0].offsets
