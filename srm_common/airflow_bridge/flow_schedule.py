@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseHook
+from airflow.sdk import BaseHook, DagRunState
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
@@ -112,7 +112,8 @@ class FlowSchedule:
     # ---- inside
 
     def _final_state(self, run_id: str) -> str | None:
-        state = str(self._task.get_dagrun_state(self.dag_id, run_id))
+        # An enumeration whose text is not its value.
+        state = DagRunState(self._task.get_dagrun_state(self.dag_id, run_id)).value
         return state if state in FINAL_STATES else None
 
     def _set_paused(self, paused: bool) -> None:

@@ -19,7 +19,7 @@ from srm_common.airflow_bridge.flow_schedule import FlowSchedule
 from srm_common.airflow_bridge.move_params import MoveParams
 from srm_common.domain.flow import FlowName
 from srm_common.domain.moves import MoveKind, MoveMode, StepName, StepResult, StepState
-from srm_common.errors import AirflowError
+from srm_common.errors import AirflowError, ClusterError, StateError
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 #: Runs of a flow that read on for longer than this are ended rather than waited for.
 _PATIENCE_SECONDS = 60.0
+#: How long a source may take to say, on a bad day, that it lives.
+_SOURCE_SECONDS = 5.0
 
 
 class MoveOperator(BaseOperator):
@@ -103,7 +105,9 @@ class MoveStepOperator(MoveOperator):
         context["ti"].xcom_push(key="return_value", value=document)
         sentence = " ".join(result.sentences)
         if result.failed:
-            raise AirflowException(sentence)
+            # A cluster may answer the next time; what a person has to mend takes longer than retries do.
+            passing = result.exit_code in (ClusterError.exit_code, StateError.exit_code)
+            raise AirflowException(sentence) if passing else AirflowFailException(sentence)
         raise AirflowSkipException(sentence)
 
 
@@ -165,7 +169,7 @@ class LastPassOperator(MoveOperator):
 
         disaster = move.request.mode is MoveMode.DISASTER
         settings = self.settings(move.copying)
-        if disaster and (away := answers(settings)) is not None:
+        if disaster and (away := answers(settings, _SOURCE_SECONDS)) is not None:
             raise AirflowSkipException(f"{away}: there is nothing more to copy")
         schedule = self.schedule(move.copying, context)
         note = f"last pass for {self._me(context)}"

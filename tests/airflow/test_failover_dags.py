@@ -108,29 +108,30 @@ offset-syncs.topic.replication.factor = 1
 class Site:
     """Two clusters, an Airflow, and the file that both are described in."""
 
-    def __init__(self, source: LocalKafka, target: LocalKafka, file: Path) -> None:
-        self.source, self.target, self._file = source, target, file
+    def __init__(self, source: LocalKafka, target: LocalKafka, folder: Path) -> None:
+        self.source, self.target, self.folder = source, target, folder
+        self.file = folder / "srm.properties"
         self.turned(False)
 
     def turned(self, turned: bool) -> None:
         """The direction of the flow under unchanged names."""
         words = {"there": str(not turned).lower(), "back": str(turned).lower()}
         text = CONFIGURATION.format(source=self.source.bootstrap_servers, target=self.target.bootstrap_servers, **words)
-        self._file.write_text(text)
+        self.file.write_text(text)
 
 
 @pytest.fixture(scope="module")
 def site(source_kafka: LocalKafka, target_kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Site:
-    return Site(source_kafka, target_kafka, tmp_path_factory.mktemp("moves") / "srm.properties")
+    return Site(source_kafka, target_kafka, tmp_path_factory.mktemp("moves"))
 
 
 @pytest.fixture(scope="module")
 def airflow(site: Site, dags_folder: Path) -> Iterator[LocalAirflow]:
     environment = {
-        "SRM_CONFIG": str(site._file),
+        "SRM_CONFIG": str(site.file),
         "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
     }
-    with LocalAirflow(dags_folder=dags_folder, environment=environment) as running:
+    with LocalAirflow(dags_folder=dags_folder, environment=environment, directory=site.folder / "airflow") as running:
         for dag_id in (*MOVES, "srm.a.b", "srm.b.a", "srm.old.new", "srm.new.old"):
             running.wait_for_dag(dag_id, 120)
         yield running
