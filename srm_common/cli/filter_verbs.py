@@ -35,7 +35,8 @@ Effect = Callable[[FlowSettings, FlowSettings], tuple[set[str], set[str], list[s
 
 @dataclass(frozen=True)
 class Verb:
-    """One of the commands: ``include`` is its list, ``what`` the word for its entries. ``acts``: runs go by it."""
+    """One of the commands: ``include`` is its list, ``what`` the word for its entries. ``acts``: an edit starts or stops
+    something that can be listed beforehand."""
 
     include: str
     what: str
@@ -238,7 +239,7 @@ def edit(
     text += [f"Note: {note}" for note in notes]
     if run is not None:
         text.append(run[0].upper() + run[1:] + ".")
-    elif changed and verb.acts and not request.dry_run:
+    elif changed and not request.dry_run:
         text.append("It acts at the flow's next run.")
     if request.show:
         text.append(

@@ -22,8 +22,8 @@ def command(invocation: Invocation, /, **options: Any) -> Answer:
     \b
       srm-control reverse-checkpointed-topics --source backup --target primary --add primary.orders
 
-    The flow is the one that leads back, and a topic has the name of the copy. The list is kept with the flow's other
-    lists, with the same history; offsets are not translated back yet, so nothing acts on it.
+    The flow is the one that leads back, and a topic has the name of the copy. All copies are translated back unless
+    the list says otherwise. It is kept with the flow's other lists, with the same history.
     """
     chosen, request, store, effective = opened(invocation, VERB, options)
     if request.edit:

@@ -80,6 +80,10 @@ class FlowSettings:
     topic_filter_class: str | None = None
     group_filter_class: str | None = None
     config_property_filter_class: str | None = None
+    #: Copies of the flow in the other direction whose consumers' offsets are translated back.
+    reverse_checkpointing: bool = True
+    reverse_topics: tuple[str, ...] = (".*",)
+    reverse_topics_exclude: tuple[str, ...] = ()
     use_defaults_from: Literal["source", "target"] = "target"
 
     tasks_max: int = 2

@@ -20,7 +20,7 @@ from srm_common.domain.filters import check_patterns, split_list
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import ConfigError
 
-#: Key of the document -> field of FlowFilters. The first four are fields of FlowSettings, too.
+#: Key of the document -> field of FlowFilters and of FlowSettings.
 FIELDS = {
     "topics": "topics",
     "topics.exclude": "topics_exclude",
@@ -31,7 +31,6 @@ FIELDS = {
 }
 IN_FILE = "the properties file"
 
-_OF_SETTINGS = ("topics", "topics_exclude", "groups", "groups_exclude")
 _AWKWARD = re.compile(r"[^A-Za-z0-9_]")
 
 
@@ -130,7 +129,7 @@ class FlowFilters:
     @classmethod
     def of(cls, flow: FlowSettings) -> FlowFilters:
         """The lists of the properties file."""
-        return cls(flow.topics, flow.topics_exclude, flow.groups, flow.groups_exclude)
+        return cls(**{name: getattr(flow, name) for name in FIELDS.values()})
 
     @classmethod
     def parse(cls, text: str, flow: FlowSettings, origin: str) -> FlowFilters:
@@ -139,7 +138,7 @@ class FlowFilters:
 
     def applied_to(self, flow: FlowSettings) -> FlowSettings:
         """The flow as it runs."""
-        return replace(flow, **{name: getattr(self, name) for name in _OF_SETTINGS})
+        return replace(flow, **{name: getattr(self, name) for name in FIELDS.values()})
 
     def lists(self) -> FilterLists:
         """All of them, spelled out."""

@@ -8,6 +8,7 @@ from srm_common.domain.settings import ALL_LEVELS, FLOW_ONLY, Key, Kind, Level
 
 _BROKER_DEFAULT = "-1 leaves it to the broker."
 _TO_MM2 = "MirrorMaker 2's default."
+_BACK = "Groups can go back at any time, without a list to keep."
 
 
 def selection_keys() -> Iterator[Key]:
@@ -60,6 +61,35 @@ def selection_keys() -> Iterator[Key]:
         _TO_MM2,
         field="groups_exclude",
         legacy=("groups.blacklist",),
+    )
+    yield Key(
+        "reverse.checkpointing.enabled",
+        section,
+        Kind.SWITCH,
+        "true",
+        "Translate what groups at the source have read of copies back to the originals on the target, see "
+        "[failover.md](failover.md).",
+        _BACK,
+        field="reverse_checkpointing",
+        legacy=("cloudera.reverse.checkpointing.enabled",),
+    )
+    yield Key(
+        "reverse.checkpointed.topics",
+        section,
+        Kind.PATTERNS,
+        ".*",
+        "Copies at the source, by their names there, of which that is done.",
+        _BACK,
+        field="reverse_topics",
+    )
+    yield Key(
+        "reverse.checkpointed.topics.exclude",
+        section,
+        Kind.PATTERNS,
+        "",
+        "Copies of which it is not done; wins over `reverse.checkpointed.topics`.",
+        _BACK,
+        field="reverse_topics_exclude",
     )
     for what, plural in (("topic", "topics"), ("group", "groups"), ("config.property", "properties")):
         default = f"Default{what.title().replace('.', '')}Filter"

@@ -127,7 +127,6 @@ _NOTES = {
     "streams.replication.manager.ssl.*": _NO_CONNECT_REST,
     "mm.rest.protocol": _NO_CONNECT_REST,
     "mm.metrics.*": _METRICS,
-    "cloudera.reverse.checkpointing.enabled": "Checkpoints of the reverse direction are not written.",
     "srm.internal.topic.exclude.enable": "Internal topics are never copied.",
     "disable.source.topic.auto.creation": "Topics are never created on the source.",
     "copy.source.offset.in.header.enabled": "Records stay as they are; the offset map tells where each came from.",

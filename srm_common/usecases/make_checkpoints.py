@@ -21,6 +21,7 @@ from srm_common.kafka.other_groups import other_groups
 from srm_common.kafka.segment_log import Partition, SegmentLog
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.usecases.exact_translation import ExactTranslation
+from srm_common.usecases.reverse_checkpoints import reverse_checkpoints
 from srm_common.wire.mm2 import MAX_STRING_BYTES
 
 #: Beyond every offset there is: its translation tells where the copy ends.
@@ -126,7 +127,20 @@ def make_checkpoints(
                 moved.append(_Position(found.group, topic, partition, committed, remote, last))
     _translate(flow, log, moved, made)
     _start_over(before, anew, made)
+    _translate_back(flow, offsets, before, made)
     return made
+
+
+def _translate_back(
+    flow: FlowSettings, offsets: Iterable[GroupOffsets], before: NewestCheckpoints, made: CheckpointsMade
+) -> None:
+    back = reverse_checkpoints(flow, offsets, before)
+    for new in back.written:
+        made.write(new)
+    for last in back.kept:
+        made.keep(last)
+    made.untranslated += back.untranslated
+    made.notes += back.notes
 
 
 class _Additions:

@@ -111,7 +111,7 @@ class CopiedTopics:
         return OffsetMap(found, replicated_to, found.starts, found.downstream_starts)
 
 
-def answers(flow: FlowSettings, patience_seconds: float) -> str | None:
+def answers(flow: FlowSettings, patience_seconds: float = 15.0) -> str | None:
     """Why the flow's source cannot be asked, None when it answers in time."""
     try:
         ClusterAdmin(flow.source, timeout_seconds=patience_seconds).topics()
