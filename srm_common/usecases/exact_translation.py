@@ -48,6 +48,9 @@ from srm_common.kafka.topic_registry import TopicRegistry
 #: The longest to wait for a cluster, whatever ``admin.timeout.ms`` says.
 _REQUEST_SECONDS = 30.0
 
+#: No log is so long: who asks for such a position wants to know the end of the copy.
+_NO_OFFSET = 1 << 50
+
 Position = tuple[str, int, int]
 """Upstream topic, partition, next upstream offset to read."""
 
@@ -70,7 +73,7 @@ class ExactTranslation:
         self._stack = ExitStack()
         self._windows: dict[str, LogWindows] = {}
         self._records: Mapping[str, TopicRecord] = {}
-        self._replicated: Mapping[Partition, int] = {}
+        self._replicated: Mapping[Partition, int] | None = None
         self._source_is_away = False
         #: Cluster alias -> one sentence why it could not be looked into.
         self.away: dict[str, str] = {}
@@ -80,9 +83,8 @@ class ExactTranslation:
         with ExitStack() as stack:
             registry = stack.enter_context(TopicRegistry(flow.target))
             self._records = registry.read().of_flow(flow.name)
-            reader = stack.enter_context(StateReader(flow.target))
-            self._replicated = next_offsets(reader, flow.name)
             if self._given is None:
+                reader = stack.enter_context(StateReader(flow.target))
                 topic = names.segments_topic(flow.name.source)
                 self._log = SegmentLog(reader, topic, reader.partitions(topic))
                 self._log.read_news({})
@@ -102,14 +104,26 @@ class ExactTranslation:
         Give all at once: positions in the same stretch of a log share one read.
         """
         answers = {one: self._by_map(*one) for one in sorted(positions)}
+        self._look_behind(answers)
         self._count(answers)
         self._look_between(answers)
         self._by_syncs(answers)
         self._say_who_is_away(answers)
         return answers
 
-    def _by_map(self, topic: str, partition: int, position: int) -> Translation:
-        found = self._log.translate(topic, partition, position, self._replicated.get((topic, partition)))
+    def _look_behind(self, answers: dict[Position, Translation]) -> None:
+        """Positions behind the map may be replicated: there was nothing to copy, or MirrorMaker 2 copied it."""
+        behind = [
+            one for one, found in answers.items() if isinstance(found, NotReplicatedYet) and found.behind < _NO_OFFSET
+        ]
+        if behind and self._replicated is None:
+            with StateReader(self._flow.target) as reader:
+                self._replicated = next_offsets(reader, self._flow.name)
+        for one in behind:
+            answers[one] = self._by_map(*one, replicated_to=(self._replicated or {}).get(one[:2]))
+
+    def _by_map(self, topic: str, partition: int, position: int, replicated_to: int | None = None) -> Translation:
+        found = self._log.translate(topic, partition, position, replicated_to)
         record = self._records.get(topic)
         if record is None or isinstance(found, Unmapped):
             return found

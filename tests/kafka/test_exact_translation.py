@@ -279,20 +279,20 @@ class MirrorMaker:
             offsets_topic = names.offsets_topic(flow.name.source)
             partitions = reader.partitions(offsets_topic)
         produce(self.target, remote, 0, [one.seen for one in todo])
+        written = []
         for number, one in enumerate(todo):
             forced, self._state = self._state.after(one.offset, downstream + number, 20)
             if forced or number == len(todo) - 1:
-                self._sync(one.offset, downstream + number)
-        key = source_offset_key(flow.name.source, topic, 0)
-        progress = NewRecord(offsets_topic, partition_for(key, partitions), key, source_offset_value(todo[-1].offset))
-        StateWriter(flow.target).write("commit", [progress])
-
-    def _sync(self, upstream: int, downstream: int) -> None:
-        flow = self.flow
-        self.syncs[upstream] = downstream
-        record = encode_offset_sync(OffsetSync(self.topic, 0, upstream, downstream))
+                self.syncs[one.offset] = downstream + number
+                written.append(OffsetSync(topic, 0, one.offset, downstream + number))
+        syncs_topic = names.offset_syncs_topic(flow)
         cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
-        StateWriter(cluster).write("write a sync", [NewRecord(names.offset_syncs_topic(flow), 0, *record)])
+        syncs = [NewRecord(syncs_topic, 0, *encode_offset_sync(one)) for one in written]
+        StateWriter(cluster).write("write syncs", syncs)
+        key = source_offset_key(flow.name.source, topic, 0)
+        value = source_offset_value(todo[-1].offset)
+        progress = NewRecord(offsets_topic, partition_for(key, partitions), key, value)
+        StateWriter(flow.target).write("commit", [progress])
 
 
 @pytest.mark.parametrize("location", ["source", "target"])

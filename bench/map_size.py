@@ -1,0 +1,93 @@
+"""How large the offset map of what is copied gets: ``python -m bench.map_size [WORKLOAD ...]``.
+
+Two real brokers; each workload is written to the source and copied once, by one process. What the segments topic takes
+then is counted in the target's log files, headers of batches and markers of transactions included.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from bench.segment_files import read_topics
+from bench.side_by_side import BROKER_SETTINGS, SideBySide
+from bench.sides import Clusters
+from bench.workloads import WORKLOADS, Workload
+from srm_common.domain import names
+from srm_common.domain.actions import failed
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.state_topics import SEGMENTS_PARTITIONS
+from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.segment_log import SegmentLog
+from srm_common.replication.slot import copy_slot
+from srm_common.testing import LocalKafka
+from srm_common.usecases.apply_plan import apply_plan
+from srm_common.usecases.plan_topics import plan_topics
+from srm_common.usecases.replicate import replicate
+
+_KINDS = ("1k-lz4", "100b-lz4", "100b-tiny", "1k-compacted")
+
+
+@click.command()
+@click.argument("workloads", nargs=-1, type=click.Choice(list(WORKLOADS)))
+@click.option("--megabytes", default=200, show_default=True, help="Of each workload, before compression.")
+@click.option("--chunk-megabytes", default=64, show_default=True, help="Setting chunk.bytes of the flow.")
+def main(workloads: tuple[str, ...], megabytes: int, chunk_megabytes: int) -> None:
+    """Copy so much of each workload and print what its map takes."""
+    with tempfile.TemporaryDirectory(prefix="srm-bench-") as folder:
+        for name in workloads or _KINDS:
+            workload = WORKLOADS[name].scaled(megabytes * 1e6 / WORKLOADS[name].uncompressed_bytes)
+            with (
+                LocalKafka(1, settings=BROKER_SETTINGS, name="source", tuned_for="throughput") as source,
+                LocalKafka(1, settings=BROKER_SETTINGS, name="target", tuned_for="throughput") as target,
+            ):
+                _measure(workload, Clusters(source, target), Path(folder), chunk_megabytes << 20)
+
+
+def _measure(workload: Workload, clusters: Clusters, folder: Path, chunk_bytes: int) -> None:
+    data = SideBySide(clusters, folder, (), lambda *_: None).prepare(workload)
+    flow = _flow(clusters, workload, chunk_bytes)
+    assert not failed(apply_plan(flow, plan_topics(flow)))
+    record = replicate(flow, RunOptions("bench"), _here)
+    assert record.records == data.records, record.error
+    topic = names.segments_topic(flow.name.source)
+    directory = clusters.log_directory(clusters.target)
+    files = [path for number in range(SEGMENTS_PARTITIONS) for path in (directory / f"{topic}-{number}").glob("*.log")]
+    size = sum(path.stat().st_size for path in files)
+    copied = read_topics(directory, [f"{flow.name.source}.{one}" for one in workload.topics], 4)
+    with StateReader(flow.target) as reader:
+        segments = len(SegmentLog(reader, topic, SEGMENTS_PARTITIONS).read_all())
+    print(
+        f"{workload.name}: {copied.wire_bytes / 1e6:.0f} MB of batches ({data.uncompressed_bytes / 1e6:.0f} MB "
+        f"uncompressed), {segments} segments, {size:,} bytes of map: "
+        f"{size / copied.wire_bytes * 1e9:,.0f} bytes per GB copied ({size / copied.wire_bytes:.3%})",
+        flush=True,
+    )
+
+
+def _flow(clusters: Clusters, workload: Workload, chunk_bytes: int) -> FlowSettings:
+    replicas = ("internal", "status", "config", "heartbeats", "checkpoints", "offset_syncs")
+    return FlowSettings(
+        FlowName("source", "target"),
+        ClusterSettings.plaintext("source", clusters.source.bootstrap_servers),
+        ClusterSettings.plaintext("target", clusters.target.bootstrap_servers),
+        topics=(workload.topic_pattern,),
+        replication_factor=1,
+        sync_topic_acls=False,
+        chunk_bytes=chunk_bytes,
+        **{f"{name}_replication_factor": 1 for name in replicas},  # type: ignore[arg-type]
+    )
+
+
+def _here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+    return [copy_slot(job, task) for task in tasks]
+
+
+if __name__ == "__main__":
+    main()
