@@ -212,9 +212,12 @@ def test_back_to_one_without_exactly_once_and_taken_over_after_its_death(
     one = story(*clusters, chunk_seconds=0.05)
     with one.writing(rate=2000):
         _kill_some_runs(one, 1)
-        aborted = _leave_aborted_offsets(one, monkeypatch)
+        left = _leave_aborted_offsets(one, monkeypatch)
         committed = _last_seen(one, committed=True)
-        assert _last_seen(one, committed=False) != committed
+        believed = _last_seen(one, committed=False)
+        # The killed run may have left one more, of a partition that was never committed.
+        aborted = sum(committed.get(key) != value for key, value in believed.items())
+        assert aborted >= left
         assert _hand_back(one).rewritten == aborted
         assert rewritten_offsets(one.flow, one.state) == []
         seen = _last_seen(one, committed=False)
