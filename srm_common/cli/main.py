@@ -37,6 +37,7 @@ COMMANDS = {
     "handback": "Leave a flow so that MirrorMaker 2 goes on.",
     "failover": "Move consumer groups to the target of a flow; they go on where they are, and skip nothing.",
     "failback": "Move consumer groups back to the source of the flow along which they were failed over.",
+    "switch-direction": "Move everything to the target and turn the flow round: the last step of a migration.",
     "rebind": "Let an alias mean the Kafka cluster that its addresses lead to now.",
     "check-copies": "Look for records in a flow's copies that the flow did not write.",
     "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
