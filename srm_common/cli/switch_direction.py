@@ -26,8 +26,8 @@ def command(invocation: Invocation, /, flow: str | None, **options: Any) -> Answ
 
     Stop producers and consumers at the source first. The rest is copied, the groups are moved as by failover, and the
     flow in the other direction is made to begin behind what was copied, so that nothing comes back. Where topics keep
-    their names, the step turn wants the configuration file turned: "a->b.enabled = false", "b->a.enabled = true"; change
-    it and give the command again. Then unpause the DAG of the other flow, or run it.
+    their names, the step turn wants the configuration file turned ("a->b.enabled = false", "b->a.enabled = true"):
+    change it and give the command again. Then unpause the DAG of the other flow, or run it.
 
     \b
     Exit codes: 0 the flow is turned; 1 a step failed; 2 the configuration is wrong or a group is not known; 3 a cluster
