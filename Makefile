@@ -5,16 +5,19 @@ VENV ?= .venv
 PYTHON_BIN := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup demo demo-stop test unit lint bench soak wheel clean
+.PHONY: help setup demo demo-failover demo-stop test unit lint bench soak wheel clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Python environment, Java and Kafka's jars; done by all others first, quick when nothing changed
 	@scripts/setup.sh
 
 demo: setup ## two Kafka clusters, live topics, Airflow with a flow between them, lag on the terminal; Ctrl-C ends it
 	@$(PYTHON_BIN) -m demo
+
+demo-failover: setup ## a cluster is killed, its consumers move to the other one and back by DAGs; says what to watch
+	@$(PYTHON_BIN) -m demo.failover
 
 demo-stop: ## ends what a demo left running
 	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo runs: nothing is set up here"; fi
