@@ -10,7 +10,10 @@ from srm_common.domain.checkpoints import downstream_of
 from srm_common.domain.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.selection import select_topics
+from srm_common.domain.untranslated_record import KEY as UNTRANSLATED
+from srm_common.domain.untranslated_record import untranslated_from
 from srm_common.errors import SrmError
+from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.group_offsets import GroupOffsets, GroupReader
 from srm_common.kafka.other_groups import other_groups
 from srm_common.kafka.topic_registry import TopicRegistry
@@ -67,7 +70,7 @@ def explain_offsets(
 ) -> ExplainedOffsets:
     """The exported checkpoints, and every other position of ``groups`` (None: of all) with the reason why it has none.
 
-    A source that does not answer is a note.
+    Where the source does not answer, reasons are those of the flow's last round, and a note says so.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
@@ -77,8 +80,7 @@ def explain_offsets(
     try:
         offsets, refused, notes = _at_source(flow, groups)
     except SrmError as error:
-        note = f"positions without a checkpoint, and their reasons, are not known, because {error}"
-        return ExplainedOffsets.of(exported, note)
+        return _as_the_last_round_found(flow, rows, groups, error)
     with TopicRegistry(flow.target) as registry:
         copies = registry.read().of_flow(flow.name)
     decisions = {one.topic: one for one in select_topics(flow, {topic for one in offsets for topic, _ in one.offsets})}
@@ -111,6 +113,26 @@ def _of_checkpoints(exported: Iterable[ExportedOffset]) -> dict[tuple[str, str, 
         )
         for one, written_ms in checkpoints
     }
+
+
+def _as_the_last_round_found(
+    flow: FlowSettings,
+    rows: dict[tuple[str, str, int], ExplainedOffset],
+    groups: Collection[str] | None,
+    fault: SrmError,
+) -> ExplainedOffsets:
+    with FlowState(flow) as state, TopicRegistry(flow.target) as registry:
+        found, left_out = untranslated_from(state.read(UNTRANSLATED))
+        copies = registry.read().of_flow(flow.name)
+    for one in found:
+        remote = copies[one.topic].downstream_topic if one.topic in copies else one.topic
+        place = one.group, remote, one.partition
+        if place not in rows and (groups is None or one.group in groups):
+            rows[place] = ExplainedOffset(*place, upstream=one.upstream, remark=one.reason)
+    notes = [f"reasons are those of the flow's last round, because {fault}"]
+    if left_out:
+        notes.append(f"{left_out} more positions had no translation then")
+    return ExplainedOffsets(tuple(_sorted(rows.values())), tuple(notes))
 
 
 def _at_source(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from srm_common.domain import names
 from srm_common.domain.checkpoint_memory import CheckpointMemory, Part, group_sync_period_seconds
 from srm_common.domain.checkpoint_report import CheckpointReport
-from srm_common.domain.checkpoints import Checkpoint
+from srm_common.domain.checkpoints import Checkpoint, Untranslated
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offset_syncs import OffsetSync, SyncState, syncs_for
 from srm_common.domain.state_topics import state_topics
+from srm_common.domain.untranslated_record import KEY as UNTRANSLATED
+from srm_common.domain.untranslated_record import untranslated_record
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.flow_state import FlowState
@@ -74,6 +76,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
                 state.write(_STATE_KEY, memory.to_json())
             made = make_checkpoints(flow, log, news.segments, reader, before)
             _write_checkpoints(flow, made.written, writer)
+            _keep_untranslated(state, made.untranslated)
             memory = replace(memory, checked=ends, copies=made.copies)
             if not made.faults:
                 memory = memory.done([Part.CHECKPOINTS], now_ms)
@@ -115,6 +118,17 @@ def _remembered(state: FlowState, skipped: list[str]) -> CheckpointMemory:
     except CorruptRecord as error:
         skipped.append(str(error))
         return CheckpointMemory()
+
+
+def _keep_untranslated(state: FlowState, found: Sequence[Untranslated]) -> None:
+    """For who asks while the source is down; written only when it has changed."""
+    record = untranslated_record(found)
+    try:
+        known = state.read(UNTRANSLATED)
+    except CorruptRecord:  # it is written anew
+        known = None
+    if record != (known or untranslated_record(())):
+        state.write(UNTRANSLATED, record)
 
 
 def _write_offset_syncs(flow: FlowSettings, news: SegmentBatch, target_writer: StateWriter) -> int:

@@ -35,8 +35,8 @@ def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
 
 @dataclass
 class Story:
-    """A flow that has copied two partitions, with the groups ``one`` and ``other``; the commands of a person who looks
-    at it while the source is down."""
+    """A flow that has copied two of three partitions, with the groups ``one`` and ``other``; the commands of a person who
+    looks at it while the source is down."""
 
     flow: FlowSettings
     topic: str
@@ -88,12 +88,15 @@ def story(
     for variable in ("SRM_AIRFLOW_URL", "AIRFLOW_HOME"):
         monkeypatch.delenv(variable, raising=False)
     flow = flow_between(source_kafka, target_kafka, name, topics=(name,), groups=(f"{name}.*",))
-    source_kafka.create_topic(name, partitions=2)
+    # Nothing is ever written to the third.
+    source_kafka.create_topic(name, partitions=3)
     write(source_kafka, name, [b"%d" % number for number in range(40)])
     write(source_kafka, name, [b"%d" % number for number in range(20)], partition=1)
     prepare(flow)
     assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
-    commit(source_kafka, f"{name}-g", TopicPartition(name, 0, 30), TopicPartition(name, 1, 20))
+    commit(
+        source_kafka, f"{name}-g", TopicPartition(name, 0, 30), TopicPartition(name, 1, 20), TopicPartition(name, 2, 0)
+    )
     commit(source_kafka, f"{name}-h", TopicPartition(name, 0, 7))
     sync_checkpoints(flow)
     away = properties_of(flow) | {f"{flow.name.source}.bootstrap.servers": "127.0.0.1:1"}
@@ -147,9 +150,13 @@ def test_the_table_has_the_reasons(
     story: Story, source_kafka: LocalKafka, configuration_file: Callable[..., Path]
 ) -> None:
     flow, topic, one = story.flow, story.topic, story.one
-    down, _ = story.offsets("--group", one)
-    assert "positions without a checkpoint, and their reasons, are not known" in down
-    assert f"cluster '{flow.name.source}' (127.0.0.1:1)" in down
+    down = story.json("--group", one)
+    assert [(row["partition"], row["offset"], row["remark"]) for row in down["offsets"]] == [
+        (0, 30, ""),
+        (1, 20, ""),
+        (2, None, "nothing of this partition was copied yet"),
+    ]
+    assert f"reasons are those of the flow's last round, because cluster '{flow.name.source}'" in down["notes"][0]
     source_kafka.create_topic(f"{topic}-more", partitions=1)
     commit(source_kafka, one, TopicPartition(topic, 0, 35), TopicPartition(f"{topic}-more", 0, 0))
     commit(source_kafka, f"{topic}-new", TopicPartition(topic, 0, 12))
@@ -160,6 +167,7 @@ def test_the_table_has_the_reasons(
     assert remarks == {
         (story.remote, 0): (30, "the group has since read on to 35 at the source"),
         (story.remote, 1): (20, ""),
+        (story.remote, 2): (None, "nothing of this partition was copied yet"),
     }
     (row,) = story.json("--group", f"{topic}-new", code=1, config=config)["offsets"]
     assert row["remark"] == "no checkpoint yet; the next round of the flow writes offset 12"
@@ -201,7 +209,7 @@ def test_what_cannot_be_applied_is_said_and_nothing_is(story: Story, target_kafk
 
     good = f"{one},{remote},1,20\n"
     assert f"there is no partition {remote}.x-0" in refused(good + f"{one},{remote}.x,0,1\n", 1)
-    assert f"there is no partition {remote}-2" in refused(good + f"{one},{remote},2,1\n", 1)
+    assert f"there is no partition {remote}-3" in refused(good + f"{one},{remote},3,1\n", 1)
     assert "offset 99 is not in the log, which has the offsets 0 to 4" in refused(good + f"{one},{remote},0,99\n", 1)
     assert "offsets.csv:2: the offset -1 is negative" in refused(good + f"{one},{remote},0,-1\n", 2)
     assert f"group {one}-x has no checkpoint of flow" in story.offsets("apply", "--group", f"{one}-x", code=2)[1]
