@@ -35,8 +35,10 @@ def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
 
 @dataclass
 class Story:
-    """A flow that has copied two of three partitions, with the groups ``one`` and ``other``; the commands of a person who
-    looks at it while the source is down."""
+    """A flow that has copied two of three partitions, with the groups ``one`` and ``other``.
+
+    The commands are those of a person who looks at it while the source is down.
+    """
 
     flow: FlowSettings
     topic: str
