@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
+from srm_common.domain.checkpoint_memory import checkpoint_period_seconds, group_sync_period_seconds
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import ConfigError
 
@@ -182,12 +183,18 @@ def _facts(settings: FlowSettings) -> str:
         ("Runs", pace),
         ("Parallel slots", str(settings.tasks_max)),
         ("When records were lost at the source", str(settings.on_data_loss)),
+        ("Checkpoints", _pace(checkpoint_period_seconds(settings))),
+        ("Offsets of idle groups", _pace(group_sync_period_seconds(settings))),
     ]
     table = "\n".join(f"| {what} | {value} |" for what, value in rows)
     return (
         f"## `{name}`\n\n| | |\n|---|---|\n{table}\n\n"
         f"Pause this DAG to pause the flow. `srm-control status --flow '{name}'` prints every partition's position.\n"
     )
+
+
+def _pace(seconds: float | None) -> str:
+    return "no" if seconds is None else f"every {seconds:g} s at best"
 
 
 def _warned(warnings: Sequence[str]) -> str:

@@ -77,6 +77,7 @@ def _effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[st
     from srm_common.usecases.decide_groups import decide_group_names, decide_groups
 
     decisions, faults = decide_groups(before)
+    decisions = [one for one in decisions if one.kind == "consumer"]
     was = {one.group for one in decisions if one.accepted}
     becomes = {one.group for one in decide_group_names(after, [one.group for one in decisions]) if one.accepted}
     return was, becomes, [fault.reason for fault in faults]

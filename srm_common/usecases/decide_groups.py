@@ -9,23 +9,37 @@ from typing import Any
 from srm_common.domain.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.selection import select_topics
-from srm_common.kafka.group_offsets import GroupFault, GroupReader
+from srm_common.kafka.group_offsets import Group, GroupFault, GroupReader
 from srm_common.kafka.other_groups import other_groups
 
 
 @dataclass(frozen=True, slots=True)
 class GroupDecision:
-    """``state`` is Kafka's word, None for a group that the source does not have. ``topics``: of those it has committed
-    offsets on, the ones that are copied and the ones that are not; None where nobody looked."""
+    """``state`` is Kafka's word, None for a group that the source does not have; ``kind`` is ``consumer`` (of either
+    protocol), ``share`` or ``streams``. ``topics``: of those it has committed offsets on, the ones that are copied and
+    the ones that are not; None where nobody looked."""
 
     group: str
     accepted: bool
     reason: str
     state: str | None = None
     topics: tuple[tuple[str, ...], tuple[str, ...]] | None = None
+    kind: str = "consumer"
+
+    @classmethod
+    def unsupported(cls, group: Group) -> GroupDecision:
+        """The refusal of a group of another kind."""
+        reason = f"{group.protocol} groups are not supported: their offsets are not translated"
+        return cls(group.name, False, reason, group.state, kind=group.protocol)
 
     def to_json(self) -> dict[str, Any]:
-        out = {"group": self.group, "accepted": self.accepted, "reason": self.reason, "state": self.state}
+        out = {
+            "group": self.group,
+            "accepted": self.accepted,
+            "reason": self.reason,
+            "state": self.state,
+            "kind": self.kind,
+        }
         if self.topics is not None:
             out |= {"copied_topics": list(self.topics[0]), "other_topics": list(self.topics[1])}
         return out
@@ -48,13 +62,8 @@ def decide_groups(flow: FlowSettings) -> tuple[list[GroupDecision], list[GroupFa
     decided = decide_group_names(flow, (group.name for group in listed))
     decisions = [replace(made, state=group.state) for made, group in zip(decided, listed, strict=True)]
     others, unlisted = other_groups(flow.source)
-    decisions += [GroupDecision(one.name, False, unsupported(one.protocol), one.state) for one in others]
+    decisions += map(GroupDecision.unsupported, others)
     return sorted(decisions, key=lambda made: made.group), faults or unlisted
-
-
-def unsupported(kind: str) -> str:
-    """Why a group of another kind gets no checkpoints."""
-    return f"{kind} groups are not supported: their offsets are not translated"
 
 
 def explain_group(flow: FlowSettings, group: str) -> tuple[GroupDecision, list[GroupFault]]:
@@ -63,7 +72,7 @@ def explain_group(flow: FlowSettings, group: str) -> tuple[GroupDecision, list[G
     listed, faults = reader.groups()
     for other in other_groups(flow.source)[0]:
         if other.name == group:
-            return GroupDecision(group, False, unsupported(other.protocol), other.state), faults
+            return GroupDecision.unsupported(other), faults
     states = {found.name: found.state for found in listed}
     (decision,) = decide_group_names(flow, [group])
     if group not in states:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,8 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.segments import Segment
 from srm_common.domain.selection import select_topics
 from srm_common.domain.topic_records import TopicRecords, TopicState
-from srm_common.domain.translation import NotReplicatedYet, Translation
+from srm_common.domain.translation import Translation
+from srm_common.errors import CorruptRecord
 from srm_common.kafka.checkpoint_log import NewestCheckpoints, newest_checkpoints
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.group_offsets import CommittedOffset, GroupOffsets, GroupReader
@@ -23,9 +25,6 @@ from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.usecases.exact_translation import ExactTranslation
 from srm_common.usecases.reverse_checkpoints import reverse_checkpoints
 from srm_common.wire.mm2 import MAX_STRING_BYTES
-
-#: Beyond every offset there is: its translation tells where the copy ends.
-_BEYOND_ALL = 1 << 62
 
 
 @dataclass
@@ -167,19 +166,32 @@ def _start_over(before: NewestCheckpoints, anew: Collection[str], made: Checkpoi
 
 
 def _translate(flow: FlowSettings, log: SegmentLog, moved: list[_Position], made: CheckpointsMade) -> None:
-    ends = {(one.topic, one.partition, _BEYOND_ALL) for one in moved if one.before is not None}
-    wanted = {(one.topic, one.partition, one.committed.offset) for one in moved}
+    if not moved:
+        return
     with ExactTranslation(flow, log) as exact:
-        translations = exact.translate(sorted(wanted | ends))
+        translations = exact.translate({(one.topic, one.partition, one.committed.offset) for one in moved})
         made.notes += exact.away.values()
+    ends = _ends(log, {(one.topic, one.partition) for one in moved if one.before is not None})
     for one in moved:
-        end = translations.get((one.topic, one.partition, _BEYOND_ALL))
-        _judge(one, translations[one.topic, one.partition, one.committed.offset], end, made)
+        translation = translations[one.topic, one.partition, one.committed.offset]
+        _judge(one, translation, ends.get((one.topic, one.partition)), made)
 
 
-def _judge(one: _Position, translation: Translation, end: Translation | None, made: CheckpointsMade) -> None:
+def _ends(log: SegmentLog, places: Iterable[Partition]) -> dict[Partition, int]:
+    """Where the copies of the partitions end by the map."""
+    ends = {}
+    for topic, partition in places:
+        # A segment that cannot be read maps nothing, as translations say.
+        with contextlib.suppress(CorruptRecord):
+            newest = log.newest(topic, partition)
+            if newest is not None:
+                ends[topic, partition] = newest.downstream_end
+    return ends
+
+
+def _judge(one: _Position, translation: Translation, end: int | None, made: CheckpointsMade) -> None:
     before, void = one.before, one.void
-    if before is not None and isinstance(end, NotReplicatedYet) and before.downstream > end.offset:
+    if before is not None and end is not None and before.downstream > end:
         # Nobody can have gone on from behind the end: it is of a former copy, or not of this flow.
         before, void = None, True
     downstream = downstream_of(translation)
