@@ -19,18 +19,17 @@ def translate_back(
     position: int,
     *,
     starts: Sequence[int] | None = None,
-    replicated_to: int | None = None,
 ) -> Translation:
     """The upstream offset for ``position``, the next downstream offset that a group would read.
 
     The answers are those of ``translate`` with both sides exchanged: ``offset`` is an upstream offset,
-    ``oldest_known`` a downstream one. A position at or behind the end of the copy is at the end of what was copied;
-    there is no "not replicated yet".
+    ``oldest_known`` a downstream one. A position at or behind the end of the map is at the end of what it covers; there
+    is no "not replicated yet". The flow's committed offset may be further, but not every record before it needs to have
+    been read: MirrorMaker 2 may have copied some, which it leaves no map of.
 
     Args:
         segments: the map of one partition, as ``current_map`` orders it.
         starts: their downstream starts, for callers that translate many positions.
-        replicated_to: the flow's committed next offset, where known; it may be ahead of the last segment.
     """
     if not segments:
         return Unmapped("nothing was copied into this partition, as far as the offset map tells")
@@ -43,11 +42,8 @@ def translate_back(
     segment = segments[index]
     if position < segment.downstream_end:
         return _within(segment, position)
-    end = segment.upstream_end
-    if index + 1 == len(segments) and replicated_to is not None:
-        end = max(end, replicated_to)
     # What lies in the copy between two chunks is no copy: a marker, or records of others.
-    return Translated(end, exact=True)
+    return Translated(segment.upstream_end, exact=True)
 
 
 def _within(segment: Segment, position: int) -> Translated:

@@ -23,7 +23,6 @@ from srm_common.kafka.group_offsets import GroupOffsets
 from srm_common.kafka.segment_log import SegmentLog
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.usecases.move_positions import opposite
-from srm_common.usecases.source_offsets import committed_now
 
 
 @dataclass
@@ -101,7 +100,6 @@ def _originals(flow: FlowSettings, topics: set[str]) -> dict[str, str]:
 
 def _translate(flow: FlowSettings, moved: Iterable[_Moved], made: ReverseCheckpoints) -> None:
     other = opposite(flow)
-    committed = committed_now(other)
     with StateReader(flow.source) as reader:
         segments = names.segments_topic(other.name.source)
         log = SegmentLog(reader, segments, reader.partitions(segments))
@@ -113,7 +111,6 @@ def _translate(flow: FlowSettings, moved: Iterable[_Moved], made: ReverseCheckpo
                 known or (),
                 wanted.upstream,
                 starts=None if known is None else known.downstream_starts,
-                replicated_to=committed.get((wanted.topic, wanted.partition)),
             )
             if not isinstance(found, Translated):
                 why = f"nothing is known of what was copied into {one.copy}-{wanted.partition} before that"

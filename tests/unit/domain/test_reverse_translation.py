@@ -71,10 +71,8 @@ def test_examples(position: int, expected: Translation) -> None:
     assert translate_back([DENSE, SPARSE, FOREIGN], position) == expected
 
 
-def test_what_was_read_but_not_copied_is_passed_over_at_the_end() -> None:
-    assert translate_back([DENSE], 1017, replicated_to=130) == Translated(130, exact=True)
-    assert translate_back([DENSE], 1013, replicated_to=130) == Translated(113, exact=True)
-    assert translate_back([DENSE], 1017, replicated_to=90) == Translated(120, exact=True)
+def test_behind_the_map_nothing_is_passed_over() -> None:
+    assert translate_back([DENSE], 1017) == translate_back([DENSE], 1030) == Translated(120, exact=True)
 
 
 def test_a_position_in_the_older_of_two_copies_is_not_moved_forward() -> None:
