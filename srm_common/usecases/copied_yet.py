@@ -37,14 +37,18 @@ class Uncopied:
 
 
 def uncopied(flow: FlowSettings) -> Uncopied:
-    """Of the topics that the flow copies now.
+    """Of the topics that the flow copies now, without heartbeats: these never end.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """
     with TopicRegistry(flow.target) as registry:
         records = registry.read().of_flow(flow.name)
-    copied = {topic for topic, record in records.items() if record.state is TopicState.REPLICATING}
+    copied = {
+        topic
+        for topic, record in records.items()
+        if record.state is TopicState.REPLICATING and not flow.policy.is_heartbeats_topic(topic)
+    }
     committed = committed_now(flow)
     source = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000)
     known = source.topics().partitions
