@@ -37,7 +37,7 @@ from tests.kafka.engine import Engine, assert_same
 from tests.kafka.flows import Seen, flow_between, prepare
 from tests.kafka.records import Placed, delete_topic, eventually, log_batches, produce, put, read_all, writer
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
 Logs = Mapping[int, Sequence[Placed]]
 
@@ -66,6 +66,19 @@ def copy(flow: FlowSettings) -> None:
     assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
 
 
+def wait_for_markers(cluster: ClusterSettings, *topics: str) -> None:
+    """Those of transactions may come later than the answers to their commits."""
+    with StateReader(cluster) as reader:
+        for topic in topics:
+            reader.stable_ends(topic, range(reader.partitions(topic)), within_seconds=120)
+
+
+def logs(kafka: LocalKafka, topic: str) -> dict[int, list[Placed]]:
+    """All records of a topic, once no transaction is open."""
+    wait_for_markers(ClusterSettings.plaintext("any", kafka.internal_servers), topic)
+    return read_all(kafka, topic)
+
+
 def translated(flow: FlowSettings, topic: str, upstream: Logs) -> dict[tuple[int, int], Translation]:
     """Every position of a topic, by partition and offset: from its start to behind its end."""
     wanted = [
@@ -73,6 +86,7 @@ def translated(flow: FlowSettings, topic: str, upstream: Logs) -> dict[tuple[int
         for partition, log in upstream.items()
         for position in range(log[-1].offset + 2 if log else 0)
     ]
+    wait_for_markers(flow.target, names.segments_topic(flow.name.source), names.offsets_topic(flow.name.source))
     with ExactTranslation(flow) as exact:
         answers = exact.translate(wanted)
         assert not exact.away
@@ -157,6 +171,7 @@ def test_every_kind_of_batch(engine: Engine, name: str) -> None:
     produce(source, topics["append-time"], 0, records(300), compression_type="zstd")
     for part in (1, 2):
         transactions(source, topics["transactional"], 0, 80, part)
+        logs(source, topics["transactional"])
         assert not engine.copy(topics["transactional"]).errors
     eventually(
         lambda: all(
@@ -171,7 +186,7 @@ def test_every_kind_of_batch(engine: Engine, name: str) -> None:
 
     by: Counter[Evidence] = Counter()
     for topic in topics.values():
-        upstream, downstream = read_all(source, topic), read_all(engine.target, engine.copy_of(topic))
+        upstream, downstream = logs(source, topic), logs(engine.target, engine.copy_of(topic))
         by += check_exact(translated(engine.flow, topic, upstream), upstream, downstream)
     assert by[Evidence.MAP] > 1000
     assert by[Evidence.SOURCE] > 100
@@ -179,7 +194,7 @@ def test_every_kind_of_batch(engine: Engine, name: str) -> None:
     # While the source is away: floors that say so, and still nothing is skipped.
     away = without_source(engine.flow)
     topic = topics["compacted"]
-    upstream, downstream = read_all(source, topic), read_all(engine.target, engine.copy_of(topic))
+    upstream, downstream = logs(source, topic), logs(engine.target, engine.copy_of(topic))
     wanted = [(topic, 0, position) for position in range(upstream[0][-1].offset + 1)]
     with ExactTranslation(away) as exact:
         answers = exact.translate(wanted)
@@ -210,7 +225,7 @@ def test_growth_and_a_topic_that_is_created_again(
     for partition in range(3):
         produce(source_kafka, name, partition, records(50, start=200))
     copy(flow)
-    upstream, downstream = read_all(source_kafka, name), read_all(target_kafka, remote)
+    upstream, downstream = logs(source_kafka, name), logs(target_kafka, remote)
     assert {partition: len(log) for partition, log in downstream.items()} == {0: 170, 1: 50, 2: 50}
     check_exact(translated(flow, name, upstream), upstream, downstream)
 
@@ -219,7 +234,7 @@ def test_growth_and_a_topic_that_is_created_again(
     for partition in (0, 1):
         produce(source_kafka, name, partition, records(80, start=1000))
     copy(flow)
-    upstream, downstream = read_all(source_kafka, name), read_all(target_kafka, remote)
+    upstream, downstream = logs(source_kafka, name), logs(target_kafka, remote)
     ends = {0: 170, 1: 50}  # what the former topic brought stays, in front of the new one's records
     answers = translated(flow, name, {partition: upstream[partition] for partition in ends})
     anew = {partition: downstream[partition][ends[partition] :] for partition in ends}
@@ -253,8 +268,8 @@ def test_records_of_others_in_the_midst_of_a_chunk(engine: Engine, name: str) ->
     record = NewRecord(engine.state.segments_topic, home, *encode_segment(segment))
     StateWriter(engine.flow.target).write("write a segment", [record])
 
-    upstream = read_all(engine.source, name)
-    own = [one for one in read_all(engine.target, remote)[0] if one.seen.key != b"other"]
+    upstream = logs(engine.source, name)
+    own = [one for one in logs(engine.target, remote)[0] if one.seen.key != b"other"]
     assert check_exact(translated(engine.flow, name, upstream), upstream, {0: own})[Evidence.TARGET] == 29
     # The source has no hole in it, so that the target alone can tell as well.
     with ExactTranslation(without_source(engine.flow)) as exact:
@@ -273,7 +288,7 @@ class MirrorMaker:
     def copy(self, start: int, end: int) -> None:
         flow, topic = self.flow, self.topic
         remote = f"{flow.name.source}.{topic}"
-        todo = [one for one in read_all(self.source, topic)[0] if start <= one.offset < end]
+        todo = [one for one in logs(self.source, topic)[0] if start <= one.offset < end]
         with StateReader(flow.target) as reader:
             downstream = reader.offsets(remote, [0], LATEST)[0]
             offsets_topic = names.offsets_topic(flow.name.source)
@@ -310,10 +325,10 @@ def test_what_mirror_maker_2_copied(
     copy(flow)
     produce(source_kafka, name, 0, records(60, start=500))
     mirror_maker.copy(100, 150)
-    found = [translated(flow, name, read_all(source_kafka, name))]
+    found = [translated(flow, name, logs(source_kafka, name))]
     copy(flow)
 
-    upstream, downstream = read_all(source_kafka, name), read_all(target_kafka, f"{flow.name.source}.{name}")
+    upstream, downstream = logs(source_kafka, name), logs(target_kafka, f"{flow.name.source}.{name}")
     assert_same(upstream[0], downstream[0], name)
     found.append(translated(flow, name, upstream))
     for number, answers in enumerate(found):
