@@ -36,15 +36,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         flow = load_configuration(given.config, connections=from_environment).flow(given.flow)
         notes: tuple[str, ...] = ()
+        installation = None
         if given.selection is not None:
             selection = RunSelection.parse(given.selection.read_text())
             flow = selection.applied_to(flow)
             given.topics, given.topics_exclude, notes = selection.topics, selection.topics_exclude, selection.notes
+            installation = selection.installation
         run = RunOptions(
             run_id=given.run_id,
             topics=given.topics,
             topics_exclude=given.topics_exclude,
             notes=notes,
+            installation=installation,
             max_seconds=given.max_seconds,
             start=StartPosition.parse(given.start),
         )

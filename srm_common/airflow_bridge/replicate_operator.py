@@ -23,6 +23,7 @@ from srm_common.airflow_bridge.failures import (
     stop_if_unable,
 )
 from srm_common.airflow_bridge.flow_now import flow_now
+from srm_common.airflow_bridge.installation_id import installation_id
 from srm_common.airflow_bridge.run_params import RunParams
 from srm_common.domain.run_selection import RunSelection
 from srm_common.errors import ConfigError
@@ -68,7 +69,12 @@ class ReplicateOperator(SparkSubmitOperator):
         self._spark_binary = str(submit_wrapper())
         self.env_vars = spark_environment()
         selection = RunSelection(
-            now.filters.lists(), now.filters.origin, params.topics, params.topics_exclude, now.faults
+            now.filters.lists(),
+            now.filters.origin,
+            params.topics,
+            params.topics_exclude,
+            now.faults,
+            installation_id(),
         )
         with tempfile.TemporaryDirectory(prefix="srm-run-") as folder:
             file = Path(folder) / "selection.json"

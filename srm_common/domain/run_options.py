@@ -15,7 +15,7 @@ class RunOptions:
 
     ``topics`` and ``topics_exclude`` are expressions like the flow's own and only narrow what the flow
     copies; None is no narrowing. ``max_seconds`` None: the flow's ``run.max.seconds``. ``notes`` go into the run
-    record as they are.
+    record as they are. ``installation`` tells apart who has the flow enabled; None is nobody in particular.
 
     Raises :class:`ConfigError` for an expression that cannot be used.
     """
@@ -26,6 +26,7 @@ class RunOptions:
     max_seconds: float | None = None
     start: StartPosition = field(default_factory=StartPosition)
     notes: tuple[str, ...] = ()
+    installation: str | None = None
 
     def __post_init__(self) -> None:
         for name, patterns in (("topics", self.topics), ("topics.exclude", self.topics_exclude)):

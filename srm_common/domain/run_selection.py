@@ -16,14 +16,15 @@ from srm_common.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class RunSelection:
-    """The filters that count, spelled out; what narrows them for this run (None: nothing); and what the run record
-    should say about them."""
+    """The filters that count, spelled out; what narrows them for this run (None: nothing); what the run record
+    should say about them; and the installation that starts the run."""
 
     filters: FilterLists
     origin: str
     topics: tuple[str, ...] | None = None
     topics_exclude: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+    installation: str | None = None
 
     def format(self) -> str:
         return json.dumps(
@@ -33,6 +34,7 @@ class RunSelection:
                 "topics": self.topics,
                 "topics_exclude": self.topics_exclude,
                 "notes": self.notes,
+                "installation": self.installation,
             },
             ensure_ascii=False,
         )
@@ -48,6 +50,7 @@ class RunSelection:
                 _optional(document["topics"]),
                 _optional(document["topics_exclude"]),
                 tuple(document["notes"]),
+                document.get("installation"),
             )
         except (ValueError, TypeError, KeyError) as error:
             raise ConfigError(f"this is not the selection of a run: {error!r}") from None

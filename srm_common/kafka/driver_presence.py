@@ -38,10 +38,15 @@ class DriverPresence:
         UnreachableCluster, AccessDenied, ClusterError: from entering, as the target answers.
     """
 
-    def __init__(self, store: FlowState, run_id: str) -> None:
+    def __init__(self, store: FlowState, run_id: str, installation: str | None = None) -> None:
         self._store = store
         self._key = f"{PREFIX}{uuid.uuid4().hex}"
-        self._about = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid()}
+        self._about = {
+            "run_id": run_id,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "installation": installation,
+        }
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="srm-presence", daemon=True)
         self._beat = 0

@@ -40,6 +40,17 @@ def writers_at_work(flow: FlowSettings, mirror_maker: ConnectNames | None = None
         return link.run(ask)
 
 
+def mirror_maker_workers(flow: FlowSettings) -> list[str]:
+    """One sentence when workers of a dedicated MirrorMaker 2 are at work on the flow; raises as above."""
+    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+
+        async def ask() -> list[str]:
+            await link.open()
+            return await _workers(link, {ConnectNames.dedicated(flow.name).group})
+
+        return link.run(ask)
+
+
 async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[ConnectNames]) -> list[str]:
     if not link.offers(_LIST_TRANSACTIONS_API):
         return []

@@ -34,6 +34,16 @@ class CopiesChecked:
     left: int = 0
     faults: tuple[str, ...] = ()
 
+    def summary(self) -> str | None:
+        """One sentence where there are such records, None otherwise."""
+        if not self.found:
+            return None
+        affected = len({(one.topic, one.partition) for one in self.found})
+        return (
+            f"{affected} of {self.copies} partitions hold records that the flow did not write, the first: "
+            f"{self.found[0]}; srm-control check-copies --flow '{self.flow}' lists them"
+        )
+
     def to_json(self) -> dict[str, Any]:
         return {
             "flow": self.flow,

@@ -69,7 +69,7 @@ def hand_back(flow: FlowSettings, request: HandbackRequest, *, dry_run: bool = F
             if found.obstacles:
                 return found
             _write(flow, request, owner, found, records)
-    return replace(found, checkpoints=str(sync_checkpoints(flow)), written=True)
+    return replace(found, checkpoints=str(sync_checkpoints(flow, at_once=True)), written=True)
 
 
 def _found(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets_repair import CopyEnd, RepairAction, repair_action
 from srm_common.domain.segments import Segment
@@ -61,7 +63,7 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
     return actions
 
 
-def _copy_end(flow: FlowSettings, reader: StateReader, committed: list[Segment]) -> CopyEnd | str:
+def _copy_end(flow: FlowSettings, reader: StateReader, committed: Sequence[Segment]) -> CopyEnd | str:
     last = current_map(committed)[-1]
     remote = flow.policy.format_remote_topic(flow.name.source, last.topic)
     if last.partition >= reader.partitions(remote):

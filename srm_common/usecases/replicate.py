@@ -19,7 +19,7 @@ from srm_common.domain.selection import TopicDecision
 from srm_common.domain.source_topics import SourceTopics
 from srm_common.domain.start_position import StartKind, StartPosition
 from srm_common.domain.start_rules import StartRules
-from srm_common.errors import OwnershipError, RunFailed, SrmError
+from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError
 from srm_common.kafka.driver_presence import PREFIX, DriverPresence, drivers
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import read_source_offsets
@@ -31,7 +31,9 @@ from srm_common.replication.passes import Mapped, Passes, PassRunner
 from srm_common.replication.source_view import SourceView
 from srm_common.replication.starting_points import Partition, StartingPoints
 from srm_common.usecases.emit_heartbeat import SteadyHeartbeats
+from srm_common.usecases.lost_progress import refuse_lost_progress
 from srm_common.usecases.opposite_ends import opposite_ends
+from srm_common.usecases.others_at_work import new_owner, others_at_work
 from srm_common.usecases.topic_mappings import replicated_topics
 
 _LOG = logging.getLogger(__name__)
@@ -86,9 +88,12 @@ class _Run:
         with self._store:
             try:
                 self._copy()
-            except OwnershipError:
+            except OwnershipError as error:
                 # The record belongs to whoever owns the flow now.
-                raise
+                who = new_owner(self._flow, self._store)
+                if who is None:
+                    raise
+                raise FlowOwnedElsewhere(who) from error
             except SrmError as error:
                 self._write_in_spite_of(error)
                 raise
@@ -116,9 +121,11 @@ class _Run:
         with ExitStack() as stack:
             source = stack.enter_context(SourceView(flow))
             job = copy_job(flow, state)
-            presence = stack.enter_context(DriverPresence(self._store, self._run.run_id))
+            presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(flow))
             owner = self._own(slots, known.get("slots") or {})
+            for note in others_at_work(flow, self._run, self._store):
+                self._note(note)
             if owner is not None:
                 stack.push(lambda kind, error, trace: self._disown(owner, kind, job))
                 self._free(
@@ -133,7 +140,7 @@ class _Run:
             # Anew, since offsets may have been moved by hand until the flow became ours.
             known = self._store.read_all("topics", "start", prefix=PREFIX)
             presence.forget_others(drivers(known))
-            points = self._points(source, state, known)
+            points = self._points(source, state, known, topics)
             self._passes = passes = Passes(
                 job=job,
                 runner=self._watched if self._progress else self._runner,
@@ -199,11 +206,15 @@ class _Run:
             owner.release()
         return False
 
-    def _points(self, source: SourceView, state: StateTopics, known: Mapping[str, Any]) -> StartingPoints:
+    def _points(
+        self, source: SourceView, state: StateTopics, known: Mapping[str, Any], topics: Sequence[Mapped]
+    ) -> StartingPoints:
         flow = self._flow
 
         def committed() -> tuple[Mapping[Partition, int], Mapping[Partition, str]]:
             offsets = read_source_offsets(flow, state)
+            if not (offsets or offsets.faults or offsets.resets):
+                refuse_lost_progress(flow, topics)
             return offsets, {place: str(fault) for place, fault in offsets.faults.items()}
 
         return StartingPoints(

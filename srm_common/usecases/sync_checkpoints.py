@@ -21,6 +21,7 @@ from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.segment_log import SegmentBatch, SegmentLog
 from srm_common.kafka.state_topics import ensure_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.usecases.foreign_records import check_copies
 from srm_common.usecases.make_checkpoints import CheckpointsMade, make_checkpoints
 from srm_common.usecases.prune_segments import prune_segments
 from srm_common.usecases.sync_groups import GroupsSynced, sync_groups
@@ -51,7 +52,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
     segments_partitions = partitions[segments_topic]
     now_ms = int(time.time() * 1000)
     skipped: list[str] = []
-    made, synced, pruned = CheckpointsMade(), GroupsSynced(), 0
+    made, synced, pruned, foreign = CheckpointsMade(), GroupsSynced(), 0, None
     with FlowState(flow) as state, StateReader(flow.target) as reader:
         memory = _remembered(state, skipped)
         due = memory.due(flow, now_ms, at_once=at_once)
@@ -86,6 +87,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
                 memory = memory.done([Part.GROUPS], now_ms)
         if Part.PRUNING in due:
             pruned = prune_segments(flow, log, writer, segments_topic, segments_partitions)
+            foreign = check_copies(flow).summary()
             memory = memory.done([Part.PRUNING], now_ms)
         if memory != before:
             state.write(_STATE_KEY, memory.to_json())
@@ -107,7 +109,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
         shared=tuple(sorted(made.shared.items())) if Part.GROUPS in due else (),
         faults=(*made.faults, *map(str, synced.faults)),
         skipped=(*skipped, *made.skipped),
-        notes=tuple(made.notes),
+        notes=(*made.notes, *([foreign] if foreign else [])),
     )
 
 

@@ -12,6 +12,7 @@ from srm_common.testing import LocalKafka
 from srm_common.usecases.foreign_records import check_copies
 from srm_common.usecases.repair_offsets import repair_offsets
 from srm_common.usecases.replicate import replicate
+from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.kafka.flows import flow_between, prepare, read, write
 
 pytestmark = pytest.mark.kafka
@@ -70,5 +71,7 @@ def test_records_that_the_flow_did_not_write_are_found(
         write(target_kafka, remote, [b"foreign"] * 3)
     found = check_copies(flow).found
     assert [(one.partition, one.records, one.unmapped) for one in found] == [(0, 3, False), (0, 3, True)]
+    (note,) = sync_checkpoints(flow, at_once=True).notes
+    assert f"1 of 2 partitions hold records that the flow did not write, the first: {remote}-0" in note
     assert found[0].first >= 20
     assert found[1].first >= 43

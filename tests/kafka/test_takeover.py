@@ -18,16 +18,21 @@ from srm_common.domain import names
 from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.handover import Verdict
+from srm_common.domain.offset_syncs import OffsetSync
 from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunRecord
 from srm_common.domain.translation import Translated
+from srm_common.errors import StateTopicInvalid
 from srm_common.kafka.compacted import StateReader, last_of_each_key
 from srm_common.kafka.segment_log import SegmentLog
+from srm_common.kafka.state_topics import ensure_state_topics
+from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.replicate import raise_if_failed, replicate
 from srm_common.usecases.source_offsets import committed_now
-from srm_common.wire.mm2 import parse_source_offset_value, source_offset_key, source_offset_value
+from srm_common.wire.mm2 import encode_offset_sync, parse_source_offset_value, source_offset_key, source_offset_value
 from srm_common.wire.murmur2 import partition_for
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 
@@ -84,11 +89,12 @@ class Scene:
         said = self.capsys.readouterr()
         return code, json.loads(said.out) if said.out else None, said.err
 
-    def run(self) -> None:
+    def run(self, installation: str | None = None) -> RunRecord:
         prepare(self.flow)
-        raise_if_failed(
-            replicate(self.flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, one) for one in tasks])
-        )
+        options = RunOptions("r", installation=installation)
+        record = replicate(self.flow, options, lambda job, tasks: [copy_slot(job, one) for one in tasks])
+        raise_if_failed(record)
+        return record
 
     def committed(self) -> dict[int, int]:
         return {partition: offset for (_, partition), offset in sorted(committed_now(self.flow).items())}
@@ -224,7 +230,30 @@ def test_whoever_is_at_work_is_told(scene: Scene) -> None:
     for command in ("takeover", "handback"):
         code, _, error = scene.control(command)
         assert (code, f"in group '{group}'" in error) == (5, True), error
+    notes = scene.run().notes
     worker.close()
+    assert any(f"in group '{group}'" in note and "both copy" in note for note in notes), notes
+    assert scene.run("one").notes == ()
+    (note,) = scene.run("two").notes
+    assert "installation 'one' ran flow" in note
+    assert scene.run("two").notes == ()
+
+
+def test_copies_of_mirror_maker_are_not_copied_again_for_want_of_its_offsets(scene: Scene) -> None:
+    """Its offset syncs prove that it copied, its offsets are gone: a run refuses, and a take-over finds the place."""
+    scene.source.create_topic(scene.topic, 1)
+    scene.target.create_topic(scene.remote, 1)
+    write(scene.source, scene.topic, values(50))
+    scene.copy(0, 30)
+    ensure_state_topics(scene.flow)
+    sync = encode_offset_sync(OffsetSync(scene.topic, 0, 0, 0))
+    StateWriter(scene.flow.source).write("x", [NewRecord(names.offset_syncs_topic(scene.flow), 0, *sync)])
+    with pytest.raises(StateTopicInvalid, match=f"srm-control takeover --flow '{scene.flow.name}'"):
+        scene.run()
+    code, answer, _ = scene.control("takeover", *NOW)
+    assert (code, verdicts(answer)) == (0, {0: ("ahead", 30)})
+    scene.run()
+    assert read(scene.target, scene.remote) == read(scene.source, scene.topic)
 
 
 def test_a_mirror_maker_in_a_connect_cluster(scene: Scene, name: str) -> None:

@@ -1,0 +1,50 @@
+"""Who else runs a flow: another installation, another run of this one, a MirrorMaker 2 that nobody stopped."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.installation import Installation, other_installation
+from srm_common.domain.run_options import RunOptions
+from srm_common.errors import SrmError
+from srm_common.kafka.driver_presence import PREFIX
+from srm_common.kafka.flow_state import FlowState
+from srm_common.kafka.writers_at_work import mirror_maker_workers
+
+_KEY = "installation"
+
+
+def others_at_work(flow: FlowSettings, run: RunOptions, store: FlowState) -> list[str]:
+    """One sentence for each sign that somebody else copies this flow; says in the flow's state that this run does.
+
+    Runs without an installation, as those of the command line, are not recorded and told nothing.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    notes = [f"{sign}, since both copy, and then run: srm-control takeover" for sign in mirror_maker_workers(flow)]
+    if run.installation is not None:
+        own = Installation(run.installation, socket.gethostname(), run.run_id, int(time.time() * 1000))
+        other = other_installation(flow.name, Installation.from_json(store.read(_KEY)), own)
+        notes += [other] if other is not None else []
+        store.write(_KEY, own.to_json())
+    return notes
+
+
+def new_owner(flow: FlowSettings, store: FlowState) -> str | None:
+    """Who took the flow from a run of ours that has ended, in one sentence; None where that cannot be told."""
+    try:
+        found = list(store.read_all(prefix=PREFIX).values())
+    except SrmError:
+        # The reason to stop counts more than who it was.
+        return None
+    if not found:
+        return None
+    who = found[-1]
+    installation = f" of installation '{who['installation']}'" if who.get("installation") else ""
+    return (
+        f"another run took over flow {flow.name}: '{who['run_id']}'{installation} on {who['host']} (process "
+        f"{who['pid']}); this one stopped and changed nothing more"
+    )
