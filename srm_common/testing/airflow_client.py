@@ -12,6 +12,7 @@ from typing import Any
 from srm_common.errors import LocalAirflowError
 
 FINAL_STATES = frozenset({"success", "failed"})
+_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
 
 
 class AirflowClient:
@@ -39,9 +40,19 @@ class AirflowClient:
     def request(self, method: str, path: str, *, body: Any = None, query: dict[str, Any] | None = None) -> Any:
         """The decoded JSON answer, None for an empty one."""
         if self._token is None and not path.endswith("/monitor/health"):
-            self._token = self._send("POST", "/auth/token", {"username": self._user, "password": self._password}, None)[
-                "access_token"
-            ]
+            login = {"username": self._user, "password": self._password}
+            self._token = self._persistently("POST", "/auth/token", login, None)["access_token"]
+        return self._persistently(method, path, body, query)
+
+    def _persistently(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
+        """Errors of the server are tried again: on a busy SQLite they come and go, and nothing is changed by them."""
+        for pause in _PAUSES_SECONDS:
+            try:
+                return self._send(method, path, body, query)
+            except LocalAirflowError as failure:
+                if failure.status is None or failure.status < 500:
+                    raise
+                time.sleep(pause)
         return self._send(method, path, body, query)
 
     def _send(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
