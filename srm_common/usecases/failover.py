@@ -22,6 +22,8 @@ from srm_common.usecases.move_steps import LastPass as LastPass
 from srm_common.usecases.move_steps import MoveSteps, failed
 
 STATE_KEY = "move"
+#: For what a step found, after its work: a target that is gone has been waited for already.
+_KEEP_SECONDS = 10.0
 
 
 def failover_steps(request: MoveRequest) -> tuple[StepName, ...]:
@@ -131,7 +133,7 @@ class Move:
 
     def _keep(self, result: StepResult) -> StepResult:
         try:
-            ensure_topics(self._flow.target, [flow_state_topic(self._flow)])
+            ensure_topics(self._flow.target, [flow_state_topic(self._flow)], timeout_seconds=_KEEP_SECONDS)
             with FlowState(self._flow) as store:
                 store.write(STATE_KEY, self.report.to_json())
         except SrmError as error:

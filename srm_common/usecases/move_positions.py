@@ -273,7 +273,7 @@ def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_a
         along = stack.enter_context(CopiedTopics(flow))
         if source_away is not None:
             out.notes.append(
-                f"{source_away}; where groups stood is taken from the checkpoints on '{flow.target.alias}'"
+                f"'{flow.source.alias}' does not answer: checkpoints on '{flow.target.alias}' tell where groups stood"
             )
             back = None
             found = last_known_standings(flow, along, named)

@@ -123,7 +123,9 @@ class MoveSteps:
         mode = self.request.mode
         if mode is MoveMode.DISASTER:
             if away is not None:
-                return _skipped(StepName.DRAIN, f"{away}: what it had beyond the copy stays there")
+                return _skipped(
+                    StepName.DRAIN, f"'{self._there}' does not answer: what it had beyond the copy stays there"
+                )
             return self._drain_if_possible()
         if away is not None:
             return failed(StepName.DRAIN, f"{away}; begin again with mode {MoveMode.DISASTER}", exit_code=3)
@@ -225,7 +227,7 @@ class MoveSteps:
                 StepName.APPLY, f"{said}, which stay; do this again once the others are mended", *_first(faults)
             )
         kept = sum(one.translated and not one.changes for one in self.report.positions)
-        return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} left as they were"] if kept else []))
+        return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} needed no change"] if kept else []))
 
     def verify(self) -> StepResult:
         wanted = [one for one in self.report.positions if one.translated]
@@ -243,7 +245,7 @@ class MoveSteps:
             wrong += self._moved_since()
         if wrong:
             return failed(StepName.VERIFY, *_first(wrong))
-        said = [f"{counted(len(wanted), 'position')} on '{self._here}' as it should be"]
+        said = [f"{counted(len(wanted), 'position')} read back from '{self._here}'"]
         if gone_on:
             said.append(f"at {gone_on} of them consumers have read on already")
         return _done(StepName.VERIFY, *said)
@@ -253,7 +255,7 @@ class MoveSteps:
         placed = [one for one in report.positions if one.translated]
         groups = sorted({one.group for one in placed})
         said = [
-            f"{counted(len(groups), 'group')} to go on on '{self._here}': {_listed(groups)}",
+            f"{counted(len(groups), 'group')} moved to '{self._here}': {_listed(groups)}",
             f"at most {counted(report.read_again, 'record')} read again; none is skipped",
         ]
         oldest = max((one.age_ms for one in placed), default=0)

@@ -1,0 +1,94 @@
+"""``srm-control failover`` and ``failback`` as somebody gives them; the story with live clients is in tests/faults."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from srm_common.cli.main import run
+from srm_common.domain.moves import MoveReport
+from srm_common.kafka.group_offsets import GroupReader
+from srm_common.testing import LocalKafka, ReservedPort
+from tests.faults.live_groups import run_once
+from tests.kafka.flows import flow_between, properties_of, write
+from tests.kafka.groups import commit
+
+pytestmark = pytest.mark.kafka
+
+
+def test_there_and_back(
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    configuration_file: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    flow = flow_between(source_kafka, target_kafka, name, topics=(name,))
+    group, copy = f"{name}-g", f"{flow.name.source}.{name}"
+    monkeypatch.setenv("SRM_CONFIG", str(configuration_file(properties_of(flow))))
+
+    def command(*arguments: str) -> tuple[int, Any]:
+        code = run([arguments[0], "--output", "json", "--no-last-pass", "--wait", "0", *arguments[1:]])
+        out = capsys.readouterr().out
+        return code, MoveReport.from_json(json.loads(out)) if out else None
+
+    source_kafka.create_topic(name, 1)
+    write(source_kafka, name, [b"%d" % number for number in range(100)])
+    run_once(flow)
+    commit(source_kafka, group, TopicPartition(name, 0, 60, metadata="note"))
+
+    code, report = command("failover", "--dry-run")
+    assert code == 0
+    assert [(one.topic, one.before, one.applied) for one in report.positions] == [(copy, None, 60)]
+    assert not GroupReader(flow.target).offsets([group])[0][0].offsets
+
+    assert command("failover", "--group", f"{group},nobody")[0] == 2
+    code, report = command("failover", "--group", group)
+    assert (code, report.finished, report.read_again) == (0, True, 0)
+    (found,) = GroupReader(flow.target).offsets([group])[0]
+    assert {place: (at.offset, at.metadata) for place, at in found.offsets.items()} == {(copy, 0): (60, "note")}
+
+    # The configuration has no flow back: what was read of copies goes back all the same.
+    commit(target_kafka, group, TopicPartition(copy, 0, 75))
+    code, report = command("failback")
+    assert (code, report.flow, report.read_again) == (0, f"{flow.name.target}->{flow.name.source}", 0)
+    (found,) = GroupReader(flow.source).offsets([group])[0]
+    assert {place: at.offset for place, at in found.offsets.items()} == {(name, 0): 75}
+
+    # What is not copied is not left behind by accident.
+    write(source_kafka, name, [b"more"] * 5)
+    code, report = command("failover")
+    assert (code, report.finished) == (1, False)
+    assert f"5 offsets of {name}-0 are not copied yet; stop the producers" in report.steps[-1].sentences[0]
+
+    assert run(["failover", "--no-last-pass", "--mode", "continuous", "--wait", "0"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 group moved" in printed
+    assert "READ AGAIN" in printed
+    assert run(["failback", "--mode", "disaster"]) == 2
+
+
+@pytest.mark.parametrize("gone", ["source", "target"])
+def test_a_cluster_that_is_gone_is_said(
+    source_kafka: LocalKafka,
+    name: str,
+    gone: str,
+    configuration_file: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flow = flow_between(source_kafka, source_kafka, name)
+    dead = flow.name.source if gone == "source" else flow.name.target
+    port = ReservedPort()
+    try:
+        file = configuration_file(properties_of(flow) | {f"{dead}.bootstrap.servers": port.address})
+        assert run(["failover", "--config", str(file), "--dry-run", "--flow", str(flow.name)]) == 3
+    finally:
+        port.release()
+    told = capsys.readouterr()
+    assert f"'{dead}'" in told.out + told.err
