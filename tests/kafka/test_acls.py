@@ -16,12 +16,14 @@ from srm_common.domain.acls import AclBinding
 from srm_common.domain.actions import ActionResult, failed
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.group_offsets_file import GroupOffset
 from srm_common.domain.plan import Plan
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.refresh_memory import EVERYTHING, Job
 from srm_common.domain.run_options import RunOptions
 from srm_common.domain.run_record import RunState
 from srm_common.domain.settings_layers import Entry
+from srm_common.errors import AccessDenied
 from srm_common.kafka.acl_admin import AclAdmin
 from srm_common.kafka.acl_record import read_acl_record, write_acl_record
 from srm_common.kafka.group_offsets import GroupReader
@@ -29,6 +31,7 @@ from srm_common.replication.slot import copy_slot
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
+from srm_common.usecases.apply_offsets import apply_offsets
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.plan_topics import plan_topics
@@ -221,6 +224,29 @@ def test_group_sync_names_the_right_that_it_lacks_and_checkpoints_go_on(
     found, _ = GroupReader(ClusterSettings.plaintext("b", sides.target.internal_servers)).offsets([name])
     assert [at.offset for at in found[0].offsets.values()] == [4]
     revoke(sides.target, allowed)
+
+
+def test_heartbeats_and_applied_offsets_name_the_right_that_they_lack(
+    sides: Sides, make_flow: MakeFlow, name: str
+) -> None:
+    flow = make_flow(source=login("a", sides.source, "limited"))
+    with pytest.raises(AccessDenied, match=r"limited lacks a right .* set heartbeats\.topic\.location = target"):
+        emit_heartbeat(flow)
+    emit_heartbeat(replace(flow, heartbeats_topic_location="target"))
+    wanted = GroupOffset(name, "heartbeats", 0, 0)
+    (applied,) = apply_offsets(flow.target, [wanted])
+    assert applied.problem is not None
+    assert f"group {name}" in applied.problem
+    assert applied.problem.endswith("srm lacks a right for it")
+    seen = f"kafka-acls.sh --bootstrap-server $B --add --allow-principal User:srm --operation Describe --group {name}"
+    grant(sides.target, seen)
+
+    def refused() -> bool:
+        (applied,) = apply_offsets(flow.target, [wanted])
+        return "refused to commit offsets" in str(applied.problem)
+
+    eventually(refused, 60, "the right to see the group is not enough to set it")
+    revoke(sides.target, seen)
 
 
 def test_readers_may_read_the_copy_and_nobody_may_write_it(sides: Sides, make_flow: MakeFlow, name: str) -> None:
