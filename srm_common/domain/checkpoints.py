@@ -52,10 +52,11 @@ class Addition:
 
 
 def still_holds(last: Checkpoint, committed: int, added: Addition | None) -> bool:
-    """Whether a translation of ``committed`` would say what ``last`` says, so that it need not be made.
+    """Whether a translation of ``committed`` would put the group where ``last`` does, so that it need not be made.
 
     The group has not moved, and what was copied since lies behind its place on either side: a later part of the map
-    changes nothing about what is before it. A group that stood ahead of the copy lies within such a part.
+    changes nothing about what is before it, but for what is no record of the copy and lies between. A group that
+    stood ahead of the copy lies within such a part.
     """
     return last.upstream == committed and (
         added is None or (committed <= added.upstream and last.downstream <= added.downstream)
