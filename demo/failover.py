@@ -29,7 +29,8 @@ west->east.enabled = true
 west->east.topics = orders
 groups = billing
 admin.timeout.ms = 10000
-task.retries = 0
+task.retries = 1
+task.retry.delay.seconds = 2
 """
 LIMIT_SECONDS = 900.0
 WORK_SECONDS = 10.0

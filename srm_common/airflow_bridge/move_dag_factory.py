@@ -76,9 +76,11 @@ def _build_task(dag: DAG, spec: MoveDagSpec, task: MoveTaskSpec, config: Path) -
     if task.work is MoveWork.OUTCOME:
         return EmptyOperator(**common)
     move: dict[str, Any] = {"kind": spec.kind.value, "config": str(config)}
+    common |= {"retries": task.retries, "retry_delay": RETRY_DELAY}
     if task.work is MoveWork.CONFIRM:
+        # A person takes the time that it takes.
         return ConfirmOperator(**move, **common)
-    common |= {"execution_timeout": STEP_TIMEOUT, "retries": task.retries, "retry_delay": RETRY_DELAY}
+    common["execution_timeout"] = STEP_TIMEOUT
     match task.work:
         case MoveWork.LAST_PASS:
             return LastPassOperator(**move, **common)

@@ -197,10 +197,16 @@ def said(run: MoveRun, *tasks: str) -> str:
     return "\n".join(sentence for task in tasks for sentence in run.sentences(task))
 
 
-def wait_for_question(airflow: LocalAirflow, run: MoveRun) -> None:
-    wait_until(
-        lambda: airflow.task_states(run.dag_id, run.run_id).get("confirm") == "awaiting_input", 300, "the question"
-    )
+def answer(airflow: LocalAirflow, run: MoveRun, choice: str) -> None:
+    """As a person who waits for the question, and sees that the answer has arrived."""
+
+    def answered() -> bool:
+        state = airflow.task_states(run.dag_id, run.run_id).get("confirm")
+        if state == "awaiting_input":
+            run.answer(choice)
+        return state == "success"
+
+    wait_until(answered, 300, f"{choice} to arrive", every_seconds=1.0)
 
 
 def copied(airflow: LocalAirflow, dag_id: str) -> None:
@@ -230,8 +236,7 @@ def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: Lo
     done = {task for task, state in states.items() if state == "success"}
     assert done == {"check", "translate", "report", "outcome"}, states
     refused = MoveRun(airflow, "srm.failover", asked)
-    wait_for_question(airflow, refused)
-    refused.answer("Reject")
+    answer(airflow, refused, "Reject")
     assert end_of_run(airflow, refused) == "success"
     states = airflow.task_states(refused.dag_id, refused.run_id)
     assert {task for task, state in states.items() if state != "skipped"} == {"check", "confirm"}
@@ -248,8 +253,7 @@ def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: Lo
         "/api/v2/dags/srm.failover/clearTaskInstances",
         {"dag_run_id": run.run_id, "task_ids": ["check"], "include_downstream": True, "dry_run": False},
     )
-    wait_for_question(airflow, run)
-    run.answer("Approve")
+    answer(airflow, run, "Approve")
     assert end_of_run(airflow, run) == "success", airflow.task_states(run.dag_id, run.run_id)
     assert committed(site.target, "billing") == {"a.orders": 60}
     assert "none is skipped" in said(run, "report")
