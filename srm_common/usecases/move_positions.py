@@ -51,11 +51,15 @@ class Standing:
 
 @dataclass
 class Positions:
-    """``reports`` by group, topic and partition; ``unknown`` are groups that were asked for and stand nowhere."""
+    """``reports`` by group, topic and partition; ``unknown`` are groups that were asked for and stand nowhere.
+
+    ``live``: the source was asked for the groups' offsets, otherwise checkpoints.
+    """
 
     reports: list[PositionReport] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    live: bool = True
 
 
 def opposite(flow: FlowSettings) -> FlowSettings:
@@ -92,11 +96,13 @@ class CopiedTopics:
         }
         feeders = {copy: {one.flow for one in everything.feeding(copy)} for copy in self.names.values()}
         self.shared = {copy: ", ".join(sorted(flows)) for copy, flows in feeders.items() if len(flows) > 1}
-        reader = self._stack.enter_context(StateReader(flow.target))
-        segments = names.segments_topic(flow.name.source)
-        self.log = SegmentLog(reader, segments, reader.partitions(segments))
-        self.log.read_news({})
-        self.committed = committed_now(flow)
+        with ExitStack() as stack:
+            reader = stack.enter_context(StateReader(flow.target))
+            segments = names.segments_topic(flow.name.source)
+            self.log = SegmentLog(reader, segments, reader.partitions(segments))
+            self.log.read_news({})
+            self.committed = committed_now(flow)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -131,23 +137,22 @@ def group_states(cluster: ClusterSettings, groups: Iterable[str]) -> dict[str, s
     return {group.name: group.state for group in listed if group.name in wanted}
 
 
-def standings(flow: FlowSettings, groups: Iterable[str] | None) -> tuple[list[Standing], list[str]]:
-    """Where groups stand at the source, and what could not be read.
+def standings(flow: FlowSettings, groups: Iterable[str] | None) -> list[Standing]:
+    """Where groups stand at the source.
 
     Args:
         groups: None: all of them that the flow translates.
 
     Raises:
-        UnreachableCluster, AccessDenied, ClusterError: as the source answers.
+        UnreachableCluster, AccessDenied, ClusterError: as the source answers, also where it is about one group.
     """
     reader = GroupReader(flow.source)
     listed, faults = reader.groups()
     wanted = _chosen(flow, groups, (group.name for group in listed))
     offsets, more = reader.offsets(wanted)
-    found = [
-        Standing(one.group, {place: Stand(committed) for place, committed in one.offsets.items()}) for one in offsets
-    ]
-    return found, [fault.reason for fault in (*faults, *more)]
+    for fault in (*faults, *more):
+        raise ClusterError(fault.reason)
+    return [Standing(one.group, {place: Stand(at) for place, at in one.offsets.items()}) for one in offsets]
 
 
 def last_known_standings(flow: FlowSettings, copied: CopiedTopics, groups: Iterable[str] | None) -> list[Standing]:
@@ -257,21 +262,21 @@ class _Mover:
             return exact.translate(sorted(wanted))
 
 
-def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_away: str | None) -> Positions:
+def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_answers: bool) -> Positions:
     """The place on the target of every partition that the groups have read at the source.
 
     Args:
         groups: None: all that the flow translates and that have read something of what is copied.
-        source_away: why the source cannot be asked, as :func:`answers` says; then checkpoints tell where groups stood.
+        source_answers: otherwise checkpoints tell where groups stood.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """
     named = None if groups is None else sorted(set(groups))
-    out = Positions()
+    out = Positions(live=source_answers)
     with ExitStack() as stack:
         along = stack.enter_context(CopiedTopics(flow))
-        if source_away is not None:
+        if not source_answers:
             out.notes.append(
                 f"'{flow.source.alias}' does not answer: checkpoints on '{flow.target.alias}' tell where groups stood"
             )
@@ -279,8 +284,7 @@ def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_a
             found = last_known_standings(flow, along, named)
         else:
             back = stack.enter_context(CopiedTopics(opposite(flow)))
-            found, faults = standings(flow, named)
-            out.notes += faults
+            found = standings(flow, named)
         mover = _Mover(flow, along, back)
         places: list[_Place] = []
         for standing in found:
@@ -291,13 +295,13 @@ def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_a
                 out.reports += [row for row in rows if isinstance(row, PositionReport)]
         moved = {one.group for one in found if one.positions or one.translated}
         out.unknown = [group for group in named or () if group not in moved]
-        out.reports += _resumed(flow, mover, places, found, source_away)
+        out.reports += _resumed(flow, mover, places, found, source_answers)
     out.reports.sort(key=lambda one: (one.group, one.topic, one.partition))
     return out
 
 
 def _resumed(
-    flow: FlowSettings, mover: _Mover, places: list[_Place], found: list[Standing], source_away: str | None
+    flow: FlowSettings, mover: _Mover, places: list[_Place], found: list[Standing], source_answers: bool
 ) -> Iterator[PositionReport]:
     wanted = {(one.topic, one.partition) for one in places} | {place for one in found for place in one.translated}
     logs = _logs(flow, wanted)
@@ -313,7 +317,7 @@ def _resumed(
         translation = exact.get((one.from_topic, one.partition, report.upstream)) if back is None else None
         point = resume_point(report.upstream, log, along=along, back=back, own=report.before, translation=translation)
         again, reason = point.read_again, point.reason
-        if source_away is not None:
+        if not source_answers:
             again = log.end - point.offset
             reason = "; ".join(filter(None, [reason, _SINCE if again else ""]))
         yield replace(report, applied=point.offset, read_again=again, reason=reason)

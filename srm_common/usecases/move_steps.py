@@ -23,7 +23,7 @@ from srm_common.domain.moves import (
     StepState,
 )
 from srm_common.domain.run_record import RunRecord
-from srm_common.errors import FlowRunning, SrmError
+from srm_common.errors import ClusterError, FlowRunning, SrmError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.flow_state import FlowState
@@ -32,7 +32,7 @@ from srm_common.kafka.group_offsets import GroupReader
 from srm_common.usecases.copied_yet import uncopied
 from srm_common.usecases.idle_flow import idle_flow
 from srm_common.usecases.last_run import last_run
-from srm_common.usecases.move_positions import answers, group_states, move_positions
+from srm_common.usecases.move_positions import Positions, answers, group_states, move_positions
 from srm_common.usecases.replicate import raise_if_failed
 
 #: One pass of the flow, in whatever way the caller runs flows.
@@ -77,7 +77,7 @@ class MoveSteps:
             if away is None
             else f"'{self._here}' answers; {away}: where groups stood is taken from the checkpoints on '{self._here}'"
         ]
-        positions = move_positions(flow, self.request.groups, source_away=away)
+        positions = self._positions(away)
         if positions.unknown:
             where = f"has no committed offsets on '{self._there}'"
             if away is not None:
@@ -169,7 +169,7 @@ class MoveSteps:
         return ""
 
     def _positions_not_copied(self) -> str:
-        positions = move_positions(self.flow, self.request.groups, source_away=None)
+        positions = move_positions(self.flow, self.request.groups, source_answers=True)
         left = uncopied(self.flow)
         behind = [
             one
@@ -187,12 +187,14 @@ class MoveSteps:
         away = self._source_away()
         if away is not None and self.request.mode is not MoveMode.DISASTER:
             return failed(StepName.TRANSLATE, f"{away}; begin again with mode {MoveMode.DISASTER}", exit_code=3)
-        found = move_positions(self.flow, self.request.groups, source_away=away)
+        found = self._positions(away)
         busy = self._busy(sorted({one.group for one in found.reports}), away)
         positions = tuple(
             replace(one, applied=None, read_again=None, reason=busy[one.group]) if one.group in busy else one
             for one in found.reports
         )
+        if found.live and self.request.mode is MoveMode.DISASTER:
+            positions = self._with_readers_left(positions)
         self.report = self.report.with_positions(positions)
         placed = [one for one in positions if one.translated]
         said = [
@@ -278,6 +280,29 @@ class MoveSteps:
         disaster = self.request.mode is MoveMode.DISASTER
         return answers(self.flow, _PATIENCE_ON_A_BAD_DAY if disaster else _PATIENCE)
 
+    def _positions(self, away: str | None) -> Positions:
+        try:
+            return move_positions(self.flow, self.request.groups, source_answers=away is None)
+        except ClusterError as error:
+            if away is not None or self.request.mode is not MoveMode.DISASTER:
+                raise
+            # It answers, but not to everything: on a bad day checkpoints have to do.
+            found = move_positions(self.flow, self.request.groups, source_answers=False)
+            found.notes.insert(0, str(error))
+            return found
+
+    def _with_readers_left(self, positions: tuple[PositionReport, ...]) -> tuple[PositionReport, ...]:
+        """Consumers that are left at the source go on reading, and nobody can say how much."""
+        states = group_states(self.flow.source, {one.group for one in positions})
+        left = {group for group, state in states.items() if state not in _IDLE}
+        why = f"the group is in use on '{self._there}': what it reads there from now on is read again"
+        return tuple(
+            replace(one, read_again=None, reason="; ".join(filter(None, [one.reason, why])))
+            if one.group in left and one.translated
+            else one
+            for one in positions
+        )
+
     def _busy(self, groups: Iterable[str], away: str | None) -> dict[str, str]:
         """The groups that cannot be moved now, each with a sentence: somebody reads with them."""
         wanted = set(groups)
@@ -310,7 +335,7 @@ class MoveSteps:
 
     def _moved_since(self) -> list[str]:
         """Whether the source stands as it did when positions were translated."""
-        positions = move_positions(self.flow, self.request.groups, source_away=None)
+        positions = move_positions(self.flow, self.request.groups, source_answers=True)
         before = {(one.group, one.from_topic, one.partition): one.upstream for one in self.report.positions}
         moved = [
             f"group {one.group} has read on from {before[key]} to {one.upstream} in {one.from_topic}-{one.partition} "

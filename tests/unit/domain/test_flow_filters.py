@@ -123,3 +123,10 @@ def test_two_flows_never_share_a_variable() -> None:
     one, other = FlowName("a__b", "c"), FlowName("a", "b__c")
     with pytest.raises(ConfigError, match="a__b->c and a->b__c would share the Airflow variable srm_filters__a__b__c"):
         variable_names(one, [one, other])
+
+
+def test_lists_of_copies_run_as_they_are_edited() -> None:
+    edited = FlowFilters.parse('{"reverse.checkpointed.topics": ["a.orders"]}', FLOW, "the variable")
+    flow = edited.applied_to(FLOW)
+    assert (flow.reverse_topics, flow.reverse_topics_exclude) == (("a.orders",), ())
+    assert FlowFilters.of(FLOW).applied_to(FLOW) == FLOW
