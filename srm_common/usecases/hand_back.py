@@ -89,11 +89,12 @@ def _found(
     if request.accept_unproved:
         positions = [accepted(one) if one.verdict is Verdict.UNPROVED else one for one in positions]
     state = state_of(flow, ours)
-    wanted = [offset_record(flow, state, one.place, one.position) for one in positions if _moves(one, committed)]
+    moved = [one for one in positions if _moves(one, committed)] if state.offsets_partitions else []
+    wanted = [offset_record(flow, state, one.place, one.position) for one in moved]
     stable_within = STABLE_WITHIN_SECONDS if fenced else None
     again = rewritten_offsets(flow, state, stable_within) if state.offsets_partitions else []
-    moved = {record.key for record in wanted}
-    records = [record for record in again if record.key not in moved]
+    keys = {record.key for record in wanted}
+    records = [record for record in again if record.key not in keys]
     if request.mirror_maker != ours:
         theirs, connector = state_of(flow, request.mirror_maker), request.mirror_maker.connector
         wanted += [

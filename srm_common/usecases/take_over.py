@@ -152,12 +152,6 @@ def _write(
     records += _segments(flow, state, found.positions)
     memory = SourceTopics.from_json(store.read("topics"))
     records.append(store.record("topics", _remembered(flow, memory, found.positions, topics).to_json()))
-    summary = {
-        "when_ms": _now_ms(),
-        "positions": counted_verdicts(found.positions),
-        "group": request.mirror_maker.group,
-    }
-    records.append(store.record("takeover", summary))
     if owner is None:
         StateWriter(flow.target).write(f"take over flow {flow.name}", records)
     else:
@@ -169,7 +163,7 @@ def _write(
             after=[[one.topic, one.partition, one.position] for one in changed],
             who=getpass.getuser(),
             origin="srm-control takeover",
-            note=f"from MirrorMaker 2 in group {request.mirror_maker.group}: {summary['positions']}",
+            note=f"from MirrorMaker 2 in group {request.mirror_maker.group}: {counted_verdicts(found.positions)}",
         )
 
 
@@ -195,14 +189,10 @@ def _remembered(
     names = {topic for topic, _ in taken}
     with SourceView(flow) as source:
         ids = source.topic_ids(sorted(names))
-    now_ms = _now_ms()
+    now_ms = int(time.time() * 1000)
     starts = {
         topic.upstream: ChosenStart(str(StartKind.EARLIEST), _COPIED_BEFORE, now_ms, topic.partitions)
         for topic in topics
         if topic.upstream in names and memory.start(topic.upstream) is None
     }
     return memory.without_pins(taken).with_ids(ids).with_starts(starts)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

@@ -34,7 +34,7 @@ from srm_common.wire.mm2 import (
 from srm_common.wire.murmur2 import partition_for
 from tests.faults.story import SOURCE, TARGET, Story
 
-pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 Clusters = tuple[LocalKafka, LocalKafka]
 MakeStory = Callable[..., Story]
@@ -94,7 +94,7 @@ def _mirror_maker(story: Story, *, exactly_once: bool) -> Iterator[LocalMirrorMa
 def _let_it_copy(story: Story, mirror_maker: LocalMirrorMaker, offsets: int = 2000) -> None:
     """Return when MirrorMaker has copied so many offsets more."""
     wanted = story.copied_offsets() + offsets
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while story.copied_offsets() < wanted:
         assert mirror_maker.running, mirror_maker.log_path.read_text()[-3000:]
         assert time.monotonic() < deadline, mirror_maker.log_path.read_text()[-3000:]
