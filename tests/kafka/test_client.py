@@ -25,6 +25,7 @@ from srm_common.usecases.replicate import replicate
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.kafka.flows import flow_between, write
 from tests.kafka.groups import commit
+from tests.kafka.markers import wait_for_markers
 from tests.kafka.remote_cluster_judge import judged
 
 pytestmark = pytest.mark.kafka
@@ -37,7 +38,9 @@ def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
 def run(flow: FlowSettings) -> None:
     """What a run does, in its order."""
     refresh_topics(flow, at_once=True)
-    assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
+    record = replicate(flow, RunOptions("r"), here)
+    assert record.state is RunState.DONE
+    wait_for_markers(flow, record)
 
 
 def test_offsets_and_topics_as_kafkas_library_has_them(

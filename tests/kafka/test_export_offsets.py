@@ -25,6 +25,7 @@ from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.kafka.consumer_groups_tool import reset_offsets
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.groups import commit
+from tests.kafka.markers import wait_for_markers
 
 pytestmark = pytest.mark.kafka
 
@@ -95,7 +96,9 @@ def story(
     write(source_kafka, name, [b"%d" % number for number in range(40)])
     write(source_kafka, name, [b"%d" % number for number in range(20)], partition=1)
     prepare(flow)
-    assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
+    record = replicate(flow, RunOptions("r"), here)
+    assert record.state is RunState.DONE
+    wait_for_markers(flow, record)
     commit(
         source_kafka, f"{name}-g", TopicPartition(name, 0, 30), TopicPartition(name, 1, 20), TopicPartition(name, 2, 0)
     )

@@ -32,6 +32,7 @@ from srm_common.usecases.replicate import replicate
 from srm_common.usecases.status import status
 from srm_common.wire.mm2 import decode_heartbeat
 from tests.kafka.flows import flow_between
+from tests.kafka.markers import wait_for_markers
 from tests.kafka.records import eventually
 from tests.kafka.remote_cluster_judge import judged
 
@@ -59,7 +60,9 @@ def run(flow: FlowSettings) -> None:
     """What a run does, in its order."""
     refresh_topics(flow, at_once=True)
     emit_heartbeat(flow)
-    assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
+    record = replicate(flow, RunOptions("r"), here)
+    assert record.state is RunState.DONE
+    wait_for_markers(flow, record)
 
 
 def chain(clusters: Sequence[LocalKafka], stem: str, policy: str) -> list[FlowSettings]:
