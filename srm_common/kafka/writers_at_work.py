@@ -17,6 +17,8 @@ from srm_common.kafka.link import ClusterLink, RetriableFault
 _LIST_GROUPS_API, _LIST_TRANSACTIONS_API = 16, 66
 #: Of ListGroups: the first version that tells states.
 _WITH_STATES = 4
+#: For a question whose answer nothing depends on.
+_SHORT_MS = 3_000
 _OPEN = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
@@ -41,8 +43,9 @@ def writers_at_work(flow: FlowSettings, mirror_maker: ConnectNames | None = None
 
 
 def mirror_maker_workers(flow: FlowSettings) -> list[str]:
-    """One sentence when workers of a dedicated MirrorMaker 2 are at work on the flow; raises as above."""
-    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+    """One sentence when workers of a dedicated MirrorMaker 2 are at work on the flow; raises as above, soon."""
+    timeout_ms = min(flow.request_timeout_ms, _SHORT_MS)
+    with ClusterLink(flow.target, client_id="srm-driver", request_timeout_ms=timeout_ms) as link:
 
         async def ask() -> list[str]:
             await link.open()

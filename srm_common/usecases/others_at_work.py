@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import time
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.installation import Installation, other_installation
 from srm_common.domain.run_options import RunOptions
-from srm_common.errors import SrmError
+from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.driver_presence import PREFIX
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.writers_at_work import mirror_maker_workers
 
+_LOG = logging.getLogger(__name__)
 _KEY = "installation"
 
 
@@ -22,9 +24,15 @@ def others_at_work(flow: FlowSettings, run: RunOptions, store: FlowState) -> lis
     Runs without an installation, as those of the command line, are not recorded and told nothing.
 
     Raises:
-        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers where the flow's state is.
     """
-    notes = [f"{sign}, since both copy, and then run: srm-control takeover" for sign in mirror_maker_workers(flow)]
+    try:
+        signs = mirror_maker_workers(flow)
+    except ClusterError as error:
+        # A broker that is just away: no reason not to copy.
+        _LOG.info("%s: nobody knows whether MirrorMaker 2 is at work: %s", flow.name, error)
+        signs = []
+    notes = [f"{sign}, since both copy, and then run: srm-control takeover" for sign in signs]
     if run.installation is not None:
         own = Installation(run.installation, socket.gethostname(), run.run_id, int(time.time() * 1000))
         other = other_installation(flow.name, Installation.from_json(store.read(_KEY)), own)
