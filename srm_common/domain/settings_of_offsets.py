@@ -26,7 +26,7 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "1",
-        "How often in long runs, where `schedule.interval.seconds` is not longer. Each run writes one heartbeat besides.",
+        "How often in long runs, where `schedule.interval.seconds` is not longer. Each run writes one besides.",
         _TO_MM2,
         unit="seconds",
         field="emit_heartbeats_interval_seconds",
