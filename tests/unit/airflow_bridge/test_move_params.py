@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from srm_common.airflow_bridge.move_params import MoveParams
+from srm_common.airflow_bridge.move_tasks import MODE_TITLES, move_specs
+from srm_common.domain.flow import FlowName
+from srm_common.domain.moves import MoveKind, MoveMode, StepName
+
+FORM: dict[str, Any] = {
+    "flow": "a->b",
+    "mode": "controlled",
+    "groups": None,
+    "dry_run": False,
+    "approved": False,
+    "wait_seconds": 60,
+}
+
+
+@pytest.mark.parametrize(
+    ("entered", "groups"),
+    [(None, None), ([], None), (["", "  "], None), (["billing", " audit "], ("billing", "audit"))],
+)
+def test_an_empty_field_means_every_group(entered: list[str] | None, groups: tuple[str, ...] | None) -> None:
+    assert MoveParams.of(MoveKind.FAILOVER, {**FORM, "groups": entered}).request.groups == groups
+
+
+@pytest.mark.parametrize(
+    ("kind", "along"),
+    [(MoveKind.FAILOVER, "a->b"), (MoveKind.FAILBACK, "b->a"), (MoveKind.SWITCH_DIRECTION, "a->b")],
+)
+def test_a_failback_goes_against_its_flow(kind: MoveKind, along: str) -> None:
+    move = MoveParams.of(kind, FORM)
+    assert (move.copying, move.opposite) == (FlowName.parse(along), FlowName("b", "a"))
+
+
+def test_every_step_of_a_move_is_a_task_in_its_order() -> None:
+    for spec in move_specs():
+        steps = [task.work for task in spec.tasks if isinstance(task.work, StepName)]
+        for mode in spec.modes:
+            request = MoveParams.of(spec.kind, {**FORM, "mode": mode.value}).request
+            assert [step for step in steps if step in request.steps] == list(request.steps)
+
+
+def test_every_mode_has_a_title() -> None:
+    assert MODE_TITLES.keys() == set(MoveMode)
