@@ -15,7 +15,7 @@ from srm_common.domain.offset_syncs import OffsetSync, SyncState, syncs_for
 from srm_common.domain.state_topics import state_topics
 from srm_common.domain.untranslated_record import KEY as UNTRANSLATED
 from srm_common.domain.untranslated_record import untranslated_record
-from srm_common.errors import CorruptRecord
+from srm_common.errors import AccessDenied, CorruptRecord
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.segment_log import SegmentBatch, SegmentLog
@@ -45,13 +45,13 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer. Single groups that cannot be read are
             faults in the report.
     """
-    topics = state_topics(flow)
-    partitions, _ = ensure_topics(flow.target, [topic for topic in topics if topic.location == "target"])
-    ensure_topics(flow.source, [topic for topic in topics if topic.location == "source"])
+    on_target = [topic for topic in state_topics(flow) if topic.location == "target"]
+    partitions, _ = ensure_topics(flow.target, on_target)
     segments_topic = names.segments_topic(flow.name.source)
     segments_partitions = partitions[segments_topic]
     now_ms = int(time.time() * 1000)
     skipped: list[str] = []
+    faults: list[str] = []
     made, synced, pruned, foreign = CheckpointsMade(), GroupsSynced(), 0, None
     with FlowState(flow) as state, StateReader(flow.target) as reader:
         memory = _remembered(state, skipped)
@@ -62,17 +62,24 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
         report = CheckpointReport(
             str(flow.name),
             segments=len(news),
-            offset_syncs=_write_offset_syncs(flow, news, writer) if flow.emit_offset_syncs else 0,
             checkpoints_emitted=flow.emit_checkpoints,
             group_sync_seconds=group_sync_period_seconds(flow),
         )
+        before = memory
+        try:
+            written = _write_offset_syncs(flow, news, writer) if flow.emit_offset_syncs else 0
+            report, memory = replace(report, offset_syncs=written), replace(memory, synced=ends)
+        except AccessDenied as error:
+            if flow.offset_syncs_topic_location == "target":
+                raise
+            # Nothing here needs them.
+            faults.append(f"no offset syncs are written: {error}, or set offset-syncs.topic.location = target")
         # Segments are decoded when they are looked at.
         skipped += news.unreadable
-        before, memory = memory, replace(memory, synced=ends)
         if Part.CHECKPOINTS in due:
             if before.checked != before.synced:
                 news, ends = log.read_news(before.checked)
-            if before.synced != ends:
+            if before.synced != memory.synced:
                 # Whatever fails from here on: MirrorMaker 2 takes a sync that comes twice for a rewound log.
                 state.write(_STATE_KEY, memory.to_json())
             made = make_checkpoints(flow, log, news.segments, reader, before)
@@ -107,7 +114,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
         groups_in_use=synced.in_use,
         groups_beyond=synced.beyond,
         shared=tuple(sorted(made.shared.items())) if Part.GROUPS in due else (),
-        faults=(*made.faults, *map(str, synced.faults)),
+        faults=(*faults, *made.faults, *map(str, synced.faults)),
         skipped=(*skipped, *made.skipped),
         notes=(*made.notes, *([foreign] if foreign else [])),
     )
@@ -137,6 +144,8 @@ def _write_offset_syncs(flow: FlowSettings, news: SegmentBatch, target_writer: S
     """Each round starts like a restarted task of MirrorMaker 2: the first position of a partition gets a sync."""
     topic = names.offset_syncs_topic(flow)
     at_source = flow.offset_syncs_topic_location == "source"
+    if at_source:
+        ensure_topics(flow.source, [one for one in state_topics(flow) if one.location == "source"])
 
     def syncs() -> Iterable[OffsetSync]:
         for segments in news.segments.values():
