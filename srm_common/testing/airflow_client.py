@@ -12,6 +12,8 @@ from typing import Any
 from srm_common.errors import LocalAirflowError
 
 FINAL_STATES = frozenset({"success", "failed"})
+#: How long a busy SQLite may refuse a second writer.
+BUSY_SECONDS = 60.0
 
 
 class AirflowClient:
@@ -42,7 +44,15 @@ class AirflowClient:
             self._token = self._send("POST", "/auth/token", {"username": self._user, "password": self._password}, None)[
                 "access_token"
             ]
-        return self._send(method, path, body, query)
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                return self._send(method, path, body, query)
+            except LocalAirflowError as failure:
+                # Airflow has rolled back, so nothing of the request was done.
+                if failure.status != 500 or "Database error" not in str(failure) or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
 
     def _send(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
         url = self.url + path + ("?" + urllib.parse.urlencode(query, doseq=True) if query else "")
