@@ -34,7 +34,7 @@ from srm_common.testing.java import LocalProcess
 from srm_common.testing.ports import LOOPBACK, ReservedPort
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
-START_TIMEOUT_SECONDS = 120.0
+START_TIMEOUT_SECONDS = 240.0
 STOP_TIMEOUT_SECONDS = 5.0
 MARKER = "SRM_LOCAL_AIRFLOW"
 
