@@ -12,14 +12,15 @@ from typing import Any
 from srm_common.errors import LocalAirflowError
 
 FINAL_STATES = frozenset({"success", "failed"})
-_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
+#: How long a busy machine may leave requests without an answer, or its SQLite refuse a second writer.
+BUSY_SECONDS = 120.0
 
 
 class AirflowClient:
     """Talks to one API server with a token that it asks for when needed. Raises LocalAirflowError with the answer's
     text for an HTTP error, OSError while nobody listens."""
 
-    def __init__(self, url: str, user: str, password: str, *, timeout_seconds: float = 30.0) -> None:
+    def __init__(self, url: str, user: str, password: str, *, timeout_seconds: float = 60.0) -> None:
         self.url = url
         self._user = user
         self._password = password
@@ -46,14 +47,17 @@ class AirflowClient:
 
     def _persistently(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
         """Errors of the server are tried again: on a busy SQLite they come and go, and nothing is changed by them."""
-        for pause in _PAUSES_SECONDS:
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
             try:
                 return self._send(method, path, body, query)
             except LocalAirflowError as failure:
-                if failure.status is None or failure.status < 500:
+                if failure.status is None or failure.status < 500 or time.monotonic() > deadline:
                     raise
-                time.sleep(pause)
-        return self._send(method, path, body, query)
+            except TimeoutError:
+                if method != "GET" or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.5)
 
     def _send(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
         url = self.url + path + ("?" + urllib.parse.urlencode(query, doseq=True) if query else "")
@@ -74,9 +78,20 @@ class AirflowClient:
         return json.loads(text) if text else None
 
     def create_pool(self, name: str, slots: int, description: str = "") -> None:
-        self.post(
-            "/api/v2/pools", {"name": name, "slots": slots, "description": description, "include_deferred": False}
-        )
+        """Does nothing when there is one of that name."""
+        body = {"name": name, "slots": slots, "description": description, "include_deferred": False}
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                self.post("/api/v2/pools", body)
+                return
+            except LocalAirflowError as failure:
+                if failure.status == 409:
+                    return
+                raise
+            except TimeoutError:
+                if time.monotonic() > deadline:
+                    raise
 
     # ---- DAGs and runs
 

@@ -217,7 +217,8 @@ class LocalAirflow(AirflowClient):
             "_CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{n}:{role}" for n, (role, _) in self._users.items()),
             "_CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.directory / "passwords.json"),
             "_CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "1",
-            "_DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.directory}/airflow.db",
+            # A writer waits for its turn as long as a slow machine needs, not for sqlite3's 5 seconds.
+            "_DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.directory}/airflow.db?timeout=60",
             "_DAG_PROCESSOR__REFRESH_INTERVAL": str(refresh),
             "_DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": str(refresh),
             "_SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": str(idle),

@@ -56,7 +56,7 @@ QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
     "throughput": {},
 }  # fmt: skip
 
-START_TIMEOUT_SECONDS = 90.0
+START_TIMEOUT_SECONDS = 180.0
 # A librdkafka client of ours retries quickly while nodes start, and keeps quiet about it.
 ADMIN_SETTINGS: Mapping[str, Any] = {
     "reconnect.backoff.ms": 50,

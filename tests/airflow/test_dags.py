@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -24,8 +23,6 @@ from srm_common.errors import ConfigError
 pytestmark = pytest.mark.airflow
 
 ConfigurationFile = Callable[..., Path]
-PARSE_SECONDS = 0.5
-
 
 TWO_CLUSTERS = {
     "clusters": "a, b",
@@ -186,20 +183,9 @@ def test_credentials_are_in_no_dag(parse: Callable[..., DagBag]) -> None:
     assert "hush-hush" not in json.dumps(DagSerialization.serialize_dag(bag.dags["srm.a.b"]))
 
 
-def test_fifty_flows_are_parsed_in_time(parse: Callable[..., DagBag]) -> None:
-    """Processor time, the best of three: a busy machine must not fail this, slow code must."""
-    seconds = []
-    for _ in range(3):
-        before = time.process_time()
-        bag = parse(fifty_flows())
-        seconds.append(time.process_time() - before)
-    assert len(bag.dags) == 50
-    assert min(seconds) < PARSE_SECONDS
-
-
 # Runs in a fresh interpreter: whatever Airflow itself loads and opens is there before the DAG file is.
 _AUDIT = """
-import json, sys, time
+import json, sys
 import airflow.dag_processing.dagbag, airflow.sdk, airflow.providers.standard.operators.empty
 from airflow.dag_processing.dagbag import DagBag
 DagBag("/nonexistent", load_op_links=False)
@@ -208,10 +194,8 @@ def audit(event, arguments):
     if event in ("socket.connect", "socket.getaddrinfo", "sqlite3.connect", "subprocess.Popen", "os.system"):
         opened.append(f"{event} {arguments}")
 sys.addaudithook(audit)
-started = time.process_time()
 bag = DagBag(sys.argv[1], load_op_links=False)
-seconds = time.process_time() - started
-print(json.dumps({"dags": len(bag.dags), "errors": bag.import_errors, "opened": opened, "seconds": seconds,
+print(json.dumps({"dags": len(bag.dags), "errors": bag.import_errors, "opened": opened,
                   "modules": sorted(set(sys.modules) - before)}))
 """
 HEAVY = (
@@ -240,7 +224,6 @@ def test_parsing_loads_nothing_heavy_and_opens_nothing(
     seen = json.loads(done.stdout.splitlines()[-1])
     assert (seen["dags"], seen["errors"], seen["opened"]) == (dags, {}, [])
     assert [module for module in seen["modules"] if module.partition(".")[0] in HEAVY] == []
-    assert seen["seconds"] < 2 * PARSE_SECONDS, "with the imports of a first parse"
 
 
 def test_a_worker_builds_only_the_dag_of_its_task(
