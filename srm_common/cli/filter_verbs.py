@@ -35,8 +35,8 @@ Effect = Callable[[FlowSettings, FlowSettings], tuple[set[str], set[str], list[s
 
 @dataclass(frozen=True)
 class Verb:
-    """One of the commands: ``include`` is its list, ``what`` the word for its entries. ``acts``: an edit starts or stops
-    something that can be listed beforehand."""
+    """One of the commands: ``include`` is its list, ``what`` the word for its entries. ``acts``: an edit starts or
+    stops something that can be listed beforehand."""
 
     include: str
     what: str

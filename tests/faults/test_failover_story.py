@@ -165,6 +165,12 @@ def test_planned_moves_read_nothing_twice(primary: LocalKafka, target_kafka: Loc
             )
             assert (in_use.state, in_use.exit_code) == ("failed", 1)
             assert "stop its consumers there first" in in_use.sentences[0]
+            # On a bad day nobody is asked to stop, and nobody knows what is read meanwhile.
+            request = MoveRequest(MoveKind.FAILOVER, MoveMode.DISASTER, (pair.group,), dry_run=True)
+            hasty = Move(pair.flow, request)
+            assert [hasty.run(step).state for step in request.steps] == ["done", "done"]
+            assert [one.read_again for one in hasty.report.positions] == [None] * PARTITIONS
+            assert "from now on is read again" in hasty.report.positions[0].reason
         assert pair.move(MoveKind.FAILOVER, MoveMode.CONTINUOUS).read_again == 0
         with pair.consumer(backup) as consumer:
             wait_for("traffic at the backup", lambda: consumer.count > SOME)
