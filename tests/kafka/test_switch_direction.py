@@ -1,0 +1,119 @@
+"""A flow is turned round twice between real brokers; nothing is copied back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow_graph import GraphFlow
+from srm_common.domain.moves import MoveKind, MoveMode, MoveRequest, StepResult
+from srm_common.domain.policy import IdentityReplicationPolicy
+from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunRecord
+from srm_common.domain.start_rules import parse_topic_starts
+from srm_common.replication.slot import copy_slot
+from srm_common.testing import LocalKafka
+from srm_common.usecases.failover import last_move
+from srm_common.usecases.refresh_topics import refresh_topics
+from srm_common.usecases.replicate import raise_if_failed, replicate
+from srm_common.usecases.switch_direction import SwitchMove
+from tests.kafka.flows import flow_between, read, write
+from tests.kafka.groups import commit
+
+pytestmark = pytest.mark.kafka
+
+
+def end_of(kafka: LocalKafka, topic: str) -> int:
+    consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "looker"})
+    try:
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+    finally:
+        consumer.close()
+
+
+def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+    return [copy_slot(job, task) for task in tasks]
+
+
+def copy(flow: FlowSettings) -> RunRecord:
+    refresh_topics(flow, at_once=True)
+    record = replicate(flow, RunOptions("r"), here)
+    raise_if_failed(record)
+    return record
+
+
+def file_with(enabled: FlowSettings, other: FlowSettings) -> tuple[FlowSettings, FlowSettings]:
+    """Both flows, as a file has them in which only the first is enabled."""
+    graph = (GraphFlow(enabled.name, enabled.policy, enabled.source, enabled.target),)
+    return replace(enabled, enabled=True, graph=graph), replace(other, enabled=False, graph=graph)
+
+
+def switch(flow: FlowSettings, back: FlowSettings, group: str, *, dry_run: bool = False) -> list[StepResult]:
+    """All steps as the command does them, until one fails."""
+    request = MoveRequest(MoveKind.SWITCH_DIRECTION, MoveMode.CONTROLLED, (group,), dry_run, wait_seconds=5.0)
+    move = SwitchMove(flow, back, request, copy if flow.enabled else None)
+    results: list[StepResult] = []
+    for step in request.steps:
+        results.append(move.run(step))
+        if results[-1].failed:
+            break
+    return results
+
+
+def test_a_flow_is_turned_round_and_back(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> None:
+    there = flow_between(
+        source_kafka,
+        target_kafka,
+        name,
+        policy=IdentityReplicationPolicy(),
+        groups=(name,),
+        start_positions=parse_topic_starts(".*=opposite"),
+    )
+    there = replace(there, name=FlowName(there.name.source, f"{there.name.source}new"))
+    back = replace(
+        there,
+        name=FlowName(there.name.target, there.name.source),
+        source=there.target,
+        target=there.source,
+    )
+    there, back = file_with(there, back)
+    source_kafka.create_topic(name)
+    write(source_kafka, name, [b"%d" % number for number in range(40)])
+    commit(source_kafka, name, TopicPartition(name, 0, 40))
+    assert copy(there).records == 40
+    write(source_kafka, name, [b"%d" % number for number in range(40, 50)])
+
+    assert [result.render() for result in switch(there, back, name, dry_run=True) if result.failed] == []
+    assert len(read(target_kafka, name)) == 40
+    # The file still has the first direction: everything but the turn is done.
+    refused = switch(there, back, name)[-1]
+    assert (refused.step, refused.failed, refused.exit_code) == ("turn", True, 2)
+    assert f"'{back.name}.enabled = true'" in refused.sentences[0]
+    assert len(read(target_kafka, name)) == 50
+
+    back, there = file_with(back, there)
+    done = switch(there, back, name)
+    assert [result.render() for result in done if result.failed] == []
+    record = last_move(there)
+    assert record is not None
+    assert record.finished
+    # Done again, it does nothing.
+    assert "nothing to do" in " ".join(switch(there, back, name)[-2].sentences)
+
+    write(target_kafka, name, [b"new %d" % number for number in range(7)])
+    assert copy(back).records == 7
+    assert len(read(source_kafka, name)) == len(read(target_kafka, name)) == 57
+
+    # And the other way round, when everything has been copied.
+    commit(target_kafka, name, TopicPartition(name, 0, end_of(target_kafka, name)))
+    there, back = file_with(there, back)
+    turned = switch(back, there, name)
+    assert [result.render() for result in turned if result.failed] == []
+    write(source_kafka, name, [b"again %d" % number for number in range(3)])
+    assert copy(there).records == 3
+    assert len(read(source_kafka, name)) == len(read(target_kafka, name)) == 60
