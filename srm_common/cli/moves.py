@@ -109,7 +109,7 @@ def carry_out(move: Move, flow: FlowSettings, request: MoveRequest) -> Answer:
     notes = []
     for step in request.steps:
         if step is StepName.STOP:
-            notes += _pause(flow, request.mode)
+            notes += pause_schedule(flow, request.mode)
         result = move.run(step)
         if watched:
             print(result.render(), file=sys.stderr, flush=True)
@@ -119,7 +119,7 @@ def carry_out(move: Move, flow: FlowSettings, request: MoveRequest) -> Answer:
     return Answer(report.to_json() | {"notes": notes}, _text(report, notes, watched), report.exit_code)
 
 
-def _pause(flow: FlowSettings, mode: MoveMode) -> list[str]:
+def pause_schedule(flow: FlowSettings, mode: MoveMode) -> list[str]:
     """Keep the flow's schedule from starting runs, where the environment says how to reach it."""
     dag_id = flow.name.dag_id
     airflow = AirflowRest.from_environment()
