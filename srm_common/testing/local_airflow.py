@@ -217,6 +217,8 @@ class LocalAirflow(AirflowClient):
             "_CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{n}:{role}" for n, (role, _) in self._users.items()),
             "_CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.directory / "passwords.json"),
             "_CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "1",
+            # A task that cannot be parsed in time fails, and leaves no word in its log.
+            "_CORE__DAGBAG_IMPORT_TIMEOUT": "300",
             # A writer waits for its turn as long as a slow machine needs, not for sqlite3's 5 seconds.
             "_DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.directory}/airflow.db?timeout=60",
             "_DAG_PROCESSOR__REFRESH_INTERVAL": str(refresh),
