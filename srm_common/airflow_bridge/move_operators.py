@@ -171,8 +171,8 @@ class LastPassOperator(MoveOperator):
         settings = self.settings(move.copying)
         if disaster and (away := answers(settings, _SOURCE_SECONDS)) is not None:
             raise AirflowSkipException(f"{away}: there is nothing more to copy")
-        if move.request.kind is MoveKind.SWITCH_DIRECTION and not settings.enabled:
-            raise AirflowSkipException(f"{self.config} is turned already: {settings.name} copies nothing more")
+        if move.request.kind is not MoveKind.FAILOVER and not settings.enabled:
+            raise AirflowSkipException(f"flow {settings.name} is not enabled in {self.config}, so it copies nothing")
         schedule = self.schedule(move.copying, context)
         note = f"last pass for {self._me(context)}"
         said = schedule.end_runs(f"ended: {note}") if settings.run_max_seconds > _PATIENCE_SECONDS else []
