@@ -225,6 +225,10 @@ def test_an_enabled_flow_copies_by_itself_and_reports(
     heartbeat = read(target, "heartbeats", partitions=1)[0]
     assert heartbeat, "emit_heartbeat has written"
 
+    installation = airflow.get("/api/v2/variables/srm_installation")["value"]
+    remembered = [row[1] for row in read(target, "srm-flow-state.a.internal", partitions=1)[0] if row[1]]
+    assert any(f'"id":"{installation}"'.encode() in value for value in remembered)
+
 
 def test_the_command_line_finds_a_connection_of_airflows_database(
     airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka]
