@@ -161,7 +161,7 @@ def _tasks(settings: FlowSettings) -> list[TaskSpec]:
 
 def _beating(settings: FlowSettings) -> str:
     clusters = {"source": settings.name.source, "target": settings.name.target}
-    chosen = [name for place, name in clusters.items() if settings.heartbeats_topic_location in (place, "both")]
+    chosen = [name for place, name in clusters.items() if settings.heartbeats_location in (place, "both")]
     return " and ".join(f"`{name}`" for name in chosen)
 
 

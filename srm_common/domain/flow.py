@@ -97,7 +97,7 @@ class FlowSettings:
     offsets_partitions: int = 25
     status_partitions: int = 5
     offset_syncs_topic_location: Literal["source", "target"] = "source"
-    heartbeats_topic_location: Literal["both", "source", "target"] = "both"
+    heartbeats_topic_location: Literal["auto", "both", "source", "target"] = "auto"
     offset_lag_max: int = 100
 
     exactly_once: bool = True
@@ -138,3 +138,10 @@ class FlowSettings:
     execution_timeout_seconds: float = 21_600.0
     airflow_pool: str = "default_pool"
     spark_connection: str = "spark"
+
+    @property
+    def heartbeats_location(self) -> Literal["both", "source", "target"]:
+        """``heartbeats_topic_location``, decided: a source spared from offset syncs is spared from heartbeats, too."""
+        if self.heartbeats_topic_location == "auto":
+            return "target" if self.offset_syncs_topic_location == "target" else "both"
+        return self.heartbeats_topic_location

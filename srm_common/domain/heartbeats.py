@@ -60,6 +60,6 @@ def beat_seconds(flow: FlowSettings) -> float:
 
 def silent_after_seconds(flow: FlowSettings) -> float | None:
     """From which age of the newest copied heartbeat a flow counts as silent; None where none are to be expected."""
-    if not (flow.emit_heartbeats and flow.heartbeats_replication and flow.heartbeats_topic_location != "target"):
+    if not (flow.emit_heartbeats and flow.heartbeats_replication and flow.heartbeats_location != "target"):
         return None
     return max(_PATIENCE_SECONDS, _MISSING * beat_seconds(flow))

@@ -35,11 +35,12 @@ def offsets_keys() -> Iterator[Key]:
         "heartbeats.topic.location",
         section,
         Kind.CHOICE,
-        "both",
+        "auto",
         "Clusters that heartbeats are written to. On the source replication carries them on, which proves that the "
-        "flow copies; `target`, as MirrorMaker 2 does, needs no right to write there.",
+        "flow copies; `target`, as MirrorMaker 2 does, needs no right to write there. `auto` is `both`, or `target` "
+        "where `offset-syncs.topic.location = target` spares the source from being written to.",
         "A source that no flow leads to has heartbeats, too.",
-        choices=("both", "source", "target"),
+        choices=("auto", "both", "source", "target"),
         field="heartbeats_topic_location",
     )
     yield Key(

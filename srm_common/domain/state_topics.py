@@ -168,7 +168,7 @@ def heartbeats(flow: FlowSettings, location: Location = "target") -> StateTopic:
 def written_heartbeats(flow: FlowSettings) -> tuple[StateTopic, ...]:
     """The heartbeats topics that ``flow`` writes to: none, that of its target, of its source, or both."""
     places: tuple[Location, ...] = ("target", "source") if flow.emit_heartbeats else ()
-    return tuple(heartbeats(flow, place) for place in places if flow.heartbeats_topic_location in (place, "both"))
+    return tuple(heartbeats(flow, place) for place in places if flow.heartbeats_location in (place, "both"))
 
 
 def control_log(flow: FlowSettings) -> StateTopic:

@@ -78,6 +78,8 @@ def test_where_heartbeats_are_written() -> None:
     assert places() == ["target", "source"]
     assert places(heartbeats_topic_location="source") == ["source"]
     assert places(heartbeats_topic_location="target") == ["target"]
+    assert places(offset_syncs_topic_location="target") == ["target"]
+    assert len(places(offset_syncs_topic_location="target", heartbeats_topic_location="both")) == 2
     assert places(emit_heartbeats=False) == []
 
 
