@@ -78,10 +78,10 @@ def test_a_file_without_flows_has_no_moves(dags: Callable[[dict[str, str]], dict
 
 CONFIGURATION = """\
 clusters = a, b, old, new
-a.bootstrap.servers = {source}
-b.bootstrap.servers = {target}
-old.bootstrap.servers = {source}
-new.bootstrap.servers = {target}
+a.bootstrap.servers = {a}
+b.bootstrap.servers = {b}
+old.bootstrap.servers = {old}
+new.bootstrap.servers = {new}
 a->b.enabled = true
 b->a.enabled = true
 a->b.topics = orders
@@ -108,27 +108,33 @@ offset-syncs.topic.replication.factor = 1
 
 
 class Site:
-    """Two clusters, an Airflow, and the file that both are described in."""
+    """Four clusters, an Airflow, and the file that describes them; a and b under one policy, old and new under another:
+    a flow's target tells clusters apart by their aliases."""
 
-    def __init__(self, source: LocalKafka, target: LocalKafka, folder: Path) -> None:
-        self.source, self.target, self.folder = source, target, folder
+    def __init__(self, clusters: dict[str, LocalKafka], folder: Path) -> None:
+        self.a, self.b, self.old, self.new = (clusters[alias] for alias in ("a", "b", "old", "new"))
+        self.folder = folder
         self.file = folder / "srm.properties"
+        self._addresses = {alias: cluster.bootstrap_servers for alias, cluster in clusters.items()}
         self.turned(False)
 
     def turned(self, turned: bool) -> None:
         """The direction of the flow under unchanged names."""
         words = {"there": str(not turned).lower(), "back": str(turned).lower()}
-        text = CONFIGURATION.format(source=self.source.bootstrap_servers, target=self.target.bootstrap_servers, **words)
-        self.file.write_text(text)
+        self.file.write_text(CONFIGURATION.format(**self._addresses, **words))
 
 
 @pytest.fixture(scope="module")
-def site(source_kafka: LocalKafka, target_kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Site]:
     """With something to copy in the flows' first runs."""
-    for topic, count in (("orders", 100), ("invoices", 50)):
-        source_kafka.create_topic(topic)
-        write(source_kafka, topic, count)
-    return Site(source_kafka, target_kafka, tmp_path_factory.mktemp("moves"))
+    with LocalKafka(name="old") as old, LocalKafka(name="new") as new:
+        for cluster, topic, count in ((source_kafka, "orders", 100), (old, "invoices", 50)):
+            cluster.create_topic(topic)
+            write(cluster, topic, count)
+        clusters = {"a": source_kafka, "b": target_kafka, "old": old, "new": new}
+        yield Site(clusters, tmp_path_factory.mktemp("moves"))
 
 
 @pytest.fixture(scope="module")
@@ -224,9 +230,9 @@ def paused(airflow: LocalAirflow, dag_id: str) -> bool:
 
 
 def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: LocalAirflow) -> None:
-    commit(site.source, "billing", TopicPartition("orders", 0, 60))
+    commit(site.a, "billing", TopicPartition("orders", 0, 60))
     copied(airflow, "srm.a.b")
-    write(site.source, "orders", 20)
+    write(site.a, "orders", 20)
 
     # Looked at, and then not wanted: nothing is changed.
     asked = {"flow": "a->b", "mode": "controlled", "groups": ["billing"], "wait_seconds": 5}
@@ -241,11 +247,11 @@ def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: Lo
     assert end_of_run(airflow, refused) == "success"
     states = airflow.task_states(refused.dag_id, refused.run_id)
     assert {task for task, state in states.items() if state != "skipped"} == {"check", "confirm"}
-    assert committed(site.target, "billing") == {}
+    assert committed(site.b, "billing") == {}
     assert not paused(airflow, "srm.a.b")
 
     # The real thing, while somebody still reads at the source.
-    with Member(site.source, "billing", "orders"):
+    with Member(site.a, "billing", "orders"):
         run = MoveRun(airflow, "srm.failover", asked)
         assert end_of_run(airflow, run) == "failed"
         assert "stop its consumers there first" in said(run, "check")
@@ -256,28 +262,28 @@ def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: Lo
     )
     answer(airflow, run, "Approve")
     assert end_of_run(airflow, run) == "success", airflow.task_states(run.dag_id, run.run_id)
-    assert committed(site.target, "billing") == {"a.orders": 60}
+    assert committed(site.b, "billing") == {"a.orders": 60}
     assert "none is skipped" in said(run, "report")
     assert paused(airflow, "srm.a.b")
     (last,) = [one for one in airflow.runs("srm.a.b") if run.run_id in str(one["dag_run_id"])]
-    assert (last["state"], count(site.target, "a.orders")) == ("success", 120)
+    assert (last["state"], count(site.b, "a.orders")) == ("success", 120)
 
     # Work goes on at b, and comes back.
-    commit(site.target, "billing", TopicPartition("a.orders", 0, end_of(site.target, "a.orders")))
-    site.target.create_topic("orders")
-    write(site.target, "orders", 30)
-    commit(site.target, "billing", TopicPartition("orders", 0, 10))
+    commit(site.b, "billing", TopicPartition("a.orders", 0, end_of(site.b, "a.orders")))
+    site.b.create_topic("orders")
+    write(site.b, "orders", 30)
+    commit(site.b, "billing", TopicPartition("orders", 0, 10))
     copied(airflow, "srm.b.a")
     back = MoveRun(airflow, "srm.failback", {**asked, "approved": True})
     assert end_of_run(airflow, back) == "success", said(back, "check", "drain", "translate", "apply", "verify")
-    assert committed(site.source, "billing") == {"orders": 120, "b.orders": 10}
+    assert committed(site.a, "billing") == {"orders": 120, "b.orders": 10}
     assert not paused(airflow, "srm.a.b")
     assert not paused(airflow, "srm.b.a")
 
 
 def test_without_a_login_a_person_pauses_the_flow_which_is_then_turned_round(site: Site, airflow: LocalAirflow) -> None:
     airflow.command("connections", "delete", "srm_airflow")
-    commit(site.source, "ledger", TopicPartition("invoices", 0, 50))
+    commit(site.old, "ledger", TopicPartition("invoices", 0, 50))
     asked = {"flow": "old->new", "groups": ["ledger"], "approved": True, "wait_seconds": 0}
     run = MoveRun(airflow, "srm.switch_direction", asked)
     wait_until(lambda: "pause srm.old.new on its page now" in run.log("stop"), 300, "being asked to pause")
@@ -287,7 +293,7 @@ def test_without_a_login_a_person_pauses_the_flow_which_is_then_turned_round(sit
     states = airflow.task_states(run.dag_id, run.run_id)
     assert (states["verify"], states["turn"], states["report"]) == ("success", "failed", "success"), states
     assert "new->old.enabled = true" in said(run, "turn")
-    assert committed(site.target, "ledger") == {"invoices": 50}
+    assert committed(site.new, "ledger") == {"invoices": 50}
     site.turned(True)
     airflow.post(
         "/api/v2/dags/srm.switch_direction/clearTaskInstances",
@@ -297,6 +303,6 @@ def test_without_a_login_a_person_pauses_the_flow_which_is_then_turned_round(sit
     airflow.unpause("srm.new.old")
     assert end_of_run(airflow, run) == "success"
 
-    write(site.target, "invoices", 7)
+    write(site.new, "invoices", 7)
     copied(airflow, "srm.new.old")
-    assert count(site.source, "invoices") == count(site.target, "invoices") == 57
+    assert count(site.old, "invoices") == count(site.new, "invoices") == 57
