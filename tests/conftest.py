@@ -8,8 +8,13 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from srm_common.testing import LocalKafka
+
+# How long an example takes says something about the machine only.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 _failed = pytest.StashKey[bool]()
 _numbers = itertools.count(1)

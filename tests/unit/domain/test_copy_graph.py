@@ -339,7 +339,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @given(worlds(), st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_copying_ends_and_no_record_comes_back_or_twice(world: World, data: st.DataObject) -> None:
     flows = st.sampled_from(sorted(world.flows))
     for _ in range(data.draw(st.integers(0, 40))):
