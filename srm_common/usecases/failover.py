@@ -120,8 +120,8 @@ class Move:
         raise ConfigError("only srm_common.usecases.switch_direction turns a flow round")
 
     def _go_on_with(self, step: StepName) -> None:
-        self._begun = True
         if step is self._request.steps[0] or self._request.dry_run:
+            self._begun = True
             return
         found = last_move(self._flow)
         if found is None or found.request != self._request:
@@ -130,6 +130,7 @@ class Move:
                 f"it found, and the last move was another one; begin with step {self._request.steps[0]}"
             )
         self._steps.report = found
+        self._begun = True
 
     def _keep(self, result: StepResult) -> StepResult:
         try:

@@ -305,7 +305,7 @@ def _resumed(
 ) -> Iterator[PositionReport]:
     wanted = {(one.topic, one.partition) for one in places} | {place for one in found for place in one.translated}
     logs = _logs(flow, wanted)
-    own = _own_offsets(flow, sorted({one.group for one in found}))
+    own = own_offsets(flow, sorted({one.group for one in found}))
     exact = mover.exact(places)
     for one in places:
         report = _report(one.group, (one.topic, one.partition), one.from_topic, one.stand, own)
@@ -366,7 +366,12 @@ def _logs(flow: FlowSettings, places: set[Partition]) -> dict[Partition, Log | s
     return out
 
 
-def _own_offsets(flow: FlowSettings, groups: list[str]) -> dict[str, dict[Partition, int]]:
+def own_offsets(flow: FlowSettings, groups: list[str]) -> dict[str, dict[Partition, int]]:
+    """What the groups have committed on the target.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers, also where it is about one group.
+    """
     found, faults = GroupReader(flow.target).offsets(groups)
     if faults:
         raise ClusterError(faults[0].reason)

@@ -32,7 +32,7 @@ from srm_common.kafka.group_offsets import GroupReader
 from srm_common.usecases.copied_yet import uncopied
 from srm_common.usecases.idle_flow import idle_flow
 from srm_common.usecases.last_run import last_run
-from srm_common.usecases.move_positions import Positions, answers, group_states, move_positions
+from srm_common.usecases.move_positions import Positions, answers, group_states, move_positions, own_offsets
 from srm_common.usecases.replicate import raise_if_failed
 
 #: One pass of the flow, in whatever way the caller runs flows.
@@ -210,8 +210,11 @@ class MoveSteps:
 
     def apply(self) -> StepResult:
         todo: dict[str, list[Checkpoint]] = {}
-        for one in self.report.positions:
-            if one.changes:
+        wanted = [one for one in self.report.positions if one.changes]
+        # The step may be repeated when its consumers have long begun to read here.
+        now = own_offsets(self.flow, sorted({one.group for one in wanted}))
+        for one in wanted:
+            if not _gone_on(one, now.get(one.group, {}).get((one.topic, one.partition))):
                 todo.setdefault(one.group, []).append(_as_checkpoint(one))
         busy = self._busy(todo, None) if todo else {}
         free = {group: places for group, places in todo.items() if group not in busy}
@@ -228,7 +231,7 @@ class MoveSteps:
             return failed(
                 StepName.APPLY, f"{said}, which stay; do this again once the others are mended", *_first(faults)
             )
-        kept = sum(one.translated and not one.changes for one in self.report.positions)
+        kept = sum(one.translated for one in self.report.positions) - committed
         return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} needed no change"] if kept else []))
 
     def verify(self) -> StepResult:
@@ -359,6 +362,12 @@ def _done(step: StepName, *sentences: str, exit_code: int = 0) -> StepResult:
 
 def _skipped(step: StepName, *sentences: str) -> StepResult:
     return StepResult(step, StepState.SKIPPED, sentences)
+
+
+def _gone_on(one: PositionReport, now: int | None) -> bool:
+    """Whether the group has been put there, or has read on from there, since its place was translated."""
+    assert one.applied is not None
+    return now is not None and now != one.before and now >= one.applied
 
 
 def _as_checkpoint(one: PositionReport) -> Checkpoint:

@@ -61,10 +61,14 @@ class _Worker:
         self._thread.start()
         return self
 
+    def stop(self) -> None:
+        """Tell it to end; leaving the block waits for that."""
+        self._stopping.set()
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stopping.set()
+        self.stop()
         self._thread.join(PATIENCE)
         if kind is None and self._fault is not None:
             raise self._fault

@@ -113,9 +113,11 @@ def test_the_primary_dies_and_comes_back(
     ledger, backup = pair.ledger, target_kafka
 
     # Everything is at work when the primary is killed.
-    with pair.producer(primary), pair.consumer(primary) as consumer, LiveFlow(pair.flow) as flow:
+    with pair.producer(primary) as producer, pair.consumer(primary) as consumer, LiveFlow(pair.flow) as flow:
         wait_for("traffic", lambda: consumer.count > SOME and flow.rounds > 2)
         primary.kill()
+        for worker in (producer, consumer, flow):
+            worker.stop()
     loose = set(ledger.loose)
 
     report = pair.move(MoveKind.FAILOVER, MoveMode.DISASTER)

@@ -11,9 +11,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from srm_common.cli.main import run
-from srm_common.domain.moves import MoveReport
+from srm_common.domain.moves import MoveReport, StepName
 from srm_common.kafka.group_offsets import GroupReader
 from srm_common.testing import LocalKafka, ReservedPort
+from srm_common.usecases.failover import run_failover_step
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, properties_of, write
 from tests.kafka.groups import commit
@@ -53,6 +54,12 @@ def test_there_and_back(
     assert (code, report.finished, report.read_again) == (0, True, 0)
     (found,) = GroupReader(flow.target).offsets([group])[0]
     assert {place: (at.offset, at.metadata) for place, at in found.offsets.items()} == {(copy, 0): (60, "note")}
+
+    # A step that is repeated late moves nobody back.
+    commit(target_kafka, group, TopicPartition(copy, 0, 70))
+    assert report is not None
+    again = run_failover_step(flow, report.request, StepName.APPLY)
+    assert again.sentences == (f"0 offsets of 0 groups committed on '{flow.target.alias}'", "1 offset needed no change")
 
     # The configuration has no flow back: what was read of copies goes back all the same.
     commit(target_kafka, group, TopicPartition(copy, 0, 75))
