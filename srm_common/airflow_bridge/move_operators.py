@@ -222,7 +222,7 @@ class ResumeOperator(MoveOperator):
 
 
 class MoveReportOperator(MoveStepOperator):
-    """Tells of the whole move. Where a step failed, says which one, and how to go on; the run fails for its sake."""
+    """Tells of the whole move. Where a step failed, says which one, and how to go on."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         move = self.move(context)
@@ -236,8 +236,9 @@ class MoveReportOperator(MoveStepOperator):
                 f"the move is not finished: step '{lacking[0]}' did not do its work, its log says why. Mend that and "
                 f"clear the task with those after it; every step may be repeated"
             )
-            self.log.error("%s", sentence)
-            return {"sentences": [sentence]}
+            context["ti"].xcom_push(key="return_value", value={"sentences": [sentence]})
+            # So that it is among the tasks that failed, when these are cleared.
+            raise AirflowFailException(sentence)
         if move.request.dry_run:
             return {"sentences": [f"nothing was changed; {StepName.TRANSLATE} says where groups would go on"]}
         return super().execute(context)

@@ -291,7 +291,7 @@ def test_without_a_login_a_person_pauses_the_flow_which_is_then_turned_round(sit
     # The file still says otherwise.
     assert end_of_run(airflow, run) == "failed"
     states = airflow.task_states(run.dag_id, run.run_id)
-    assert (states["verify"], states["turn"], states["report"]) == ("success", "failed", "success"), states
+    assert (states["verify"], states["turn"], states["report"]) == ("success", "failed", "failed"), states
     assert "new->old.enabled = true" in said(run, "turn")
     assert committed(site.new, "ledger") == {"invoices": 50}
     site.turned(True)
