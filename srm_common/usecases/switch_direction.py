@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from srm_common.domain.actions import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moves import MoveRequest, StepName, StepResult, StepState
 from srm_common.domain.offset_edits import LogRange
@@ -81,7 +82,7 @@ def check_turn(flow: FlowSettings, back: FlowSettings) -> tuple[str, ...]:
     if names_tell(flow, back):
         return (f"{back.name} takes over at once: it knows by their names the topics that {flow.name} has copied",)
     ends = _ends(flow, back)
-    said = [f"{back.name} will begin behind what {flow.name} has copied into {len(ends)} partitions"]
+    said = [f"{back.name} will begin behind what {flow.name} has copied into {counted(len(ends), 'partition')}"]
     if flow.enabled or not back.enabled:
         said.append(f"before it does, turn the configuration file: {_lines(flow, back)}")
     return tuple(said)
@@ -109,13 +110,14 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
         )
     offsets = _beginnings(back, ends)
     if not offsets:
-        return (f"nothing to do: all {len(ends)} partitions begin behind what {flow.name} has copied",)
+        return (f"nothing to do: {back.name} begins behind what {flow.name} has copied everywhere",)
     edits = edit_source_offsets(back, Request("", offsets=offsets, command="switch-direction"), dry_run=dry_run)
     for edit in edits:
         if edit.problem is not None:
             raise DataLost(f"{edit.topic}-{edit.partition} cannot be turned round: {edit.problem}")
     verb = "would be moved" if dry_run else "moved"
-    return (f"{len(offsets)} of {len(ends)} partitions of {back.name} {verb} behind what {flow.name} has copied",)
+    moved = f"{counted(len(offsets), 'partition')} of {len(ends)}"
+    return (f"{moved} {verb} behind what {flow.name} has copied, where {back.name} begins",)
 
 
 def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[Partition, int]:
