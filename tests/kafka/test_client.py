@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -43,10 +43,17 @@ def run(flow: FlowSettings) -> None:
     wait_for_markers(flow, record)
 
 
+@pytest.fixture
+def own_target() -> Iterator[LocalKafka]:
+    """Nobody else's: some questions are about all topics of a cluster."""
+    with LocalKafka(name="library") as kafka:
+        yield kafka
+
+
 def test_offsets_and_topics_as_kafkas_library_has_them(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+    source_kafka: LocalKafka, own_target: LocalKafka, name: str
 ) -> None:
-    flow = flow_between(source_kafka, target_kafka, name, groups=(f"{name}.*",))
+    flow = flow_between(source_kafka, own_target, name, groups=(f"{name}.*",))
     alias, remote = flow.name.source, f"{flow.name.source}.{name}"
     source_kafka.create_topic(name, partitions=2)
     write(source_kafka, name, [b"%d" % number for number in range(40)])
@@ -56,7 +63,7 @@ def test_offsets_and_topics_as_kafkas_library_has_them(
     commit(source_kafka, f"{name}-h", TopicPartition(name, 0, 7))
     sync_checkpoints(flow)
 
-    properties = {"bootstrap.servers": target_kafka.bootstrap_servers}
+    properties = {"bootstrap.servers": own_target.bootstrap_servers}
     questions = ["remote:", f"remote:{alias}", "checkpoints:", "upstream:", f"group:{alias}/{name}-g",
                  f"group:{alias}/none", f"groups:{alias}/{name}-.*", f"groups:{alias}/{name}"]  # fmt: skip
     ours = judged(properties, *questions)
