@@ -169,7 +169,7 @@ def test_the_lists_of_reverse_checkpointing_are_kept_beside_the_others(srm: Srm,
     srm("reverse-checkpointed-topics", "--add", f"p.{name}", "--add-blacklist", "x")
     srm("topics", "--add", "y")
     assert srm("reverse-checkpointed-topics").splitlines() == [
-        "Current whitelist:", f"p.{name}", "Current blacklist:", "x", "Done."
+        "Current whitelist:", ".*", f"p.{name}", "Current blacklist:", "x", "Done."
     ]  # fmt: skip
 
 
