@@ -98,7 +98,9 @@ class LocalAirflow(AirflowClient):
         self.prepare()
         for component in COMPONENTS:
             self.start_component(component)
-        self._wait_until_healthy()
+            # Tasks that find no API server fail without a word, so nothing runs before it answers.
+            self._wait_for_health(lambda status: True)
+        self._wait_for_health(lambda status: status == "healthy")
         return self
 
     def start_component(self, component: str) -> None:
@@ -183,12 +185,13 @@ class LocalAirflow(AirflowClient):
                 raise LocalAirflowError(f"processes of Airflow do not end: {[process.pid for process in left]}")
             time.sleep(0.05)
 
-    def _wait_until_healthy(self) -> None:
+    def _wait_for_health(self, enough: Callable[[str | None], bool]) -> None:
+        """Until the API server answers with an ``enough`` status of every component."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while True:
             with contextlib.suppress(OSError, LocalAirflowError):
                 health = self.get("/api/v2/monitor/health")
-                if all(part["status"] == "healthy" for part in health.values()):
+                if all(enough(part["status"]) for part in health.values()):
                     return
             for component, process in self._processes.items():
                 if not process.running:
@@ -229,6 +232,8 @@ class LocalAirflow(AirflowClient):
             # Workers call the API server by this address; the port alone would leave them at 8080.
             "_API__BASE_URL": url,
             "_API__SECRET_KEY": secrets.token_hex(32),
+            # Of one try of a task's request to the API server; a busy machine needs more than 5 seconds now and then.
+            "_WORKERS__EXECUTION_API_TIMEOUT": "60",
             "_API_AUTH__JWT_SECRET": secrets.token_hex(48),
             "_LOGGING__WORKER_LOG_SERVER_PORT": log_port,
             "_LOGGING__TRIGGER_LOG_SERVER_PORT": trigger_log_port,
