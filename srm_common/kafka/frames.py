@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -62,6 +63,11 @@ class RawFetch:
         return "RawFetch"
 
 
+#: The library makes encoders, decoders and classes of versions when they are first used, and two threads that do so at
+#: the same time leave decoders behind that fail for ever ("weakly-referenced object no longer exists").
+_LIBRARY = threading.Lock()
+
+
 class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
     """Frames in, answers out: takes whole frames instead of pieces of a stream."""
 
@@ -87,13 +93,15 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
             return number
         if isinstance(request, RawFetch):
             inner = request.request
-            number = int(super().send_request(inner, correlation_id))
+            with _LIBRARY:
+                number = int(super().send_request(inner, correlation_id))
             self.in_flight_requests.pop()
             self._decoders.append((number, request.lease, _decode_fetch))
             return number
-        number = int(super().send_request(request, correlation_id))
-        if request.expect_response():
-            self._decoders.append((number, None, _library_decoder(self.in_flight_requests.pop())))
+        with _LIBRARY:
+            number = int(super().send_request(request, correlation_id))
+            if request.expect_response():
+                self._decoders.append((number, None, _library_decoder(self.in_flight_requests.pop())))
         return number
 
     def send_bytes(self) -> list[Buffer]:
@@ -135,6 +143,7 @@ def _library_decoder(header: Any) -> Callable[[memoryview], Any]:
         raise Errors.KafkaProtocolError(f"Unable to find response type for api {header.api_key}")
 
     def decode(frame: memoryview) -> Any:
-        return response.decode(frame, header=True)
+        with _LIBRARY:
+            return response.decode(frame, header=True)
 
     return decode

@@ -36,6 +36,8 @@ from srm_common.kafka.faults import cluster_error, kafka_error
 #: The longest a request may take, whatever ``admin.timeout.ms`` says: nothing is copied meanwhile.
 _REQUEST_SECONDS = 30.0
 _LEADERS_SECONDS = 30.0
+_SETTLING_SECONDS = 15.0
+_PAUSE_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -117,15 +119,7 @@ class _Keeper:
         described = self._describe(list(wanted))
         if not described:
             return {}
-        settings: dict[str, dict[str, str]] = {}
-        resources = [ConfigResource(ResourceType.TOPIC, name) for name in described]
-        try:
-            answers = self._admin.describe_configs(resources, request_timeout=self._seconds)
-            for resource, answer in answers.items():
-                entries: dict[str, ConfigEntry] = answer.result()
-                settings[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
-        except KafkaException as error:
-            raise cluster_error(self._cluster, "describe the settings of its state topics", error) from error
+        settings = self._settings(described)
         out = {}
         for name, description in described.items():
             starts = None
@@ -134,6 +128,25 @@ class _Keeper:
             replicas = min((len(p.replicas) for p in description.partitions), default=0)
             out[name] = FoundTopic(len(description.partitions), replicas, settings[name], starts)
         return out
+
+    def _settings(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+        """Settings by topic. A broker may not know yet of a topic that another one has just made."""
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+        deadline = time.monotonic() + _SETTLING_SECONDS
+        while True:
+            try:
+                answers = self._admin.describe_configs(resources, request_timeout=self._seconds)
+                out: dict[str, dict[str, str]] = {}
+                for resource, answer in answers.items():
+                    entries: dict[str, ConfigEntry] = answer.result()
+                    out[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
+                return out
+            except KafkaException as error:
+                found = kafka_error(error)
+                unknown = found is not None and found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
+                if not unknown or time.monotonic() > deadline:
+                    raise cluster_error(self._cluster, "describe the settings of its state topics", error) from error
+            time.sleep(_PAUSE_SECONDS)
 
     def _describe(self, topics: list[str]) -> dict[str, TopicDescription]:
         """Those of ``topics`` that exist."""
