@@ -1,4 +1,4 @@
-"""Links of several threads at once: kafka-python makes its codecs when they are first used, for one thread at a time."""
+"""Links of several threads at once: kafka-python makes its codecs when they are first used, and not for two threads."""
 
 from __future__ import annotations
 
