@@ -62,6 +62,8 @@ def measured(topics: int) -> dict[str, float]:
             refused = [error for error in admin.create_topics(actions) if error is not None]
             if refused:
                 raise RuntimeError(f"the source does not create a topic: {refused[0]}")
+        while len(admin.topics().partitions) < topics:  # brokers learn of topics some time after they were made
+            time.sleep(0.5)
         plan = _timed(figures, "plan_of_new", lambda: plan_topics(flow))
         created = _timed(figures, "refresh_that_creates", lambda: refresh_topics(flow, at_once=True))
         if failed(created.results):

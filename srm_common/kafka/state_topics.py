@@ -35,7 +35,7 @@ from srm_common.kafka.faults import cluster_error, kafka_error
 
 #: The longest a request may take, whatever ``admin.timeout.ms`` says: nothing is copied meanwhile.
 _REQUEST_SECONDS = 30.0
-_LEADERS_SECONDS = 30.0
+_LEADERS_SECONDS = 120.0
 _SETTLING_SECONDS = 15.0
 _PAUSE_SECONDS = 0.2
 
