@@ -2,7 +2,7 @@
 
 Both clusters are described by values, as an answer of real brokers is after it was read. What is timed is everything
 that is done with the answers: decisions by filters, records and ids, the plan, its text and its JSON. The figure in
-docs/operations.md is for the default size, on one core.
+docs/topics.md is for the default size, on one core.
 """
 
 from __future__ import annotations
