@@ -6,6 +6,7 @@ import contextlib
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -49,7 +50,7 @@ class Ledger:
         return sum(count - 1 for count in self.read.values())
 
 
-class _Worker:
+class _Worker(ABC):
     """Something that goes on until it is told to stop; what it raises fails the test at the end."""
 
     def __init__(self) -> None:
@@ -80,8 +81,9 @@ class _Worker:
         except BaseException as error:
             self._fault = error
 
+    @abstractmethod
     def _work(self) -> None:
-        raise NotImplementedError
+        """Go on until ``_stopping`` is set."""
 
 
 class LiveProducer(_Worker):
