@@ -22,7 +22,7 @@ demo-failover: setup ## a cluster is killed, its consumers move to the other one
 demo-stop: ## ends what a demo left running
 	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo runs: nothing is set up here"; fi
 
-test: setup ## lint, then every test ring against real Kafka, Spark and Airflow (about 20 minutes on 2 cores)
+test: setup ## lint, then every test ring against real Kafka, Spark and Airflow (about 35 minutes on 2 cores)
 	@scripts/test.sh lint unit kafka spark airflow faults
 
 unit: setup ## the tests that need no server (seconds)
