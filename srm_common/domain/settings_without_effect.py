@@ -128,7 +128,7 @@ _NOTES = {
     "mm.rest.protocol": _NO_CONNECT_REST,
     "mm.metrics.*": _METRICS,
     "srm.internal.topic.exclude.enable": "Internal topics are never copied.",
-    "disable.source.topic.auto.creation": "On the source only heartbeats and offset syncs get topics, as their locations say.",
+    "disable.source.topic.auto.creation": "The source gets topics for heartbeats and offset syncs only.",
     "copy.source.offset.in.header.enabled": "Records stay as they are; the offset map tells where each came from.",
     # Kafka clients
     "consumer.*": _CLIENTS,
