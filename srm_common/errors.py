@@ -20,6 +20,9 @@
      |    +-- RecordTooLarge      a single record is larger than the target takes
      |    +-- CorruptBatch        a batch's checksum or layout is wrong
      |    +-- NoSuchPartition     the topic or partition does not exist (any more)
+     +-- StoreError               the metrics store cannot be used now; replication goes on without it
+     |    +-- StoreTooNew         its schema is newer than this software
+     +-- PeerError                another service did not answer, or not in a form that can be read
      +-- AirflowError             Airflow does not answer, refuses the login, or lacks what was asked for
      +-- EditConflict             somebody else edited the same at the same time; look again, then repeat the edit
      +-- LostProcess              a worker process died; its work is done again
@@ -139,6 +142,22 @@ class CorruptBatch(PartitionError):
 
 class NoSuchPartition(PartitionError):
     """A topic or partition does not exist, or does not any more."""
+
+
+class StoreError(SrmError):
+    """The metrics store is down, locked or damaged. Nothing but history depends on it."""
+
+    exit_code = 3
+
+
+class StoreTooNew(StoreError):
+    """The store's schema was made by newer software."""
+
+
+class PeerError(SrmError):
+    """Another replication service did not answer in time, refused, or answered what cannot be read."""
+
+    exit_code = 3
 
 
 class AirflowError(SrmError):

@@ -31,9 +31,7 @@ FENCED = frozenset({INVALID_PRODUCER_EPOCH, PRODUCER_FENCED})
 _ALSO_RETRIABLE = frozenset({CORRUPT_MESSAGE, UNKNOWN_TOPIC_OR_PARTITION, CONCURRENT_TRANSACTIONS})
 #: What EndTxn answers for a transaction that a newer owner, or its time-out, has ended.
 ENDED_ELSEWHERE = FENCED | {INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING}
-DENIED = frozenset(
-    {TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED}
-)
+DENIED = frozenset({TOPIC_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED})
 #: The coordinator is moving or loading: ask again where it is, then repeat.
 COORDINATOR_MOVES = frozenset({14, 15, 16})
 #: The chunk has to be started over, under a new epoch; nothing is wrong with the partition itself.

@@ -314,9 +314,7 @@ class Producer:
             else:
                 return {one: code for one, code in refused.items() if code != codes.OPERATION_NOT_ATTEMPTED}
             if time.monotonic() > deadline:
-                raise RetriableFault(
-                    f"the coordinator of {self.transactional_id} stays busy: {codes.name(min(found))}"
-                )
+                raise RetriableFault(f"the coordinator of {self.transactional_id} stays busy: {codes.name(min(found))}")
 
     async def commit(self) -> bool:
         """End the transaction with a commit. Every Produce of it must have been acknowledged.

@@ -191,9 +191,7 @@ class Chunk:
                     producer_epoch=producer.epoch,
                     base_sequence=producer.take(state.downstream, packed.record_count),
                 )
-                topics.setdefault(state.downstream[0], []).append(
-                    (state.downstream[1], (header, packed.body))
-                )
+                topics.setdefault(state.downstream[0], []).append((state.downstream[1], (header, packed.body)))
                 self.bytes += packed.size
             block.pending += 1
             await self._post(leader, topics, dict(_by_partition(ones)), block)
@@ -283,9 +281,7 @@ class Chunk:
             for state in states:
                 share = state.share
                 state.stop_at(
-                    share.upstream_start
-                    if offset is None and share is not None
-                    else offset or state.committed,
+                    share.upstream_start if offset is None and share is not None else offset or state.committed,
                     error,
                 )
         gone = code == codes.UNKNOWN_TOPIC_OR_PARTITION

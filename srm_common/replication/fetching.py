@@ -81,9 +81,7 @@ class Fetching:
     for an answer with a single larger batch.
     """
 
-    def __init__(
-        self, job: CopyJob, source: ClusterLink, states: Sequence[RangeState], signal: Signal
-    ) -> None:
+    def __init__(self, job: CopyJob, source: ClusterLink, states: Sequence[RangeState], signal: Signal) -> None:
         self._job = job
         self._source = source
         self._states = states

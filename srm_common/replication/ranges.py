@@ -51,9 +51,7 @@ class Share:
                 and length == records
                 and last.length == last.upstream_length
             ):
-                runs[-1] = Run(
-                    last.upstream, last.upstream_length + length, last.downstream, last.length + records
-                )
+                runs[-1] = Run(last.upstream, last.upstream_length + length, last.downstream, last.length + records)
             else:
                 runs.append(Run(upstream, length, down, records))
             down += records

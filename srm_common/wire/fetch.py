@@ -62,9 +62,7 @@ def decode(body: memoryview) -> FetchAnswer:
             at += 4  # preferred read replica
             size, at = read_uvarint(body, at)
             length = max(size - 1, 0)
-            found.append(
-                FetchedPartition(topic, index, code, high, stable, start, aborted, body[at : at + length])
-            )
+            found.append(FetchedPartition(topic, index, code, high, stable, start, aborted, body[at : at + length]))
             at = skip_tags(body, at + length)
         at = skip_tags(body, at)
     return FetchAnswer(throttle_time_ms, error_code, found)

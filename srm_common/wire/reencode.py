@@ -212,9 +212,7 @@ class LooseRecord(NamedTuple):
     tail: bytes
 
 
-def rebatch(
-    batch: SourceBatch, first_offset: int, limit: int, last_offset: int | None = None
-) -> Iterator[Packed]:
+def rebatch(batch: SourceBatch, first_offset: int, limit: int, last_offset: int | None = None) -> Iterator[Packed]:
     """Batches of at most ``limit`` bytes each, for a source batch that is larger than the target takes.
 
     Raises:

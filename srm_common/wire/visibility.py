@@ -14,9 +14,7 @@ from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch, control_t
 ABORT_MARKER = 0
 
 
-def visible(
-    batches: Iterable[SourceBatch], aborted: Sequence[tuple[int, int]]
-) -> Iterator[tuple[SourceBatch, bool]]:
+def visible(batches: Iterable[SourceBatch], aborted: Sequence[tuple[int, int]]) -> Iterator[tuple[SourceBatch, bool]]:
     """Each batch with whether its records are data that a read_committed consumer sees.
 
     ``aborted`` is the response's list of (producer id, first offset), empty for read_uncommitted. It holds for one

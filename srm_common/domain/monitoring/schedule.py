@@ -1,0 +1,37 @@
+"""Flows and runs as a scheduler, Airflow, has them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain.flow import FlowName
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledFlow:
+    """A flow as the scheduler has it. ``misconfigured``: the sentence that stops it."""
+
+    flow: FlowName
+    dag_id: str
+    paused: bool
+    misconfigured: str | None = None
+    running_since_ms: int | None = None
+    running_run_id: str | None = None
+    next_run_ms: int | None = None
+    dag_url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledRun:
+    """A DAG run. ``state`` is Airflow's. ``tasks``: (task id, state), in their order."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    started_ms: int | None
+    ended_ms: int | None
+    conf: Mapping[str, Any]
+    tasks: Sequence[tuple[str, str | None]] = ()
+    url: str | None = None

@@ -1,0 +1,435 @@
+"""JSON of the API, version 2: the contract with the page. Times are epoch milliseconds, durations milliseconds.
+
+Every figure carries the time it was taken at (``at_ms``, ``latest_ms`` or the object's ``reported_ms``), so that
+nothing stale is shown as fresh.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+
+class Fault(BaseModel):
+    """One error. ``code`` is stable; ``message`` one sentence for people."""
+
+    code: str
+    message: str
+    flow: str | None = None
+    service: str | None = None
+    field: str | None = None
+
+
+class Answer(BaseModel):
+    """Part of every answer: what could not be told, and when the rest was put together."""
+
+    errors: list[Fault] = []
+    now_ms: int
+
+
+class Range(BaseModel):
+    start_ms: int
+    end_ms: int
+
+
+class Stat(BaseModel):
+    """Statistics of one metric over a range; all but ``count`` are null without samples."""
+
+    min: float | None = None
+    max: float | None = None
+    avg: float | None = None
+    sum: float | None = None
+    count: int = 0
+    latest: float | None = None
+    latest_ms: int | None = None
+
+
+class Point(Stat):
+    """A bucket of a series."""
+
+    start_ms: int
+    end_ms: int
+
+
+class Helping(BaseModel):
+    """``action`` is one of: resume, run, filters, failover; ``anchor`` one of docs/operations.md."""
+
+    text: str
+    command: str | None = None
+    action: str | None = None
+    anchor: str | None = None
+
+
+class HealthModel(BaseModel):
+    """``state``: running, catching_up, idle, paused, stalled, failing, lost_data, unknown."""
+
+    state: str
+    cause: str
+    since_ms: int | None = None
+    help: Helping | None = None
+
+
+class AlarmModel(BaseModel):
+    """``kind``: lag_objective, stalled, heartbeat_absent, lost_data, untranslated_groups, foreign_writer;
+    ``severity``: warning, critical."""
+
+    kind: str
+    severity: str
+    flow: str
+    text: str
+    since_ms: int | None = None
+    help: Helping | None = None
+
+
+class Heartbeats(BaseModel):
+    """Of the flow's source. ``latency_ms`` end to end, ``hops`` [{flow, latency_ms, corrected_ms}] where known."""
+
+    age_ms: int | None = None
+    latency_ms: float | None = None
+    corrected_latency_ms: float | None = None
+    silent: bool = False
+    sentence: str | None = None
+    hops: list[dict[str, Any]] = []
+
+
+class Run(BaseModel):
+    """One run. ``url`` is Airflow's page of it, relative to Airflow's base, null without Airflow."""
+
+    run_id: str
+    started_ms: int | None
+    finished_ms: int | None
+    reported_ms: int
+    ok: bool
+    state: str = Field(description="running, done or failed")
+    error: str | None = None
+    passes: int = 0
+    partitions: int = 0
+    failed_partitions: int = 0
+    records: int = 0
+    bytes: int = 0
+    lag: int | None = None
+    transactions: int = 0
+    retries: int = 0
+    reencoded_records: int = 0
+    lost_records: int = 0
+    notes: list[str] = []
+    partition_errors: list[str] = []
+    url: str | None = None
+
+
+class Sparkline(BaseModel):
+    """``values[i]`` is the average of bucket i of the range, null where nothing was reported."""
+
+    start_ms: int
+    step_ms: int
+    values: list[float | None]
+
+
+class FlowSummary(BaseModel):
+    """A row of the list. ``metrics`` by name (docs/metrics.md); ``sparklines`` of byte-rate and
+    replication-records-lag. ``service``: the peer that told it, null for this one. ``reported_ms``: when the figures
+    were taken, null before the first report."""
+
+    flow: str
+    source: str
+    target: str
+    dag_id: str
+    service: str | None = None
+    paused: bool | None = None
+    misconfigured: bool = False
+    health: HealthModel
+    alarms: list[AlarmModel] = []
+    topics: int = 0
+    partitions: int = 0
+    failed_partitions: int = 0
+    groups: int = 0
+    untranslated_groups: int = 0
+    lag: int | None = None
+    metrics: dict[str, Stat] = {}
+    sparklines: dict[str, Sparkline] = {}
+    heartbeats: Heartbeats | None = None
+    last_run: Run | None = None
+    next_run_ms: int | None = None
+    reported_ms: int | None = None
+    dag_url: str | None = None
+
+
+class FlowList(Answer):
+    """GET /flows?source=&status=&search=&offset=&limit= and a range."""
+
+    flows: list[FlowSummary]
+    total: int
+    range: Range
+
+
+class FlowDetail(Answer):
+    """GET /flows/{source}/{target}. ``settings``: what is shown of the flow's settings, name to text (no secrets)."""
+
+    flow: FlowSummary
+    settings: dict[str, str] = {}
+    range: Range
+
+
+class Topic(BaseModel):
+    topic: str
+    remote_topic: str
+    partitions: int
+    failed_partitions: int = 0
+    lag: int | None = None
+    newest_record_ms: int | None = None
+    error: str | None = None
+    metrics: dict[str, Stat] = {}
+    reported_ms: int
+
+
+class TopicList(Answer):
+    """GET /flows/{s}/{t}/topics?search=&order=lag|-lag|topic|...&offset=&limit= and a range."""
+
+    topics: list[Topic]
+    total: int
+    offset: int
+    range: Range
+
+
+class TopicDetail(Answer):
+    """GET /flows/{s}/{t}/topics/{topic}"""
+
+    topic: Topic
+    range: Range
+
+
+class Partition(BaseModel):
+    topic: str
+    remote_topic: str
+    partition: int
+    position: int | None = None
+    end: int | None = None
+    lag: int | None = None
+    newest_record_ms: int | None = None
+    latency_ms_min: float | None = None
+    latency_ms_avg: float | None = None
+    latency_ms_max: float | None = None
+    error: str | None = None
+    reported_ms: int
+
+
+class PartitionList(Answer):
+    """GET /flows/{s}/{t}/partitions?topic=&failed=true&offset=&limit="""
+
+    partitions: list[Partition]
+    total: int
+    offset: int
+
+
+class Group(BaseModel):
+    group: str
+    positions: int
+    translated: int
+    reason: str | None = None
+    synced: bool = False
+    checkpoint_latency_ms: float | None = None
+    checkpoint_ms: int | None = None
+    reported_ms: int
+
+
+class GroupList(Answer):
+    """GET /flows/{s}/{t}/groups?search=&offset=&limit="""
+
+    groups: list[Group]
+    total: int
+    offset: int
+
+
+class GroupOffset(BaseModel):
+    """One partition of a group. ``source_offset`` what it committed there; ``translated`` where it would go on at the
+    target; ``applied`` what is committed there; ``age_ms`` how old the checkpoint is; ``reason`` why there is none."""
+
+    topic: str
+    remote_topic: str
+    partition: int
+    source_offset: int | None = None
+    translated: int | None = None
+    applied: int | None = None
+    age_ms: int | None = None
+    reason: str | None = None
+
+
+class GroupOffsets(Answer):
+    """GET /flows/{s}/{t}/group-offsets?group=NAME. Asked of the clusters now."""
+
+    group: str
+    offsets: list[GroupOffset]
+
+
+class Decision(BaseModel):
+    """Why a topic of the source is, or is not, copied."""
+
+    topic: str
+    remote_topic: str | None = None
+    copied: bool
+    reason: str
+
+
+class DecisionList(Answer):
+    """GET /flows/{s}/{t}/decisions?search=&copied=true|false&offset=&limit="""
+
+    decisions: list[Decision]
+    total: int
+    offset: int
+    reported_ms: int | None = None
+
+
+class PlannedAction(BaseModel):
+    topic: str | None = None
+    kind: str
+    sentence: str
+    done: bool | None = None
+    error: str | None = None
+
+
+class PlanAnswer(Answer):
+    """GET /flows/{s}/{t}/plan: the last refresh. POST /flows/{s}/{t}/plan: what the next run would change, now."""
+
+    actions: list[PlannedAction]
+    notes: list[str] = []
+    computed_ms: int | None = None
+
+
+class RunList(Answer):
+    """GET /flows/{s}/{t}/runs?offset=&limit="""
+
+    runs: list[Run]
+    total: int
+    offset: int
+
+
+class Series(Answer):
+    """GET /flows/{s}/{t}/metrics/{metric}?topic=&partition=&samples= and a range."""
+
+    flow: str
+    metric: str
+    unit: str
+    topic: str | None = None
+    partition: int | None = None
+    points: list[Point]
+    range: Range
+
+
+class Filters(Answer):
+    """GET /flows/{s}/{t}/filters. ``lists`` by key (topics, topics.exclude, groups, ...): what counts now; ``in_file``:
+    what the file has; ``revision`` goes back with an edit, which is refused when somebody edited meanwhile."""
+
+    lists: dict[str, list[str]]
+    in_file: dict[str, list[str]]
+    origin: str
+    editable: bool
+    revision: str | None = None
+    history: list[dict[str, Any]] = []
+
+
+class FilterEditRequest(BaseModel):
+    """Whole lists by key; keys left out stay. ``note``: why, for the history."""
+
+    lists: dict[str, list[str]]
+    note: str = ""
+    revision: str | None = None
+
+
+class FilterPreview(Answer):
+    """POST /flows/{s}/{t}/filters/preview: what the edit would start and stop; nothing is changed."""
+
+    starts: list[Decision]
+    stops: list[Decision]
+    unchanged: int
+    warnings: list[str] = []
+
+
+class Done(Answer):
+    """Answer of a write: what was done, in one sentence. ``run_id`` and ``url`` when a run was started."""
+
+    done: str
+    run_id: str | None = None
+    url: str | None = None
+
+
+class MoveRequest(BaseModel):
+    """POST /flows/{s}/{t}/moves. ``kind``: failover, failback, switch-direction."""
+
+    kind: str = "failover"
+    mode: str | None = None
+    groups: list[str] = []
+    dry_run: bool = True
+
+
+class MoveStep(BaseModel):
+    step: str
+    state: str
+    sentences: list[str] = []
+
+
+class MoveState(Answer):
+    """GET /moves/{kind}/{run_id}. ``state``: queued, running, waiting (for a confirmation), success, failed."""
+
+    kind: str
+    run_id: str
+    flow: str | None = None
+    dry_run: bool
+    state: str
+    steps: list[MoveStep] = []
+    positions: list[dict[str, Any]] = []
+    url: str | None = None
+
+
+class OffsetsRequest(BaseModel):
+    """POST /flows/{s}/{t}/offsets: set where groups go on at the target. ``offsets`` empty: as translated."""
+
+    groups: list[str] = []
+    offsets: list[GroupOffset] = []
+    dry_run: bool = True
+
+
+class OffsetsApplied(Answer):
+    applied: list[dict[str, Any]]
+    dry_run: bool
+
+
+class ClusterNode(BaseModel):
+    """``reachable`` null: nobody has tried lately."""
+
+    alias: str
+    reachable: bool | None = None
+    fault: str | None = None
+    checked_ms: int | None = None
+
+
+class ClusterGraph(Answer):
+    """GET /clusters: nodes; the edges are the flows."""
+
+    clusters: list[ClusterNode]
+
+
+class Service(BaseModel):
+    """A service that advertises itself. ``reachable`` null: not asked in this request."""
+
+    name: str
+    targets: list[str]
+    url: str
+    seen_ms: int
+    reachable: bool | None = None
+
+
+class HealthAnswer(Answer):
+    """GET /health. ``status``: up, degraded or down, as DISTRIBUTED_HERDER_STATUS of Streams Replication Manager."""
+
+    status: str
+    store: str | None = Field(default=None, description="null: the history can be read; else why not")
+    schedule: str | None = Field(default=None, description="null: Airflow can be asked; else why not")
+    flows: dict[str, HealthModel] = {}
+    services: list[Service] = []
+    version: str = ""
+
+
+class WhoAmI(Answer):
+    name: str
+    rights: list[str] = Field(description="of: read, trigger, edit")

@@ -1,0 +1,132 @@
+"""What the store answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.monitoring.stats import Stats
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """``rows`` from ``offset`` on, of ``total``."""
+
+    rows: Sequence[T]
+    total: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """One run as it was reported. Times are epoch milliseconds, counts of this run."""
+
+    flow: str
+    run_id: str
+    started_ms: int | None
+    finished_ms: int | None
+    reported_ms: int
+    ok: bool
+    error: str | None
+    passes: int
+    partitions: int
+    failed_partitions: int
+    records: int
+    bytes: int
+    lag: int | None
+    transactions: int
+    retries: int
+    reencoded_records: int
+    lost_records: int
+    notes: tuple[str, ...] = ()
+    #: "topic-partition: sentence", at most 20.
+    partition_errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRow:
+    """A flow's newest report, and what of its history health is judged by."""
+
+    flow: str
+    reported_ms: int
+    last_run: RunRow
+    topics: int
+    partitions: int
+    failed_partitions: int
+    lag: int | None
+    #: lag of the report before.
+    lag_before: int | None
+    #: the first of the failed runs since the last good one.
+    failing_since_ms: int | None
+    good_run_ended_ms: int | None
+    lost_records: int
+    lost_since_ms: int | None
+    lag_over_since_ms: int | None
+    groups: int
+    untranslated_groups: int
+    untranslated_text: str | None
+    schedule_interval_seconds: float | None
+    lag_objective_records: int | None
+    warnings: tuple[str, ...] = ()
+    #: HeartbeatReport.to_json() of the newest report.
+    heartbeats: Mapping[str, Any] | None = None
+    clock: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """One upstream topic; figures of its newest report at ``reported_ms``, statistics of the time asked for."""
+
+    flow: str
+    topic: str
+    remote_topic: str
+    partitions: int
+    failed_partitions: int
+    lag: int | None
+    reported_ms: int
+    newest_record_ms: int | None = None
+    stats: Mapping[Metric, Stats] = field(default_factory=dict)
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRow:
+    """One partition, as it was reported last at ``reported_ms``."""
+
+    flow: str
+    topic: str
+    remote_topic: str
+    partition: int
+    position: int | None
+    end: int | None
+    lag: int | None
+    newest_record_ms: int | None
+    latency_ms_min: float | None
+    latency_ms_avg: float | None
+    latency_ms_max: float | None
+    reported_ms: int
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """One group of a flow, as it was reported last."""
+
+    flow: str
+    reported_ms: int
+    sample: GroupSample
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A JSON document that a flow keeps of itself: ``decisions``, ``plan``, ``filters``."""
+
+    flow: str
+    key: str
+    value: Mapping[str, Any]
+    reported_ms: int
