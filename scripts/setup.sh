@@ -5,10 +5,12 @@
 # named with the command that installs it; as root on Debian or Ubuntu it is installed.
 #
 #   scripts/setup.sh --check  changes nothing; exit code 1 when there is something to do
+#   scripts/setup.sh --tests  Chromium too, for the browser tests, which are skipped where there is none
 #
 #   PYTHON=/path/to/python3   the interpreter to build the environment with (3.11 to 3.13)
 #   VENV=.venv                where the environment goes
 #   SRM_CACHE=~/.cache/srm-kafka   where Kafka's jars and built wheels are kept for all clones
+#   SRM_CHROMIUM=/path/to/chrome   the browser for the tests, instead of one on the PATH
 #   SRM_SETUP_KAFKA=0         leaves Kafka's jars to be fetched when they are first used
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -164,10 +166,39 @@ make_environment() {
     wanted_stamp "$VENV/bin/python" > "$STAMP"
 }
 
+have_browser() {
+    if [ -n "${SRM_CHROMIUM:-}" ]; then [ -x "$SRM_CHROMIUM" ]; return; fi
+    local name
+    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+        command -v "$name" > /dev/null && return 0
+    done
+    return 1
+}
+
+# Everything else works without a browser, so whoever has none is told and goes on. Inter is what Airflow's pages use.
+browser_for_tests() {
+    if have_browser; then return 0; fi
+    if [ -n "${SRM_CHROMIUM:-}" ]; then
+        say "SRM_CHROMIUM is $SRM_CHROMIUM, and no program; the browser tests will be skipped"
+    elif ! command -v apt-get > /dev/null; then
+        say "no Chromium; install it or set SRM_CHROMIUM=/path/to/chrome, or the browser tests are skipped"
+        say "  Fedora: sudo dnf install chromium   macOS: brew install --cask chromium"
+    elif [ "$(id -u)" != 0 ]; then
+        say "no Chromium; the browser tests are skipped without it. Install it with"
+        say "  sudo apt-get install -y --no-install-recommends chromium fonts-inter"
+    else
+        say "installing Chromium for the browser tests"
+        export DEBIAN_FRONTEND=noninteractive
+        retry apt-get update -q
+        retry apt-get install -y -q --no-install-recommends chromium fonts-inter
+    fi
+}
+
 if [ "${1:-}" = --check ]; then
     environment_is_current && java_fits
     exit
 fi
+if [ "${1:-}" = --tests ]; then browser_for_tests; fi
 
 missing=()
 { [ -x "$VENV/bin/python" ] && python_fits "$VENV/bin/python"; } || find_python > /dev/null || missing+=(python)

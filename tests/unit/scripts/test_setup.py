@@ -44,8 +44,8 @@ def machine(folder: Path, **programs: str) -> dict[str, str]:
     return {"PATH": str(folder), "HOME": str(folder), "VENV": str(folder / "venv"), "SRM_CACHE": str(folder / "cache")}
 
 
-def setup(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    command = [str(shutil.which("bash")), str(ROOT / "scripts/setup.sh")]
+def setup(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [str(shutil.which("bash")), str(ROOT / "scripts/setup.sh"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
 
 
@@ -88,6 +88,27 @@ def test_an_old_java_counts_as_missing(tmp_path: Path, words: str, fits: bool) -
     assert ("missing: python\n" if fits else "missing: python java\n") in done.stderr
 
 
+def test_a_browser_is_for_tests_only_and_its_lack_stops_nothing(tmp_path: Path) -> None:
+    bare = machine(tmp_path / "bare", apt_get="exit 9", id="echo 1000")
+    assert "Chromium" not in setup(bare).stderr
+    said = setup(bare, "--tests").stderr
+    assert "sudo apt-get install -y --no-install-recommends chromium" in said
+    assert "missing: python java" in said, "it goes on with the rest"
+
+    assert "is /no/chrome, and no program" in setup(bare | {"SRM_CHROMIUM": "/no/chrome"}, "--tests").stderr
+    equipped = machine(tmp_path / "equipped", chromium="exit 0", apt_get="exit 9", id="echo 1000")
+    assert "Chromium" not in setup(equipped, "--tests").stderr
+
+
+def test_on_debian_as_root_the_browser_is_installed(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    root = machine(tmp_path / "bin", apt_get=f'echo "apt-get $*" >> {calls}', apt_cache="exit 0", id="echo 0")
+    setup(root, "--tests")
+    installed = [call for call in calls.read_text().splitlines() if " install " in call]
+    assert "chromium" in installed[0].split()
+    assert "fonts-inter" in installed[0].split(), "without a font there is no text to see"
+
+
 def test_a_second_run_is_quick() -> None:
     if subprocess.run([ROOT / "scripts/setup.sh", "--check"], timeout=60).returncode != 0:
         pytest.skip("set-up is not current; run make setup")
@@ -103,7 +124,7 @@ def test_a_second_run_is_quick() -> None:
 def test_an_unknown_ring_is_refused() -> None:
     done = subprocess.run([ROOT / "scripts/test.sh", "nonsense"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 2
-    assert "rings: lint unit kafka spark airflow faults soak" in done.stderr
+    assert "rings: lint unit kafka spark airflow browser faults soak" in done.stderr
 
 
 def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Path) -> None:
