@@ -1,0 +1,44 @@
+"""The reports that nobody measured are such as real flows make."""
+
+from __future__ import annotations
+
+from bench.history import Shape, Story, flow_names, reports, story_of, topic_names
+from srm_common.domain.monitoring.run_report import RunReport
+
+SHAPE = Shape(flows=9, topics=3, partitions=2, groups=3, days=0.5)
+
+
+def of_flow(story: Story) -> list[RunReport]:
+    name = flow_names(SHAPE.flows)[tuple(Story).index(story)]
+    return [report for report in reports(SHAPE) if report.flow == str(name)]
+
+
+def test_the_same_seed_tells_the_same() -> None:
+    assert list(reports(SHAPE)) == list(reports(SHAPE))
+
+
+def test_the_newest_report_is_of_the_end_and_all_are_in_order() -> None:
+    times = [report.reported_ms for report in reports(SHAPE)]
+    assert times == sorted(times)
+    assert times[-1] == SHAPE.end_ms
+    assert times[0] == SHAPE.end_ms - (SHAPE.runs - 1) * SHAPE.interval_ms
+
+
+def test_names_are_all_different() -> None:
+    assert len(set(flow_names(100))) == 100
+    assert len(set(topic_names(1000))) == 1000
+
+
+def test_the_flows_tell_their_stories() -> None:
+    assert [story_of(index) for index in range(9)] == list(Story)
+    runs = {story: [report.run for report in of_flow(story) if report.run is not None] for story in Story}
+    lags = {story: [run.lag for run in records] for story, records in runs.items()}
+    assert set(lags[Story.STEADY]) == {0}
+    assert lags[Story.BEHIND][-1] > 10_000 > lags[Story.BEHIND][0]
+    assert lags[Story.CATCHING_UP][-1] < max(lags[Story.CATCHING_UP]) / 2
+    assert runs[Story.FAILING][-1].error is not None
+    assert runs[Story.IDLE][-1].records == 0 < runs[Story.IDLE][0].records
+    assert len(runs[Story.HALF_FAILING][-1].failed_partitions) == 1
+    assert sum(one.lost_records for run in runs[Story.LOST] for one in run.partitions) > 0
+    assert len(runs[Story.SILENT]) < SHAPE.runs
+    assert any(group.reason for group in of_flow(Story.UNTRANSLATED)[-1].groups)
