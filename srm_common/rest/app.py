@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from fastapi import APIRouter, FastAPI
+from starlette.middleware.gzip import GZipMiddleware
 
-from fastapi import FastAPI
+from srm_common import __version__
+from srm_common.rest import whoami
+from srm_common.rest.faults import handle_faults
+from srm_common.rest.house import House
+from srm_common.rest.safe_headers import SafeHeaders
 
-from srm_common.rest.ports import Access, Scheduler
-from srm_common.settings_files.configuration import Configuration
-from srm_common.store.metrics_store import MetricsStore
+__all__ = ["ROUTERS", "House", "create_app"]
 
+#: Every route of the app, in the order of its description. Each asks for its caller itself
+#: (:mod:`srm_common.rest.access`); a test walks them.
+ROUTERS: tuple[APIRouter, ...] = (whoami.router,)
 
-@dataclass(frozen=True)
-class House:
-    """What the app lives in. ``scheduler`` is None where there is no Airflow to ask. ``configuration`` loads the file
-    anew (cached while it has not changed) and raises :class:`ConfigError`. ``base_path`` is in front of the app's own
-    paths ("/srm" under Airflow)."""
+_DESCRIPTION = """
+What the replication flows do, and how to steer them.
 
-    access: Access
-    store: MetricsStore
-    scheduler: Scheduler | None
-    configuration: Callable[[], Configuration]
-    base_path: str = ""
+Errors have one shape, `{"errors": [{"code", "message"}]}`; an answer that could be given in part has its data and the
+rest's errors. Times are epoch milliseconds. Every figure says when it was taken.
+"""
 
 
 def create_app(house: House) -> FastAPI:
-    raise NotImplementedError
+    """The app for one house; it opens nothing before its first request."""
+    app = FastAPI(
+        title="Replication flows", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None
+    )
+    app.state.house = house
+    handle_faults(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.add_middleware(SafeHeaders)
+    app.add_middleware(GZipMiddleware, minimum_size=1000)
+    return app

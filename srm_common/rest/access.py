@@ -1,0 +1,56 @@
+"""Who asks, and what for: dependencies of every route that gives or changes data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+from fastapi import Depends, Path, Request
+
+from srm_common.domain.flow import FlowName
+from srm_common.rest.faults import ApiError
+from srm_common.rest.house import HouseDep
+from srm_common.rest.ports import Caller, Right
+
+#: Names of clusters: what properties can say, and no longer than a topic's name.
+Alias = Annotated[str, Path(min_length=1, max_length=249, examples=["east"])]
+
+
+def caller(request: Request, house: HouseDep) -> Caller:
+    """Whoever is logged in; 401 for nobody in particular. A plain function, as access may ask a database."""
+    return house.access.caller(request)
+
+
+CallerDep = Annotated[Caller, Depends(caller)]
+
+
+def flow_for(right: Right) -> Callable[..., FlowName]:
+    """A dependency: the flow of the path's ``{source}`` and ``{target}``, when the caller has the right; else 403."""
+
+    def flow_of_path(source: Alias, target: Alias, caller: CallerDep) -> FlowName:
+        flow = FlowName(source, target)
+        require(caller, right, flow)
+        return flow
+
+    return flow_of_path
+
+
+def require(caller: Caller, right: Right, flow: FlowName | None = None) -> None:
+    """Raises :class:`ApiError` (403) unless the caller has the right; ``flow`` None: for any flow at all."""
+    if caller.may(right, flow):
+        return
+    which = "any flow" if flow is None else str(flow)
+    what = {Right.READ: "read", Right.TRIGGER: "start, pause or resume", Right.EDIT: "edit"}[right]
+    raise ApiError(403, "forbidden", f"{caller.name} may not {what} {which}", flow=None if flow is None else str(flow))
+
+
+def reader(caller: CallerDep) -> Caller:
+    """A caller who may read some flow; 403 for others."""
+    require(caller, Right.READ)
+    return caller
+
+
+ReaderDep = Annotated[Caller, Depends(reader)]
+ReadableFlow = Annotated[FlowName, Depends(flow_for(Right.READ))]
+TriggerableFlow = Annotated[FlowName, Depends(flow_for(Right.TRIGGER))]
+EditableFlow = Annotated[FlowName, Depends(flow_for(Right.EDIT))]

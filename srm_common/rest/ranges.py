@@ -1,0 +1,60 @@
+"""The time that a request asks about."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from fastapi import Depends, Query
+
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.rest.faults import ApiError
+from srm_common.rest.schemas import Range
+
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+_DAY_MS = 24 * _HOUR_MS
+#: As Streams Replication Manager has it.
+DEFAULT_MS = 2 * _HOUR_MS
+LONGEST_MS = 5 * 366 * _DAY_MS
+#: Year 3000; more is a mistake of units.
+_LAST_MS = 32_503_680_000_000
+
+Minutes = Annotated[int | None, Query(ge=1, le=LONGEST_MS // _MINUTE_MS, description="up to now", examples=[30])]
+Hours = Annotated[int | None, Query(ge=1, le=LONGEST_MS // _HOUR_MS, description="up to now; 2 by default")]
+Days = Annotated[int | None, Query(ge=1, le=LONGEST_MS // _DAY_MS, description="up to now")]
+Moment = Annotated[int | None, Query(ge=0, le=_LAST_MS, description="epoch milliseconds")]
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def time_range(
+    minutes: Minutes = None, hours: Hours = None, days: Days = None, from_ms: Moment = None, to_ms: Moment = None
+) -> TimeRange:
+    """The last ``minutes``, ``hours`` or ``days`` together, up to ``to_ms`` (now), or from ``from_ms``."""
+    end = now_ms() if to_ms is None else to_ms
+    length = (minutes or 0) * _MINUTE_MS + (hours or 0) * _HOUR_MS + (days or 0) * _DAY_MS
+    if from_ms is not None and length:
+        raise ApiError(
+            422, "invalid_range", "from_ms and minutes, hours or days do not go together: give one", field="from_ms"
+        )
+    start = from_ms if from_ms is not None else max(0, end - (length or DEFAULT_MS))
+    if start > end:
+        raise ApiError(422, "invalid_range", f"the range ends ({end}) before it starts ({start})", field="from_ms")
+    if end - start > LONGEST_MS:
+        raise ApiError(
+            422,
+            "invalid_range",
+            f"the range is longer than {LONGEST_MS // _DAY_MS} days; ask for less",
+            field="from_ms",
+        )
+    return TimeRange(start, end)
+
+
+RangeDep = Annotated[TimeRange, Depends(time_range)]
+
+
+def shown(span: TimeRange) -> Range:
+    return Range(start_ms=span.start_ms, end_ms=span.end_ms)
