@@ -125,6 +125,9 @@ class FlowSettings:
 
     run_max_seconds: float = 0.0
     schedule_interval_seconds: float = 30.0
+    lag_objective_records: int | None = None
+    #: None: by the schedule.
+    stalled_after_seconds: float | None = None
     chunk_bytes: int = 64 << 20
     chunk_seconds: float = 5.0
     fetch_bytes: int = 16 << 20

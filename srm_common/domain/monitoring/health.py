@@ -82,6 +82,8 @@ class Observation:
     sentence that stops the flow. ``last_run_*`` describe the newest reported run, ``running_since_ms`` one that is at
     work now. ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot
     be read. ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last.
+    ``last_run_lost_records`` were lost in the newest run, ``lost_records`` in all that the history looks back at.
+    ``run_limit_seconds``: Airflow ends a task that takes longer; None: never.
     """
 
     flow: str
@@ -115,3 +117,7 @@ class Observation:
     store_fault: str | None = None
     schedule_fault: str | None = None
     reported_ms: int | None = None
+    running_run_id: str | None = None
+    next_run_ms: int | None = None
+    last_run_lost_records: int = 0
+    run_limit_seconds: float | None = None

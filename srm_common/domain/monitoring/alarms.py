@@ -1,0 +1,78 @@
+"""What somebody should look at, out of what was observed of a flow. Several may hold at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from srm_common.domain.actions import counted
+from srm_common.domain.duration import duration
+from srm_common.domain.monitoring.deadline import deadline_seconds
+from srm_common.domain.monitoring.health import Alarm, AlarmKind, Observation, Severity
+from srm_common.domain.monitoring.remedies import help_with
+
+_KINDS = tuple(AlarmKind)
+
+
+def raised(seen: Observation) -> list[Alarm]:
+    """Critical ones first, then in the order of :class:`AlarmKind`; one of a kind at most.
+
+    Of a paused flow nothing is due: neither runs nor heartbeats nor a lag. A flow of which nobody can say whether it is
+    paused is taken to be at work.
+    """
+    found = [*_always(seen), *([] if seen.paused else _while_due(seen))]
+    return sorted(found, key=lambda alarm: (alarm.severity is not Severity.CRITICAL, _KINDS.index(alarm.kind)))
+
+
+def _while_due(seen: Observation) -> Iterator[Alarm]:
+    lag, objective = seen.lag, seen.lag_objective_records
+    if lag is not None and objective is not None and lag > objective:
+        text = f"{seen.flow} is {counted(lag, 'record')} behind; its objective is {objective}"
+        yield _alarm(seen, AlarmKind.LAG_OBJECTIVE, Severity.WARNING, text, seen.lag_over_since_ms)
+    stalled = _stalled(seen)
+    if stalled is not None:
+        yield stalled
+    if seen.heartbeat_silence is not None:
+        yield _alarm(seen, AlarmKind.HEARTBEAT_ABSENT, Severity.WARNING, seen.heartbeat_silence, None)
+
+
+def _stalled(seen: Observation) -> Alarm | None:
+    if seen.misconfigured is not None:
+        text = f"{seen.flow} is stopped by the configuration: {seen.misconfigured}"
+        return _alarm(seen, AlarmKind.STALLED, Severity.CRITICAL, text, None)
+    # A deadline for good runs: one that fails again and again is as bad as none.
+    allowed, good = deadline_seconds(seen), seen.good_run_ended_ms
+    since = good if good is not None else seen.failing_since_ms or seen.last_run_ended_ms
+    if allowed is None or since is None or seen.now_ms - since <= allowed * 1000:
+        return None
+    limit = seen.run_limit_seconds
+    if (
+        seen.running_since_ms is not None
+        and seen.last_run_ok is not False
+        and (limit is None or seen.now_ms - seen.running_since_ms <= (limit + allowed) * 1000)
+    ):
+        return None
+    why = f"; the last one failed: {seen.last_run_error}" if seen.last_run_ok is False and seen.last_run_error else ""
+    text = (
+        f"no run of {seen.flow} has succeeded for {duration(seen.now_ms - since)}, although one should every "
+        f"{duration(allowed * 1000)}{why}"
+    )
+    return _alarm(seen, AlarmKind.STALLED, Severity.CRITICAL, text, since)
+
+
+def _always(seen: Observation) -> Iterator[Alarm]:
+    if seen.last_run_lost_records or seen.lost_records:
+        count = max(seen.last_run_lost_records, seen.lost_records)
+        text = f"{counted(count, 'record')} of {seen.flow} vanished at the source before they were copied"
+        text += f": {seen.lost_text}" if seen.lost_text else ""
+        yield _alarm(seen, AlarmKind.LOST_DATA, Severity.CRITICAL, text, seen.lost_since_ms)
+    if seen.untranslated_groups:
+        text = f"{counted(seen.untranslated_groups, 'group')} of {seen.flow} cannot go on reading on the target"
+        text += f": {seen.untranslated_text}" if seen.untranslated_text else ""
+        yield _alarm(seen, AlarmKind.UNTRANSLATED_GROUPS, Severity.WARNING, text, None)
+    if seen.foreign_writers is not None:
+        text = f"somebody else writes to copies of {seen.flow}: {seen.foreign_writers}"
+        yield _alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None)
+
+
+def _alarm(seen: Observation, kind: AlarmKind, severity: Severity, text: str, since_ms: int | None) -> Alarm:
+    return Alarm(kind, severity, seen.flow, text, since_ms, help_with(kind, seen.flow))

@@ -1,0 +1,158 @@
+"""How a flow does, out of what was observed of it: one state with its cause, and the alarms that it raises.
+
+The rules are told for people in docs/operations.md; both are to say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from srm_common.domain.actions import counted
+from srm_common.domain.duration import duration
+from srm_common.domain.monitoring.alarms import raised
+from srm_common.domain.monitoring.deadline import deadline_seconds, long_at_work, overdue_since
+from srm_common.domain.monitoring.health import Alarm, Health, HealthState, Observation
+from srm_common.domain.monitoring.remedies import MEND_THE_FILE, help_with
+
+#: For so long a flow is said to have lost data, although its runs are good again.
+LOST_DATA_SHOWN_MS = 24 * 3600 * 1000
+
+
+class Verdict(NamedTuple):
+    """``alarms`` are sorted: critical ones first, then in the order of :class:`AlarmKind`."""
+
+    health: Health
+    alarms: list[Alarm]
+
+
+def judge(seen: Observation) -> Verdict:
+    """The state of a flow and what somebody should look at. Of several states that hold, the first of these counts:
+    misconfigured (failing), paused, lost data, failing, unknown, stalled, catching up, running, idle.
+
+    A paused flow is called paused whatever its last run did, since nothing will change until it is resumed; the cause
+    tells how that run ended, and alarms about lost data stay.
+    """
+    return Verdict(_health(seen), raised(seen))
+
+
+def _health(seen: Observation) -> Health:
+    if seen.misconfigured is not None:
+        cause = f"the configuration stops the flow: {seen.misconfigured}"
+        made = _made(seen, HealthState.FAILING, cause, seen.failing_since_ms)
+        return replace(made, help=replace(help_with(HealthState.FAILING, seen.flow), text=MEND_THE_FILE, action=None))
+    if seen.paused:
+        return _made(seen, HealthState.PAUSED, f"the flow is paused in Airflow{_at_last(seen)}", None)
+    lost = _lost(seen)
+    if lost is not None:
+        return _made(seen, HealthState.LOST_DATA, lost, seen.lost_since_ms or seen.failing_since_ms)
+    if seen.last_run_ok is False:
+        return _made(seen, HealthState.FAILING, _failure(seen), seen.failing_since_ms or seen.last_run_ended_ms)
+    return _unknown(seen) or _stalled(seen) or _behind(seen) or _fine(seen)
+
+
+def _made(seen: Observation, state: HealthState, cause: str, since_ms: int | None) -> Health:
+    return Health(state, cause, since_ms, help_with(state, seen.flow))
+
+
+def _at_last(seen: Observation) -> str:
+    if seen.running_since_ms is not None:
+        return f"; run {seen.running_run_id or 'of before'} is still at work and ends by itself"
+    if seen.last_run_ok is False:
+        return f"; its last run failed: {_failure(seen)}"
+    return "" if seen.last_run_ended_ms is None else f"; its last run ended {_ago(seen, seen.last_run_ended_ms)}"
+
+
+def _lost(seen: Observation) -> str | None:
+    recent = seen.lost_since_ms is not None and seen.now_ms - seen.lost_since_ms < LOST_DATA_SHOWN_MS
+    count = seen.last_run_lost_records or (seen.lost_records if recent else 0)
+    if not count:
+        return None
+    text = f": {seen.lost_text}" if seen.lost_text else ""
+    return f"{counted(count, 'record')} vanished at the source before they were copied{text}"
+
+
+def _failure(seen: Observation) -> str:
+    if seen.failed_partitions:
+        first = f", the first {seen.last_run_error}" if seen.last_run_error else ""
+        return f"{seen.failed_partitions} of {counted(seen.partitions, 'partition')} failed{first}"
+    run = f"run {seen.last_run_id}" if seen.last_run_id else "the last run"
+    return f"{run} failed" + (f": {seen.last_run_error}" if seen.last_run_error else " and left no reason")
+
+
+def _unknown(seen: Observation) -> Health | None:
+    if seen.store_fault is not None and seen.last_run_ended_ms is None:
+        return _made(seen, HealthState.UNKNOWN, f"the history of runs cannot be read: {seen.store_fault}", None)
+    if seen.reported_ms is None and seen.last_run_ended_ms is None:
+        if seen.running_since_ms is not None:
+            cause = f"its first reported run has been at work for {_span(seen, seen.running_since_ms)}"
+            return _made(seen, HealthState.RUNNING, cause, seen.running_since_ms)
+        due = "" if seen.next_run_ms is None else f"; the next is due {_due(seen, seen.next_run_ms)}"
+        fault = f"; Airflow cannot be asked: {seen.schedule_fault}" if seen.schedule_fault else ""
+        return _made(seen, HealthState.UNKNOWN, f"no run of the flow has been reported yet{due}{fault}", None)
+    if seen.schedule_fault is not None and overdue_since(seen) is not None:
+        cause = (
+            f"no run has ended for {_span(seen, seen.last_run_ended_ms)}, and whether the flow is paused cannot be "
+            f"told: {seen.schedule_fault}"
+        )
+        return _made(seen, HealthState.UNKNOWN, cause, seen.last_run_ended_ms)
+    return None
+
+
+def _stalled(seen: Observation) -> Health | None:
+    since = overdue_since(seen)
+    if since is None:
+        return None
+    if seen.running_since_ms is not None:
+        cause = (
+            f"run {seen.running_run_id or 'at work'} has been at work for {_span(seen, seen.running_since_ms)}, longer "
+            f"than task.execution.timeout.seconds allows"
+        )
+        return _made(seen, HealthState.STALLED, cause, seen.running_since_ms)
+    allowed = deadline_seconds(seen)
+    cause = f"no run has ended for {_span(seen, since)}, although one should every {duration((allowed or 0) * 1000)}"
+    return _made(seen, HealthState.STALLED, cause, since)
+
+
+def _behind(seen: Observation) -> Health | None:
+    lag, objective = seen.lag or 0, seen.lag_objective_records
+    if objective is not None and lag > objective:
+        cause = f"{counted(lag, 'record')} behind, more than the objective of {objective}{_trend(seen)}"
+        return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
+    # A run of a busy flow always leaves what came in while it ran; what no longer fits into one run is a backlog.
+    growing = seen.lag_before is None or seen.lag_before > 0
+    if objective is None and lag > (seen.last_run_records or 0) and growing:
+        cause = f"{counted(lag, 'record')} behind, more than the last run copied{_trend(seen)}"
+        return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
+    if seen.running_since_ms is not None and long_at_work(seen):
+        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}; {lag} records behind before it"
+        return _made(seen, HealthState.CATCHING_UP, cause, seen.running_since_ms)
+    return None
+
+
+def _fine(seen: Observation) -> Health:
+    ended = "" if seen.last_run_ended_ms is None else f", {_ago(seen, seen.last_run_ended_ms)}"
+    if not seen.last_run_records and not seen.lag and seen.running_since_ms is None:
+        return _made(seen, HealthState.IDLE, f"the last run found nothing new at the source{ended}", None)
+    copied = counted(seen.last_run_records or 0, "record")
+    return _made(seen, HealthState.RUNNING, f"the last run copied {copied}{ended}", seen.running_since_ms)
+
+
+def _trend(seen: Observation) -> str:
+    if seen.lag is None or seen.lag_before is None:
+        return ""
+    if seen.lag < seen.lag_before:
+        return f"; {seen.lag_before - seen.lag} fewer than the run before"
+    return f"; {seen.lag - seen.lag_before} more than the run before" if seen.lag > seen.lag_before else ""
+
+
+def _span(seen: Observation, since_ms: int | None) -> str:
+    return duration(seen.now_ms - (since_ms if since_ms is not None else seen.now_ms))
+
+
+def _ago(seen: Observation, then_ms: int) -> str:
+    return f"{_span(seen, then_ms)} ago"
+
+
+def _due(seen: Observation, then_ms: int) -> str:
+    return "now" if then_ms <= seen.now_ms else f"in {duration(then_ms - seen.now_ms)}"
