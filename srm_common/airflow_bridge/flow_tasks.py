@@ -24,6 +24,8 @@ from srm_common.domain.checkpoint_memory import checkpoint_period_seconds, group
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import ConfigError
 
+#: Of every flow's DAG.
+FLOW_TAG = "srm"
 MISCONFIGURED_TAG = "srm:misconfigured"
 # A broken flow says so every minute: soon enough to be seen, seldom enough not to fill the database.
 MISCONFIGURED_SCHEDULE = timedelta(minutes=1)
@@ -111,7 +113,7 @@ def misconfigured_dag(flow: FlowName, fault: ConfigError) -> DagSpec:
 
 
 def _tags(flow: FlowName) -> tuple[str, ...]:
-    return ("srm", f"source:{flow.source}", f"target:{flow.target}")
+    return (FLOW_TAG, f"source:{flow.source}", f"target:{flow.target}")
 
 
 def _tasks(settings: FlowSettings) -> list[TaskSpec]:

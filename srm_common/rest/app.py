@@ -10,6 +10,7 @@ from srm_common.rest import whoami
 from srm_common.rest.faults import handle_faults
 from srm_common.rest.house import House
 from srm_common.rest.safe_headers import SafeHeaders
+from srm_common.rest.same_origin import SameOrigin
 
 __all__ = ["ROUTERS", "House", "create_app"]
 
@@ -34,6 +35,7 @@ def create_app(house: House) -> FastAPI:
     handle_faults(app)
     for router in ROUTERS:
         app.include_router(router)
+    app.add_middleware(SameOrigin)
     app.add_middleware(SafeHeaders)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
     return app

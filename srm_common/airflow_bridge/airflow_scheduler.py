@@ -1,0 +1,182 @@
+"""The scheduler, seen from inside Airflow's API server: DAGs, runs and variables of its own database.
+
+Airflow keeps these modules to itself and may change them; this file and :mod:`srm_common.airflow_bridge.airflow_access`
+are the only ones that know them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from airflow.models.dag import DagModel, DagTag
+from airflow.models.dagbag import DBDagBag
+from airflow.models.dagrun import DagRun
+from airflow.models.log import Log
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.variable import Variable
+from airflow.models.xcom import XComModel
+from airflow.sdk.exceptions import AirflowException, ParamValidationError
+from airflow.utils.session import create_session
+from airflow.utils.state import DagRunState
+from airflow.utils.types import DagRunTriggeredByType, DagRunType
+from sqlalchemy import select
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session, selectinload
+
+from srm_common.airflow_bridge.flow_tasks import FLOW_TAG, MISCONFIGURED_TAG
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun
+from srm_common.errors import AirflowError
+from srm_common.rest.ports import Caller
+
+_ENVIRONMENT_PREFIX = "AIRFLOW_VAR_"  # airflow.secrets.environment_variables
+_RETURN_VALUE = "return_value"
+
+
+class AirflowScheduler:
+    """Raises :class:`AirflowError` from every method: the database does not answer, or Airflow refuses."""
+
+    def flows(self) -> list[ScheduledFlow]:
+        with _session() as session:
+            mine = DagModel.tags.any(DagTag.name == FLOW_TAG)
+            wanted = select(DagModel).where(mine, ~DagModel.is_stale).order_by(DagModel.dag_id)
+            dags = session.scalars(wanted.options(selectinload(DagModel.tags))).all()
+            active = select(DagRun.dag_id, DagRun.run_id, DagRun.start_date).where(
+                DagRun.dag_id.in_([dag.dag_id for dag in dags]), DagRun.state == DagRunState.RUNNING
+            )
+            running = {row.dag_id: row for row in session.execute(active)}
+            return [_flow(dag, running.get(dag.dag_id)) for dag in dags]
+
+    def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:
+        with _session() as session:
+            dag = session.get(DagModel, flow.dag_id)
+            if dag is None:
+                raise _no_dag(flow.dag_id)
+            dag.is_paused = paused
+            _note(session, "pause" if paused else "unpause", flow.dag_id, caller, {"is_paused": paused})
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any], note: str, caller: Caller) -> ScheduledRun:
+        with _session() as session:
+            dag = DBDagBag().get_latest_version_of_dag(dag_id, session=session)
+            if dag is None:
+                raise _no_dag(dag_id)
+            now = datetime.now(UTC)
+            run_id = f"srm__{now.isoformat(timespec='milliseconds')}"
+            try:
+                run = dag.create_dagrun(
+                    run_id=run_id,
+                    run_after=now,
+                    conf=dict(conf),
+                    run_type=DagRunType.MANUAL,
+                    triggered_by=DagRunTriggeredByType.REST_API,
+                    triggering_user_name=caller.name,
+                    state=DagRunState.QUEUED,
+                    note=note or None,
+                    session=session,
+                )
+            except (ParamValidationError, ValueError) as error:
+                raise AirflowError(f"Airflow starts no run of {dag_id}: {_first_line(error)}") from error
+            _note(session, "trigger_dag_run", dag_id, caller, {"run_id": run_id, "conf": dict(conf)})
+            return _run(run)
+
+    def run(self, dag_id: str, run_id: str) -> ScheduledRun | None:
+        with _session() as session:
+            run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+            if run is None:
+                return None
+            found = (
+                select(TaskInstance.task_id, TaskInstance.state)
+                .where(TaskInstance.dag_id == dag_id, TaskInstance.run_id == run_id)
+                .order_by(TaskInstance.start_date.is_(None), TaskInstance.start_date, TaskInstance.task_id)
+            )
+            states = {row.task_id: row.state for row in session.execute(found)}
+            return _run(run, tuple((task, None if state is None else str(state)) for task, state in states.items()))
+
+    def run_url(self, dag_id: str, run_id: str) -> str | None:
+        return _run_url(dag_id, run_id)
+
+    def results(self, dag_id: str, run_id: str, key: str = _RETURN_VALUE) -> dict[str, Any]:
+        with _session() as session:
+            rows: Any = session.execute(XComModel.get_many(run_id=run_id, key=key, dag_ids=dag_id)).scalars()
+            return {row.task_id: XComModel.deserialize_value(row) for row in rows}
+
+    def variable(self, name: str) -> str | None:
+        """As tasks find it: the environment and secrets backends come before the database."""
+        try:
+            return Variable.get_variable_from_secrets(key=name)
+        except (AirflowException, SQLAlchemyError) as error:
+            raise AirflowError(f"Airflow variable {name} cannot be read: {_first_line(error)}") from error
+
+    def set_variable(self, name: str, value: str, description: str, caller: Caller) -> None:
+        variable = _ENVIRONMENT_PREFIX + name.upper()
+        if variable in os.environ:
+            raise AirflowError(f"environment variable {variable} has the filters, and Airflow goes by it; edit it")
+        with _session() as session:
+            Variable.set(name, value, description=description, session=session)
+            _note(session, "patch_variable", None, caller, {"key": name})
+
+
+@contextmanager
+def _session() -> Iterator[Session]:
+    try:
+        # Not the thread's own session: a route may be at work on that one.
+        with create_session(scoped=False) as session:
+            yield session
+    except SQLAlchemyError as error:
+        raise AirflowError(f"Airflow's database does not answer: {_first_line(error)}") from error
+
+
+def _flow(dag: DagModel, running: Any) -> ScheduledFlow:
+    tags = {tag.name for tag in dag.tags}
+    values = {tag.partition(":")[0]: tag.partition(":")[2] for tag in tags}
+    return ScheduledFlow(
+        FlowName(values.get("source", ""), values.get("target", "")),
+        dag.dag_id,
+        paused=bool(dag.is_paused),
+        misconfigured=dag.description if MISCONFIGURED_TAG in tags else None,
+        running_since_ms=None if running is None else _ms(running.start_date),
+        running_run_id=None if running is None else running.run_id,
+        next_run_ms=_ms(dag.next_dagrun_create_after),
+        dag_url=f"/dags/{quote(dag.dag_id, safe='')}",
+    )
+
+
+def _run(run: DagRun, tasks: tuple[tuple[str, str | None], ...] = ()) -> ScheduledRun:
+    return ScheduledRun(
+        run.dag_id,
+        run.run_id,
+        # An enumeration whose text is not its value.
+        str(getattr(run.state, "value", run.state)),
+        _ms(run.start_date),
+        _ms(run.end_date),
+        dict(run.conf or {}),
+        tasks,
+        _run_url(run.dag_id, run.run_id),
+    )
+
+
+def _run_url(dag_id: str, run_id: str) -> str:
+    return f"/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
+
+
+def _note(session: Session, event: str, dag_id: str | None, caller: Caller, extra: Mapping[str, Any]) -> None:
+    """Among Airflow's audit logs, under the names that its own API has for the same."""
+    session.add(Log(event=event, dag_id=dag_id, owner=caller.name, extra=json.dumps({**extra, "by": "Replications"})))
+
+
+def _no_dag(dag_id: str) -> AirflowError:
+    return AirflowError(f"this Airflow has no DAG {dag_id}; is its DAG file parsed, and the flow in the file?")
+
+
+def _ms(moment: datetime | None) -> int | None:
+    return None if moment is None else int(moment.timestamp() * 1000)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

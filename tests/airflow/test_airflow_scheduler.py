@@ -1,0 +1,131 @@
+"""The scheduler as the API server has it, on a real Airflow database with the project's own DAGs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from srm_common.domain.flow import FlowName
+from srm_common.errors import AirflowError
+from srm_common.rest.ports import Right
+
+if TYPE_CHECKING:
+    from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
+
+pytestmark = pytest.mark.airflow
+
+FLOW = FlowName("us-east", "b")
+
+
+class Somebody:
+    name = "olga"
+
+    def may(self, right: Right, flow: FlowName | None = None) -> bool:
+        return True
+
+    def readable(self, flows: object) -> set[FlowName]:
+        return set()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _database(tmp_path_factory: pytest.TempPathFactory, dags_folder: Path) -> Iterator[None]:
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.db import initdb
+    from airflow.utils.session import create_session
+
+    file = tmp_path_factory.mktemp("scheduler") / "srm.properties"
+    file.write_text(
+        "clusters = us-east, b\nus-east.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n"
+        "us-east->b.enabled = true\nb->us-east.enabled = true\nb->us-east.tasks.max = many\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SRM_CONFIG", str(file))
+        initdb()
+        with create_session() as session:
+            session.merge(DagBundleModel(name="dags-folder"))
+        bag = DagBag(str(dags_folder), bundle_name="dags-folder")
+        assert bag.import_errors == {}
+        sync_bag_to_db(bag, "dags-folder", None)
+        yield
+
+
+@pytest.fixture
+def scheduler() -> AirflowScheduler:
+    from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
+
+    return AirflowScheduler()
+
+
+def audit(event: str) -> list[tuple[str, str]]:
+    """Who did it, and to which DAG."""
+    from airflow.models.log import Log
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        rows = session.execute(select(Log.owner, Log.dag_id).where(Log.event == event).order_by(Log.id))
+        return [(str(row.owner), str(row.dag_id)) for row in rows]
+
+
+def test_flows_are_the_dags_of_flows(scheduler: AirflowScheduler) -> None:
+    broken, good = scheduler.flows()
+    assert (good.flow, good.dag_id, good.misconfigured) == (FLOW, "srm.us-east.b", None)
+    assert good.dag_url == "/dags/srm.us-east.b"
+    assert good.next_run_ms is not None
+    assert broken.flow == FlowName("b", "us-east")
+    assert broken.misconfigured is not None
+    assert "tasks.max" in broken.misconfigured
+
+
+def test_a_flow_is_paused_and_the_audit_log_says_by_whom(scheduler: AirflowScheduler) -> None:
+    scheduler.set_paused(FLOW, True, Somebody())
+    assert [one.paused for one in scheduler.flows() if one.flow == FLOW] == [True]
+    scheduler.set_paused(FLOW, False, Somebody())
+    assert [one.paused for one in scheduler.flows() if one.flow == FLOW] == [False]
+    assert audit("pause") == audit("unpause") == [("olga", "srm.us-east.b")]
+
+
+def test_a_run_is_started_and_looked_at(scheduler: AirflowScheduler) -> None:
+    started = scheduler.trigger("srm.us-east.b", {"run.max.seconds": 5}, "why not", Somebody())
+    assert (started.state, started.conf) == ("queued", {"run.max.seconds": 5})
+    found = scheduler.run("srm.us-east.b", started.run_id)
+    assert found is not None
+    assert dict(found.tasks) == dict.fromkeys(
+        ("emit_heartbeat", "outcome", "refresh_topics", "replicate", "report_lag", "sync_checkpoints")
+    )
+    # A run id holds a plus sign and colons.
+    assert found.url == f"/dags/srm.us-east.b/runs/{started.run_id.replace(':', '%3A').replace('+', '%2B')}"
+    assert scheduler.results("srm.us-east.b", started.run_id) == {}
+    assert scheduler.run("srm.us-east.b", "another") is None
+    assert audit("trigger_dag_run") == [("olga", "srm.us-east.b")]
+
+
+def test_a_run_with_a_parameter_that_does_not_fit_is_refused(scheduler: AirflowScheduler) -> None:
+    wrong = {"flow": str(FLOW), "mode": "hopeful"}
+    with pytest.raises(AirflowError, match=r"starts no run of srm\.failover: .*'hopeful' is not one of") as caught:
+        scheduler.trigger("srm.failover", wrong, "", Somebody())
+    assert "\n" not in str(caught.value)
+
+
+def test_a_flow_without_a_dag_is_named(scheduler: AirflowScheduler) -> None:
+    with pytest.raises(AirflowError, match=r"no DAG srm\.x\.y"):
+        scheduler.set_paused(FlowName("x", "y"), True, Somebody())
+    with pytest.raises(AirflowError, match=r"no DAG srm\.x\.y"):
+        scheduler.trigger("srm.x.y", {}, "", Somebody())
+
+
+def test_a_variable_is_read_as_tasks_find_it(scheduler: AirflowScheduler, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert scheduler.variable("srm_filters__us-east__b") is None
+    scheduler.set_variable("srm_filters__us-east__b", '{"topics": []}', "what is copied", Somebody())
+    assert scheduler.variable("srm_filters__us-east__b") == '{"topics": []}'
+    scheduler.set_variable("srm_filters__us-east__b", "{}", "what is copied", Somebody())
+    assert scheduler.variable("srm_filters__us-east__b") == "{}"
+    monkeypatch.setitem(os.environ, "AIRFLOW_VAR_SRM_FILTERS__X__Y", "[]")
+    assert scheduler.variable("srm_filters__x__y") == "[]"
+    with pytest.raises(AirflowError, match="AIRFLOW_VAR_SRM_FILTERS__X__Y"):
+        scheduler.set_variable("srm_filters__x__y", "{}", "", Somebody())
