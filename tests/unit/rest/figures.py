@@ -1,0 +1,79 @@
+"""Flows with every figure that can be exported, for tests of what Prometheus and others are told."""
+
+from __future__ import annotations
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.health import Alarm, AlarmKind, Health, HealthState, Severity
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.rest.prometheus_series import FlowFigures
+from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, RunRow
+
+T = 1_700_000_000_000
+FLOW = FlowName("east", "west")
+
+
+def run_row(flow: FlowName = FLOW) -> RunRow:
+    return RunRow(str(flow), "r1", T - 5000, T - 2500, T, True, None, 2, 2, 0, 70, 9000, 12, 3, 1, 5, 0)
+
+
+def flow_row(flow: FlowName = FLOW) -> FlowRow:
+    beat = {"cluster": "east", "hops": 1, "written_ms": T - 1500, "latency_ms": 250}
+    return FlowRow(
+        str(flow),
+        T,
+        run_row(flow),
+        topics=1,
+        partitions=2,
+        failed_partitions=1,
+        lag=12,
+        lag_before=3,
+        failing_since_ms=None,
+        good_run_ended_ms=T - 2500,
+        lost_records=0,
+        lost_since_ms=None,
+        lag_over_since_ms=T - 60_000,
+        groups=1,
+        untranslated_groups=1,
+        untranslated_text="group g has no place",
+        schedule_interval_seconds=30.0,
+        lag_objective_records=10,
+        heartbeats={"heartbeats": [beat]},
+        clock={"source_ms": 12.5, "target_ms": None},
+    )
+
+
+def partition(number: int, *, topic: str = "orders", flow: FlowName = FLOW, error: str | None = None) -> PartitionRow:
+    return PartitionRow(
+        str(flow),
+        topic,
+        f"{flow.source}.{topic}",
+        number,
+        position=100 + number,
+        end=106 + number,
+        lag=6,
+        newest_record_ms=T - 4000,
+        latency_ms_min=100.0,
+        latency_ms_avg=250.0,
+        latency_ms_max=1500.0 + number,
+        reported_ms=T,
+        error=error,
+    )
+
+
+def figures(flow: FlowName = FLOW) -> FlowFigures:
+    """Behind its objective, one of two partitions failed."""
+    alarm = Alarm(AlarmKind.LAG_OBJECTIVE, Severity.WARNING, str(flow), "12 records behind")
+    rate = Stats(Metric.BYTE_RATE, TimeRange(T - 300_000, T), 2, 100.0, 300.0, 400.0, 300.0, T)
+    group = GroupSample("billing", positions=2, translated=1, checkpoint_latency_ms=40.0, checkpoint_ms=T - 3000)
+    return FlowFigures(
+        flow,
+        Health(HealthState.CATCHING_UP, "12 records behind", T - 60_000),
+        [alarm],
+        flow_row(flow),
+        {Metric.BYTE_RATE: rate},
+        [partition(0), partition(1, error="not enough replicas")],
+        [GroupRow(str(flow), T, group)],
+    )
