@@ -225,7 +225,7 @@ class _Flow:
 
     def _decisions(self) -> dict[str, object]:
         rows: list[dict[str, object]] = [
-            _decision(topic, f"{self._name.source}.{topic}", "accepted", "selected by topics") for topic in self._topics
+            _decision(topic, f"{self._name.source}.{topic}", "included", "included by topics") for topic in self._topics
         ]
         rows.append(_decision("srm-control.internal", None, "internal", "an internal topic"))
         return {"decisions": rows}
