@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
+from srm_common.domain.alarm_notifier import AlarmNotifier
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow_graph import GraphFlow
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
@@ -128,6 +129,7 @@ class FlowSettings:
     lag_objective_records: int | None = None
     #: None: by the schedule.
     stalled_after_seconds: float | None = None
+    alarm_notifiers: tuple[AlarmNotifier, ...] = ()
     chunk_bytes: int = 64 << 20
     chunk_seconds: float = 5.0
     fetch_bytes: int = 16 << 20

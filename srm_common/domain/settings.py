@@ -43,7 +43,9 @@ class Kind(Enum):
 
     TEXT = "text"
     WHOLE = "whole number"
+    WHOLE_OR_NONE = "whole number, or `none`"
     NUMBER = "number"
+    NUMBER_OR_AUTO = "number, or `auto`"
     SWITCH = "true or false"
     CHOICE = "one of a few words"
     NAMES = "comma separated list"
@@ -112,6 +114,14 @@ def _number(key: Key, text: str) -> float:
     return _bounded(key, number)
 
 
+def _whole_or_none(key: Key, text: str) -> int | None:
+    return None if text.lower() == "none" else _whole(key, text)
+
+
+def _number_or_auto(key: Key, text: str) -> float | None:
+    return None if text.lower() == "auto" else _number(key, text)
+
+
 def _bounded(key: Key, number: float) -> float:
     if key.minimum is not None and number < key.minimum:
         unit = f" {key.unit}" if key.unit else ""
@@ -151,7 +161,9 @@ def _starts(key: Key, text: str) -> tuple[TopicStart, ...]:
 _PARSERS: dict[Kind, Callable[[Key, str], Any]] = {
     Kind.TEXT: lambda key, text: text,
     Kind.WHOLE: _whole,
+    Kind.WHOLE_OR_NONE: _whole_or_none,
     Kind.NUMBER: _number,
+    Kind.NUMBER_OR_AUTO: _number_or_auto,
     Kind.SWITCH: _switch,
     Kind.CHOICE: _choice,
     Kind.NAMES: lambda key, text: split_list(text),

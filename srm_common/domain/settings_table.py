@@ -6,9 +6,11 @@ docs/configuration.md is written from this table.
 from __future__ import annotations
 
 from srm_common.domain.settings import Key
+from srm_common.domain.settings_of_alarms import alarm_keys
 from srm_common.domain.settings_of_files import file_keys
 from srm_common.domain.settings_of_offsets import offsets_keys, state_keys
 from srm_common.domain.settings_of_runs import copying_keys, scheduling_keys
+from srm_common.domain.settings_of_services import service_keys
 from srm_common.domain.settings_of_topics import selection_keys, topics_keys
 from srm_common.domain.settings_without_effect import without_effect_keys
 
@@ -20,6 +22,8 @@ KEYS: tuple[Key, ...] = (
     *state_keys(),
     *copying_keys(),
     *scheduling_keys(),
+    *alarm_keys(),
+    *service_keys(),
     *without_effect_keys(),
 )
 BY_NAME: dict[str, Key] = {name: key for key in KEYS for name in (key.name, *key.legacy)}

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from srm_common.domain.alarm_notifier import KEYS as NOTIFIER_KEYS
+from srm_common.domain.alarm_notifier import AlarmNotifier, alarm_notifiers
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.filter_classes import filter_class
 from srm_common.domain.filters import split_list
@@ -29,6 +31,7 @@ from srm_common.settings_files.providers import Providers
 CONNECTION = "connection"
 TARGETS = "streams.replication.manager.driver.target.cluster"
 _POLICY_KEYS = "replication.policy."
+_NOTIFIERS = "alarm.notifiers"
 _FILTERS = ("topic.filter.class", "group.filter.class", "config.property.filter.class")
 _DEFAULTS: dict[str, Any] = {key.name: key.parse(key.default) for key in BY_NAME.values() if key.default is not None}
 
@@ -246,6 +249,11 @@ class _Loader:
             target = self._flow_cluster(name.target, "target", scope)
         except ConfigError as error:
             faults.append(error)
+        notifiers: tuple[AlarmNotifier, ...] = ()
+        try:
+            notifiers = self._notifiers(name)
+        except ConfigError as error:
+            faults.append(error)
         policy: ReplicationPolicy = DefaultReplicationPolicy()
         try:
             policy = self._policy(name)
@@ -256,6 +264,7 @@ class _Loader:
             raise _together(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
         fields |= filter_classes
+        fields["alarm_notifiers"] = notifiers
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
         fields["read_committed"] = fields["exactly_once"] or fields["read_committed"] == "read_committed"
         fields["on_data_loss"] = OnDataLoss(fields["on_data_loss"])
@@ -280,18 +289,18 @@ class _Loader:
         internal = self._value(BY_NAME["replication.policy.internal.topic.separator.enabled"], name)
         written = self._value(BY_NAME["replication.policy.class"], name).strip()
         try:
-            return policy_of(written, separator, internal, name, self._policy_settings(name))
+            return policy_of(written, separator, internal, name, self._below(_POLICY_KEYS, name))
         except ConfigError as error:
             entry = self.layers.find(BY_NAME["replication.policy.class"], name).entry
             assert entry is not None
             raise at_entry(entry, f"= {error.reason}") from error
 
-    def _policy_settings(self, name: FlowName) -> dict[str, str]:
-        """Every key below ``replication.policy.`` as the flow sees it, for a class that has settings of its own."""
+    def _below(self, beginning: str, name: FlowName) -> dict[str, str]:
+        """Every key that begins so as the flow sees it, for a class that has settings of its own."""
         found: dict[str, str] = {}
         for level in Level:
             scope, prefix = self.layers.scope(level, name)
-            start = prefix + _POLICY_KEYS
+            start = prefix + beginning
             if level in ALL_LEVELS:
                 found |= {
                     key[len(prefix) :]: self.providers.resolve(entry)
@@ -299,6 +308,16 @@ class _Loader:
                     if key.startswith(start)
                 }
         return found
+
+    def _notifiers(self, name: FlowName) -> tuple[AlarmNotifier, ...]:
+        entry = self.layers.find(BY_NAME[_NOTIFIERS], name).entry
+        if entry is None:
+            return ()
+        names, settings = self._value(BY_NAME[_NOTIFIERS], name), self._below(NOTIFIER_KEYS, name)
+        try:
+            return alarm_notifiers(names, settings)
+        except ConfigError as error:
+            raise at_entry(entry, error.reason) from error
 
     def _filter_class(self, key_name: str, name: FlowName) -> str | None:
         key = BY_NAME[key_name]

@@ -18,7 +18,9 @@ from srm_common.settings_files.key_findings import nearest_key
 from srm_common.settings_files.providers import Providers
 
 MASK = "***"
-_SECRET = re.compile(r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential")
+_SECRET = re.compile(
+    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential|webhook|alarm\.notifier\..*url"
+)
 _ONE_REFERENCE = re.compile(r"\$\{[^}]*\}")
 _PEM = "-----BEGIN"
 _SIDES: tuple[Side, ...] = ("source", "target")

@@ -29,7 +29,7 @@ def entry(written: str, value: str = "x", line: int = 1) -> Entry:
 
 def test_every_field_of_a_flow_has_one_key_and_the_same_default() -> None:
     built = {"name", "source", "target", "policy", "graph"}
-    built |= {"topic_filter_class", "group_filter_class", "config_property_filter_class"}
+    built |= {"alarm_notifiers", "topic_filter_class", "group_filter_class", "config_property_filter_class"}
     by_field = {key.field: key for key in FLOW_KEYS}
     assert len(by_field) == len(FLOW_KEYS)
     assert set(by_field) == {found.name for found in fields(FlowSettings)} - built
@@ -47,7 +47,8 @@ def test_keys_are_complete_and_unique() -> None:
     assert len({key.name for key in KEYS}) == len(KEYS)
     for key in KEYS:
         assert key.doc.endswith("."), key.name
-        assert key.note or key.default is None or key.parse(key.default) is not None
+        if key.default is not None and not key.note:
+            assert (key.parse(key.default) is None) == (key.default in ("none", "auto") and not key.choices)
         assert key.reason or key.note, f"{key.name} gives no reason for its default"
         assert (key.kind is Kind.CHOICE) == bool(key.choices)
         if key.name.endswith(("seconds", "bytes", ".ms")) and not key.note:

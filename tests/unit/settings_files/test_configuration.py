@@ -232,6 +232,9 @@ def test_a_flow_may_reach_a_cluster_its_own_way(load: Load) -> None:
         ("A->B.replication.policy.class = com.example.Mine", "cannot be imported"),
         ("A->B.replication.policy.separator =", "must not be empty"),
         ("A->B.tasks.max = ${env:SRM_NOT_THERE}", "no variable SRM_NOT_THERE"),
+        ("A->B.stalled.after.seconds = soon", "must be a number of seconds, and is 'soon'"),
+        ("A->B.lag.objective.records = -1", "must be at least 0 records"),
+        ("A->B.alarm.notifiers = mail", r"names 'mail', which has no alarm\.notifier\.mail\.class"),
     ],
 )
 def test_faults_of_one_flow(load: Load, line: str, reason: str) -> None:
@@ -240,6 +243,37 @@ def test_faults_of_one_flow(load: Load, line: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         raise fault
     assert fault.line == 4
+
+
+def test_alarms_of_one_flow(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SRM_HOOK", "https://chat/secret")
+    configuration = load(
+        BASE
+        + """
+alarm.notifiers = mail
+alarm.notifier.mail.class = airflow.providers.smtp.notifications.smtp.SmtpNotifier
+alarm.notifier.mail.to = ["a@x", "b@x"]
+alarm.notifier.mail.subject = {{ alarm.text }}
+A->B.alarm.notifiers = chat, mail
+A->B.alarm.notifier.chat.class = my.Chat
+A->B.alarm.notifier.chat.url = ${env:SRM_HOOK}
+A->B.alarm.notifier.mail.subject = A is late
+A->B.lag.objective.records = 500
+A->B.stalled.after.seconds = 90
+B->A.enabled = true
+"""
+    )
+    flow, back = configuration.flow("A->B"), configuration.flow("B->A")
+    assert [(one.name, one.path) for one in flow.alarm_notifiers] == [
+        ("chat", "my.Chat"),
+        ("mail", "airflow.providers.smtp.notifications.smtp.SmtpNotifier"),
+    ]
+    assert flow.alarm_notifiers[0].arguments == {"url": "https://chat/secret"}
+    assert flow.alarm_notifiers[1].arguments == {"to": ["a@x", "b@x"], "subject": "A is late"}
+    assert [one.arguments for one in back.alarm_notifiers] == [{"to": ["a@x", "b@x"], "subject": "{{ alarm.text }}"}]
+    assert (flow.lag_objective_records, flow.stalled_after_seconds) == (500, 90.0)
+    assert (back.lag_objective_records, back.stalled_after_seconds) == (None, None)
+    assert "secret" not in repr(flow)
 
 
 def test_unknown_flows(load: Load) -> None:
