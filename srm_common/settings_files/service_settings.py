@@ -1,0 +1,112 @@
+"""How the web app of this installation is set up: what ``metrics.prometheus.*`` and ``service.*`` say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from srm_common.domain.filters import PatternList
+from srm_common.domain.settings import BadValue
+from srm_common.domain.settings_table import BY_NAME
+from srm_common.errors import ConfigError
+from srm_common.settings_files.configuration import Configuration
+from srm_common.settings_files.flow_faults import at_entry
+from srm_common.settings_files.providers import Providers
+
+_PEER = "service.peer."
+_URL = "service.advertised.url"
+_LOGIN_KEYS = ("user", "password", "token")
+
+
+@dataclass(frozen=True)
+class Login:
+    """Who a gateway is for another service: ``user`` with ``password``, or a bearer ``token``."""
+
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """All of it, typed; docs/configuration.md explains each key. ``logins`` are by host, in lower case.
+
+    ``advertised_url`` has no slash at its end.
+    """
+
+    metrics_open: bool = False
+    metrics_token: str | None = field(default=None, repr=False)
+    name: str | None = None
+    advertised_url: str | None = None
+    advertise_interval_seconds: float = 30.0
+    gateway: bool = False
+    peers_timeout_seconds: float = 3.0
+    peers_hosts: tuple[str, ...] = (".*",)
+    peers_ca_location: str | None = None
+    logins: Mapping[str, Login] = field(default_factory=dict)
+
+    def may_ask(self, host: str) -> bool:
+        """Whether ``service.peers.hosts`` lets a gateway ask ``host``."""
+        return PatternList(self.peers_hosts).matching(host) is not None
+
+
+def service_settings(configuration: Configuration) -> ServiceSettings:
+    """Raises :class:`ConfigError` for a value that cannot be used."""
+    read = _Reader(configuration)
+    url = read.value(_URL)
+    if url is not None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
+            raise read.fault(_URL, "must be an address such as https://west.example:6670/srm, without a login")
+        url = url.rstrip("/")
+    return ServiceSettings(
+        metrics_open=read.value("metrics.prometheus.open"),
+        metrics_token=read.value("metrics.prometheus.token"),
+        name=read.value("service.name") or (urlsplit(url).hostname if url else None),
+        advertised_url=url,
+        advertise_interval_seconds=read.value("service.advertise.interval.seconds"),
+        gateway=read.value("service.gateway.enabled"),
+        peers_timeout_seconds=read.value("service.peers.timeout.seconds"),
+        peers_hosts=read.value("service.peers.hosts"),
+        peers_ca_location=read.value("service.peers.ca.location"),
+        logins=read.logins(),
+    )
+
+
+class _Reader:
+    def __init__(self, configuration: Configuration) -> None:
+        self._top = configuration.layers.top
+        self._providers = Providers.of(self._top)
+
+    def value(self, name: str) -> Any:
+        """Typed; the default where the file has none, None where there is no default or the value is empty."""
+        key, entry = BY_NAME[name], self._top.get(name)
+        text = key.default if entry is None else self._providers.resolve(entry).strip()
+        if not text:
+            return None
+        try:
+            return key.parse(text)
+        except BadValue as error:
+            raise self.fault(name, str(error)) from None
+
+    def logins(self) -> dict[str, Login]:
+        found: dict[str, dict[str, str]] = {}
+        for written, entry in self._top.items():
+            if not written.startswith(_PEER):
+                continue
+            host, _, what = written[len(_PEER) :].rpartition(".")
+            if not host or what not in _LOGIN_KEYS:
+                raise self.fault(written, f"is not {_PEER}<host>.user, .password or .token")
+            found.setdefault(host.lower(), {})[what] = self._providers.resolve(entry)
+        for host, one in found.items():
+            if ("user" in one) != ("password" in one) or ("token" in one) == ("user" in one):
+                raise ConfigError(
+                    f"the login for {host} needs {_PEER}{host}.user and {_PEER}{host}.password, or "
+                    f"{_PEER}{host}.token alone"
+                )
+        return {host: Login(**one) for host, one in found.items()}
+
+    def fault(self, name: str, reason: str) -> ConfigError:
+        return at_entry(self._top.get(name), reason)
