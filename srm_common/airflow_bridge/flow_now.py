@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from airflow.sdk import Variable
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.flow_filters import FilterLists, variable_name, variable_names
-from srm_common.errors import ConfigError
+from srm_common.domain.flow_filters import variable_name, variable_names
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
@@ -58,16 +57,3 @@ def edited_lists(flow: FlowName, flows: Sequence[FlowName]) -> EditedLists:
             return EditedLists(text, f"environment variable {in_environment}", IN_ENVIRONMENT)
         return EditedLists(text, f"Airflow variable {name}")
     return EditedLists(None, f"Airflow variable {variable_name(flow)}")
-
-
-def filter_warning(config: str, flow: str) -> str | None:
-    """One sentence when the flow's variable cannot be used, None otherwise. Asks no cluster."""
-    configuration = load_configuration(Path(config))
-    found = edited_lists(configuration.flow(flow).name, [*configuration.flows, *configuration.faults])
-    if found.text is None:
-        return None
-    try:
-        FilterLists.parse(found.text)
-    except ConfigError as error:
-        return f"{found.place} cannot be used: {error}; the flow goes on with its last good filters"
-    return None

@@ -10,6 +10,7 @@ from typing import Any
 
 from srm_common.domain.flow import ARROW
 from srm_common.domain.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 
 # Airflow keeps values of at most 65,535 bytes; a flow may have thousands of topics.
@@ -74,51 +75,49 @@ class TopicFigures:
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """``record`` is the newest run record there is, of this run or, when this one left none, of an earlier one.
+    """A run's report with its verdict. ``reason`` is one sentence, None for a flow that is well."""
 
-    ``warning``: a sentence about what does not keep the flow from copying and needs somebody all the same.
-    ``heartbeats`` is None where nobody looked.
-    """
-
-    flow: str
-    run_id: str
+    report: RunReport
     health: FlowHealth
     reason: str | None
-    record: RunRecord | None
-    warning: str | None = None
-    heartbeats: HeartbeatReport | None = None
 
     @classmethod
-    def of(
-        cls,
-        flow: str,
-        run_id: str,
-        record: RunRecord | None,
-        unable: str | None = None,
-        warning: str | None = None,
-        heartbeats: HeartbeatReport | None = None,
-    ) -> LagReport:
-        """What the record says about the run ``run_id``, whose copying has ended one way or the other.
-
-        ``unable`` is the sentence by which the run could not even begin to copy. Heartbeats that stay away are a
-        warning.
-        """
-        sentences = [one for one in (warning, heartbeats and heartbeats.silence) if one]
-        if record is None or record.run_id != run_id:
-            health = FlowHealth.STALLED
-            reason = unable or f"run {run_id} left no record; the log of its task replicate says why"
-        elif record.state is RunState.RUNNING:
-            health, reason = FlowHealth.STALLED, f"run {run_id} was ended before it had finished"
-        elif record.state is RunState.FAILED:
-            health, reason = FlowHealth.FAILED, _why(record)
-        else:
-            health, reason = FlowHealth.OK, None
-        return cls(flow, run_id, health, reason, record, "; ".join(sentences) or None, heartbeats)
+    def of(cls, report: RunReport) -> LagReport:
+        """What the report says about its run, whose copying has ended one way or the other."""
+        if report.fault is not None:
+            return cls(report, FlowHealth.STALLED, report.fault)
+        if report.run is not None and report.run.state is RunState.FAILED:
+            return cls(report, FlowHealth.FAILED, _why(report.run))
+        return cls(report, FlowHealth.OK, None)
 
     @classmethod
-    def unreachable(cls, flow: str, run_id: str, reason: str) -> LagReport:
+    def unreachable(cls, report: RunReport) -> LagReport:
         """The target does not answer, so nothing is known but that."""
-        return cls(flow, run_id, FlowHealth.UNREACHABLE, reason, None)
+        return cls(report, FlowHealth.UNREACHABLE, report.fault)
+
+    @property
+    def flow(self) -> str:
+        return self.report.flow
+
+    @property
+    def run_id(self) -> str:
+        return self.report.run_id
+
+    @property
+    def record(self) -> RunRecord | None:
+        return self.report.run
+
+    @property
+    def heartbeats(self) -> HeartbeatReport | None:
+        return self.report.heartbeats
+
+    @property
+    def warning(self) -> str | None:
+        """What does not keep the flow from copying and needs somebody all the same, heartbeats that stay away among
+        it; None when there is nothing."""
+        beats = self.heartbeats
+        sentences = (*self.report.warnings, None if beats is None else beats.silence)
+        return "; ".join(one for one in sentences if one) or None
 
     @property
     def topics(self) -> list[TopicFigures]:
@@ -129,7 +128,7 @@ class LagReport:
         return [TopicFigures.of(grouped[topic]) for topic in sorted(grouped)]
 
     def metrics(self) -> Iterator[Metric]:
-        """For Airflow's metrics. What an earlier run counted is not counted again."""
+        """For Airflow's metrics (docs/metrics.md)."""
         # As in the asset's address: StatsD refuses names with a '>' in them.
         flow = {"flow": self.flow.replace(ARROW, "/")}
         yield Metric("srm.flow_ok", MetricKind.GAUGE, float(self.health is FlowHealth.OK), flow)
@@ -140,13 +139,10 @@ class LagReport:
                     yield Metric(f"srm.heartbeat_{name}", MetricKind.GAUGE, float(beat[name]), tags)
         if self.record is None:
             return
-        of_this_run = self.record.run_id == self.run_id
         for one in self.record.partitions:
             tags = {**flow, "topic": one.upstream_topic, "partition": str(one.partition)}
             if one.lag is not None:
                 yield Metric("srm.records_lag", MetricKind.GAUGE, one.lag, tags)
-            if not of_this_run:
-                continue
             for name, count in (
                 ("srm.records", one.records),
                 ("srm.bytes", one.bytes),

@@ -15,7 +15,7 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from srm_common.airflow_bridge.failures import UNABLE_KEY, one_sentence, stop_if_unable, why_unable
-from srm_common.airflow_bridge.flow_now import filter_warning, flow_now
+from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.run_params import RunParams
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.checks import notices
@@ -126,20 +126,21 @@ class ReportLagOperator(FlowOperator):
     def execute(self, context: Context) -> None:
         from srm_common.airflow_bridge.lag_report import LagReport
         from srm_common.errors import ClusterError
-        from srm_common.usecases.heartbeats import heartbeat_report
-        from srm_common.usecases.last_run import last_run
+        from srm_common.usecases.report_run import keep_in_history, make_report, unreachable_report
 
+        run_id = context["run_id"]
+        configuration = load_configuration(Path(self.config), connections=None)
         with one_sentence():
             try:
-                warning = filter_warning(self.config, self.flow)
-                settings = self.settings()
-                record = last_run(settings)
+                now = self.flow_now()
+                report = make_report(now.flow, run_id, unable=why_unable(context), warnings=now.faults, filters=now)
             except ClusterError as error:
-                self._tell(LagReport.unreachable(self.flow, context["run_id"], str(error)), context)
+                report = unreachable_report(self.flow, run_id, str(error))
+                keep_in_history(report, configuration)
+                self._tell(LagReport.unreachable(report), context)
                 raise
-        heartbeats = heartbeat_report(settings)
-        report = LagReport.of(self.flow, context["run_id"], record, why_unable(context), warning, heartbeats)
-        self._tell(report, context)
+        keep_in_history(report, configuration)
+        self._tell(LagReport.of(report), context)
 
     def _tell(self, report: LagReport, context: Context) -> None:
         from airflow.sdk.observability import stats

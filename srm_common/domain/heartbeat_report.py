@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from srm_common.domain.duration import duration, latency
 from srm_common.domain.flow import ARROW, FlowSettings
@@ -73,6 +73,19 @@ class CopiedHeartbeat:
             ],
         }
 
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` made. Raises KeyError, TypeError or ValueError on anything else."""
+        beat = None
+        if found["written_by"] is not None:
+            source, _, target = found["written_by"].partition(ARROW)
+            beat = Heartbeat(source, target, int(found["written_ms"]))
+        hops = []
+        for hop in found["by_hop"]:
+            source, _, target = hop["flow"].partition(ARROW)
+            hops.append(Hop(source, target, hop["latency_ms"], hop["fault"]))
+        return cls(found["topic"], tuple(found["path"]), beat, found["arrived_ms"], tuple(hops))
+
 
 @dataclass(frozen=True)
 class HeartbeatReport:
@@ -133,6 +146,8 @@ class HeartbeatReport:
     def to_json(self) -> dict[str, Any]:
         return {
             "flow": self.flow,
+            "source": self.source,
+            "now_ms": self.now_ms,
             "silent": self.silence is not None,
             "sentence": self.sentence(),
             "age_ms": self.age_ms,
@@ -141,6 +156,19 @@ class HeartbeatReport:
             "fault": self.fault,
             "heartbeats": [one.to_json(self.now_ms) for one in self.copied],
         }
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` made. Raises KeyError, TypeError or ValueError on anything else."""
+        return cls(
+            found["flow"],
+            found["source"],
+            int(found["now_ms"]),
+            int(found["every_ms"]),
+            found["silent_after_ms"],
+            tuple(CopiedHeartbeat.from_json(one) for one in found["heartbeats"]),
+            found["fault"],
+        )
 
 
 def make_heartbeat_report(

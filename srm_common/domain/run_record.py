@@ -54,12 +54,26 @@ class PartitionRecord:
         """Offsets that are not copied yet; None while position or end is unknown."""
         return None if self.position is None or self.end is None else max(0, self.end - self.position)
 
+    def carried(self) -> PartitionRecord:
+        """The partition in a run that did not look at it: where it stands, without the counts of the run before."""
+        return PartitionRecord(
+            upstream_topic=self.upstream_topic,
+            downstream_topic=self.downstream_topic,
+            partition=self.partition,
+            position=self.position,
+            end=self.end,
+            last_record_timestamp_ms=self.last_record_timestamp_ms,
+            error=self.error,
+            error_kind=self.error_kind,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
     """One run. Times are epoch milliseconds; ``finished_ms`` is None while it runs.
 
-    ``error`` is what stopped the run as a whole; partitions have errors of their own.
+    ``error`` is what stopped the run as a whole; partitions have errors of their own. ``transactions`` and ``retries``
+    count each once; a partition counts those of the slot that carried it, which it shares with others.
     """
 
     flow: str
@@ -72,6 +86,8 @@ class RunRecord:
     error_kind: str | None = None
     partitions: tuple[PartitionRecord, ...] = ()
     notes: tuple[str, ...] = ()
+    transactions: int = 0
+    retries: int = 0
 
     @property
     def failed_partitions(self) -> tuple[PartitionRecord, ...]:

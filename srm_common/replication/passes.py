@@ -96,6 +96,7 @@ class Passes:
     def __post_init__(self) -> None:
         self.tracks: dict[Partition, PartitionTrack] = {}
         self.count = 0
+        self.transactions = 0
         self.retries = 0
         self._identities: list[ProducerIdentity | None] = [*(self.owner.identities if self.owner else ())]
         self._uncertain: str | None = None
@@ -260,6 +261,7 @@ class Passes:
         answered = set()
         for result in results:
             answered.add(result.slot)
+            self.transactions += result.transactions
             self.retries += result.retries
             if result.slot < len(self._identities):
                 self._identities[result.slot] = result.identity

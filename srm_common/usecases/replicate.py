@@ -296,7 +296,7 @@ class _Run:
         tracks = list(passes.tracks.values()) if passes else []
         copied = {track.place for track in tracks}
         kept = [
-            _carried(one)
+            one.carried()
             for one in (self._last.partitions if self._last else ())
             if (one.upstream_topic, one.partition) not in copied
             and (passes is None or not self._run.wants(one.upstream_topic))
@@ -311,6 +311,8 @@ class _Run:
             error=_sentence(error),
             error_kind=type(error).__name__ if isinstance(error, SrmError) else None,
             notes=tuple(self._notes[-_NOTES:]),
+            transactions=passes.transactions if passes else 0,
+            retries=passes.retries if passes else 0,
             partitions=tuple(
                 sorted([*map(partition_record, tracks), *kept], key=lambda one: (one.upstream_topic, one.partition))
             ),
@@ -408,20 +410,6 @@ def partition_record(track: PartitionTrack) -> PartitionRecord:
         lost_records=track.lost_records,
         error=track.error,
         error_kind=track.error_kind,
-    )
-
-
-def _carried(one: PartitionRecord) -> PartitionRecord:
-    """A partition that this run did not look at: where it stood, without the counts of the run before."""
-    return PartitionRecord(
-        upstream_topic=one.upstream_topic,
-        downstream_topic=one.downstream_topic,
-        partition=one.partition,
-        position=one.position,
-        end=one.end,
-        last_record_timestamp_ms=one.last_record_timestamp_ms,
-        error=one.error,
-        error_kind=one.error_kind,
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import astuple, dataclass, fields
+from typing import Any, Self
 
 from srm_common.domain.heartbeat_report import HeartbeatReport
 from srm_common.domain.run_record import RunRecord
+from srm_common.errors import CorruptRecord
+
+_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,9 @@ class ClockSkew:
 class RunReport:
     """One run of one flow as it was reported at ``reported_ms`` (epoch milliseconds).
 
-    ``run`` is None when the run left no record, ``fault`` then says why, in one sentence. ``warnings`` need somebody
+    ``fault`` says, in one sentence, why the run left no record of its own, or did not finish it. ``run`` has then
+    failed with it: its partitions stand where an earlier run left them, with the source's ends of this moment; it is
+    None where there is no earlier run either, or nobody could be asked. ``warnings`` need somebody
     although the flow copies. ``decisions``, ``plan`` and ``filters`` are the JSON documents that the flow keeps of
     itself (``srm-flow-state``), None where they have not changed since the last report or are not known.
     """
@@ -62,3 +67,49 @@ class RunReport:
     decisions: Mapping[str, Any] | None = None
     plan: Mapping[str, Any] | None = None
     filters: Mapping[str, Any] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``json.dumps`` takes; groups as rows under one header, since there may be thousands."""
+        out: dict[str, Any] = {"version": _VERSION, "group_columns": list(_GROUP_COLUMNS)}
+        for field in fields(self):
+            out[field.name] = getattr(self, field.name)
+        out["run"] = None if self.run is None else self.run.to_json()
+        out["warnings"] = list(self.warnings)
+        out["heartbeats"] = None if self.heartbeats is None else self.heartbeats.to_json()
+        out["groups"] = [list(astuple(group)) for group in self.groups]
+        out["clock"] = {field.name: getattr(self.clock, field.name) for field in fields(self.clock)}
+        for name in ("decisions", "plan", "filters"):
+            document = getattr(self, name)
+            out[name] = None if document is None else dict(document)
+        return out
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Self:
+        """What :meth:`to_json` made, also by a newer minor version: unknown fields are left out.
+
+        Raises:
+            CorruptRecord: it is not a report, or of a version that is not known.
+        """
+        try:
+            version = document["version"]
+            if version != _VERSION:
+                raise CorruptRecord(f"the report of a run has version {version}; only {_VERSION} is known")
+            known = {field.name for field in fields(cls)}
+            values = {name: value for name, value in document.items() if name in known}
+            run, beats = document["run"], document["heartbeats"]
+            values["run"] = None if run is None else RunRecord.from_json(run)
+            values["warnings"] = tuple(document["warnings"])
+            values["heartbeats"] = None if beats is None else HeartbeatReport.from_json(beats)
+            columns = document["group_columns"]
+            values["groups"] = tuple(
+                GroupSample(**{name: cell for name, cell in zip(columns, row, strict=True) if name in _GROUP_COLUMNS})
+                for row in document["groups"]
+            )
+            clock = {field.name for field in fields(ClockSkew)}
+            values["clock"] = ClockSkew(**{name: one for name, one in document["clock"].items() if name in clock})
+            return cls(**values)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise CorruptRecord(f"the report of a run cannot be read: {error!r}") from error
+
+
+_GROUP_COLUMNS = tuple(field.name for field in fields(GroupSample))

@@ -3,13 +3,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-import pytest
-
 from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, FlowHealth, LagReport, Metric, MetricKind
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.heartbeat_report import CopiedHeartbeat, make_heartbeat_report
+from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 
 COPIED = PartitionRecord(
@@ -29,8 +28,26 @@ UNKNOWN = PartitionRecord("clicks", "a.clicks", 1)
 DONE = RunRecord("a->b", "run-2", 1_000, 2_000, 1, RunState.DONE, partitions=(COPIED, IDLE, UNKNOWN))
 
 
-def report(record: RunRecord | None, run_id: str = "run-2") -> LagReport:
-    return LagReport.of("a->b", run_id, record)
+LEFT_NO_RECORD = RunRecord(
+    "a->b",
+    "run-3",
+    3_000,
+    3_000,
+    0,
+    RunState.FAILED,
+    error="no record",
+    partitions=(replace(COPIED.carried(), end=120),),
+)
+
+
+def report(
+    record: RunRecord | None,
+    fault: str | None = None,
+    warnings: tuple[str, ...] = (),
+    heartbeats: HeartbeatReport | None = None,
+) -> LagReport:
+    run_id = "run-3" if record is None else record.run_id
+    return LagReport.of(RunReport("a->b", run_id, 5_000, record, fault, warnings, heartbeats))
 
 
 def by_name(found: LagReport, name: str) -> list[Metric]:
@@ -48,14 +65,8 @@ def test_a_failed_run_says_why() -> None:
     assert report(replace(record, error="no broker answered")).reason == "no broker answered"
 
 
-@pytest.mark.parametrize("record", [None, replace(DONE, run_id="run-1"), replace(DONE, state=RunState.RUNNING)])
-def test_a_run_without_a_finished_record_is_stalled(record: RunRecord | None) -> None:
-    assert report(record).health is FlowHealth.STALLED
-    assert "run-2" in (report(record).reason or "")
-
-
-def test_a_run_that_could_not_begin_says_why() -> None:
-    found = LagReport.of("a->b", "run-3", DONE, unable="cluster 'a' did not answer")
+def test_a_run_without_a_record_of_its_own_is_stalled() -> None:
+    found = report(LEFT_NO_RECORD, fault="cluster 'a' did not answer")
     assert (found.health, found.reason) == (FlowHealth.STALLED, "cluster 'a' did not answer")
 
 
@@ -64,13 +75,13 @@ def test_heartbeats_are_told_and_missed() -> None:
         FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2")
     )
     beat = CopiedHeartbeat("a.heartbeats", ("a", "b"), Heartbeat("a", "b", 1_000_000), 1_000_250)
-    fresh = LagReport.of("a->b", "run-2", DONE, heartbeats=make_heartbeat_report(flow, 1_005_000, [beat]))
+    fresh = report(DONE, heartbeats=make_heartbeat_report(flow, 1_005_000, [beat]))
     tags = {"flow": "a/b", "cluster": "a", "hops": "1"}
     assert by_name(fresh, "srm.heartbeat_age_ms") == [Metric("srm.heartbeat_age_ms", MetricKind.GAUGE, 5000.0, tags)]
     assert [metric.value for metric in by_name(fresh, "srm.heartbeat_latency_ms")] == [250.0]
     assert fresh.warning is None
     assert "after 250 ms on its way" in fresh.text()
-    silent = LagReport.of("a->b", "run-2", DONE, warning="w", heartbeats=make_heartbeat_report(flow, 9_000_000, [beat]))
+    silent = report(DONE, warnings=("w",), heartbeats=make_heartbeat_report(flow, 9_000_000, [beat]))
     assert str(silent.warning).startswith("w; the newest heartbeat of 'a' that came by a->b is 2 h old")
     assert silent.asset_state(None, 0)["heartbeats"]["silent"]
 
@@ -90,14 +101,14 @@ def test_counts_are_of_this_run_and_only_of_what_happened() -> None:
 
 
 def test_a_stalled_run_counts_nothing_again_but_still_shows_the_lag() -> None:
-    stalled = report(DONE, run_id="run-3")
+    stalled = report(LEFT_NO_RECORD, fault="no record")
     assert not [metric for metric in stalled.metrics() if metric.kind is MetricKind.COUNTER]
-    assert by_name(stalled, "srm.records_lag")
+    assert [metric.value for metric in by_name(stalled, "srm.records_lag")] == [30]
     assert [metric.value for metric in by_name(stalled, "srm.flow_ok")] == [0.0]
 
 
 def test_an_unreachable_target_keeps_the_last_known_figures() -> None:
-    found = LagReport.unreachable("a->b", "run-3", "no broker of 'b' answered")
+    found = LagReport.unreachable(RunReport("a->b", "run-3", 5, None, "no broker of 'b' answered"))
     state = found.asset_state(None, now_ms=5)
     assert list(state) == ["status"]
     assert state["status"]["state"] == "unreachable"
@@ -107,7 +118,7 @@ def test_an_unreachable_target_keeps_the_last_known_figures() -> None:
 def test_since_when_moves_only_with_the_state() -> None:
     first = report(DONE).asset_state(None, now_ms=100)["status"]
     second = report(DONE).asset_state(first, now_ms=200)["status"]
-    third = report(None).asset_state(second, now_ms=300)["status"]
+    third = report(None, fault="no record").asset_state(second, now_ms=300)["status"]
     assert [status["since_ms"] for status in (first, second, third)] == [100, 100, 300]
 
 
@@ -138,7 +149,7 @@ def test_the_text_names_topics_and_errors() -> None:
 
 
 def test_a_warning_does_not_make_a_flow_unwell() -> None:
-    found = LagReport.of("a->b", "run-2", DONE, warning="Airflow variable srm_filters__a__b cannot be used")
+    found = report(DONE, warnings=("Airflow variable srm_filters__a__b cannot be used",))
     assert found.health is FlowHealth.OK
     status = found.asset_state(None, 1)["status"]
     assert (status["state"], status["warning"]) == ("ok", "Airflow variable srm_filters__a__b cannot be used")

@@ -1,0 +1,159 @@
+"""What the last task of a run does: put together what is known of the run, for whoever keeps or shows it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.group_samples import KEY as GROUPS
+from srm_common.domain.monitoring.group_samples import groups_from
+from srm_common.domain.monitoring.run_report import ClockSkew, RunReport
+from srm_common.domain.run_record import RunRecord, RunState
+from srm_common.errors import ConfigError, SrmError, StoreError
+from srm_common.kafka.cluster_clock import clock_offset
+from srm_common.kafka.flow_state import FlowState
+from srm_common.settings_files.configuration import Configuration
+from srm_common.store.location import store_location
+from srm_common.store.metrics_store import MetricsStore
+from srm_common.usecases.effective_filters import EffectiveFilters
+from srm_common.usecases.heartbeats import heartbeat_report
+from srm_common.usecases.source_ends import source_ends
+
+_LOG = logging.getLogger(__name__)
+
+
+def make_report(
+    flow: FlowSettings,
+    run_id: str,
+    *,
+    unable: str | None = None,
+    warnings: Sequence[str] = (),
+    filters: EffectiveFilters | None = None,
+) -> RunReport:
+    """What the flow's state says of the run ``run_id``, whose copying has ended one way or the other.
+
+    A run that left no record, or stopped as a whole, is told with the source's ends of this moment, so that the lag
+    of a flow that cannot copy grows.
+
+    Args:
+        unable: the sentence by which the run could not even begin to copy.
+        filters: those that counted for the run.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers, where all that is kept.
+        CorruptRecord: the record of the run is not ours to read.
+    """
+    with FlowState(flow) as state:
+        known = state.read_all("run", "decisions", "plan", GROUPS)
+    record = RunRecord.from_json(known["run"]) if "run" in known else None
+    now_ms = _now_ms()
+    fault = None
+    if record is None or record.run_id != run_id:
+        fault = unable or f"run {run_id} left no record; the log of its task replicate says why"
+        record = record and _standing(record, run_id, fault, now_ms)
+    elif record.state is RunState.RUNNING:
+        fault = f"run {run_id} was ended before it had finished"
+        record = replace(record, state=RunState.FAILED, error=fault)
+    notes = list(warnings)
+    if record is not None and record.error is not None:
+        record, unknown = _with_ends(flow, record)
+        if unknown is not None:
+            notes.append(f"the lag is as an earlier run saw it: {unknown}")
+    decisions = known.get("decisions")
+    return RunReport(
+        flow=str(flow.name),
+        run_id=run_id,
+        reported_ms=now_ms,
+        run=record,
+        fault=fault,
+        warnings=tuple(notes),
+        heartbeats=heartbeat_report(flow),
+        groups=groups_from(known.get(GROUPS)),
+        clock=measure_clocks(flow),
+        schedule_interval_seconds=flow.schedule_interval_seconds,
+        decisions=None if decisions is None else {"decisions": decisions},
+        plan=known.get("plan"),
+        filters=None if filters is None else _filters(filters),
+    )
+
+
+def unreachable_report(flow: str, run_id: str, reason: str) -> RunReport:
+    """Of a run whose target does not answer, so nothing is known but that."""
+    return RunReport(flow, run_id, _now_ms(), None, fault=reason)
+
+
+def keep_report(report: RunReport, store: MetricsStore) -> str | None:
+    """Write the report to the history. Why it could not be written, in one sentence, which is logged, too: nothing
+    but history depends on it."""
+    try:
+        store.write(report)
+    except StoreError as error:
+        return _not_kept(report, error)
+    return None
+
+
+def keep_in_history(report: RunReport, configuration: Configuration) -> str | None:
+    """The same, in the store that the configuration or the environment names."""
+    try:
+        store = MetricsStore(store_location(configuration))
+    except (StoreError, ConfigError) as error:
+        return _not_kept(report, error)
+    try:
+        return keep_report(report, store)
+    finally:
+        store.close()
+
+
+def _not_kept(report: RunReport, error: SrmError) -> str:
+    _LOG.error("%s: run %s is not in the history: %s", report.flow, report.run_id, error)
+    return str(error)
+
+
+def measure_clocks(flow: FlowSettings) -> ClockSkew:
+    """Both clusters' clocks against this host's, as far as they can be asked."""
+    source, target = clock_offset(flow.source), clock_offset(flow.target)
+    errors = [one.uncertainty_ms for one in (source, target) if one is not None]
+    return ClockSkew(
+        source_ms=None if source is None else round(source.ahead_ms, 1),
+        target_ms=None if target is None else round(target.ahead_ms, 1),
+        uncertainty_ms=round(max(errors), 1) if errors else None,
+    )
+
+
+def _standing(last: RunRecord, run_id: str, fault: str, now_ms: int) -> RunRecord:
+    """A run that copied nothing, with the partitions where the last record left them."""
+    return RunRecord(
+        flow=last.flow,
+        run_id=run_id,
+        started_ms=now_ms,
+        finished_ms=now_ms,
+        passes=0,
+        state=RunState.FAILED,
+        error=fault,
+        partitions=tuple(one.carried() for one in last.partitions),
+    )
+
+
+def _with_ends(flow: FlowSettings, record: RunRecord) -> tuple[RunRecord, str | None]:
+    ends, unknown = source_ends(flow, [(one.upstream_topic, one.partition) for one in record.partitions])
+    partitions = tuple(
+        replace(one, end=ends.get((one.upstream_topic, one.partition), one.end)) for one in record.partitions
+    )
+    return replace(record, partitions=partitions), unknown
+
+
+def _filters(effective: EffectiveFilters) -> dict[str, object]:
+    """What counted: whole lists by key, and where they are from."""
+    return {
+        "lists": effective.filters.lists().to_json(),
+        "edited": list(effective.filters.edited),
+        "origin": effective.filters.origin,
+        "faults": list(effective.faults),
+    }
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
