@@ -6,7 +6,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from srm_common import __version__
-from srm_common.rest import whoami
+from srm_common.rest import flow_details, flows, health, series, whoami
 from srm_common.rest.faults import handle_faults
 from srm_common.rest.house import House
 from srm_common.rest.safe_headers import SafeHeaders
@@ -16,7 +16,13 @@ __all__ = ["ROUTERS", "House", "create_app"]
 
 #: Every route of the app, in the order of its description. Each asks for its caller itself
 #: (:mod:`srm_common.rest.access`); a test walks them.
-ROUTERS: tuple[APIRouter, ...] = (whoami.router,)
+ROUTERS: tuple[APIRouter, ...] = (
+    flows.router,
+    flow_details.router,
+    series.router,
+    health.router,
+    whoami.router,
+)
 
 _DESCRIPTION = """
 What the replication flows do, and how to steer them.

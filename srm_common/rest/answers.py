@@ -1,0 +1,164 @@
+"""What the store and the scheduler know, as the JSON of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from srm_common.domain.monitoring.health import Alarm, Health, Help
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.rest import schemas
+from srm_common.store.rows import GroupRow, PartitionRow, RunRow, TopicRow
+
+
+def stat(found: Stats) -> schemas.Stat:
+    return schemas.Stat(
+        min=found.min,
+        max=found.max,
+        avg=found.avg,
+        sum=found.sum,
+        count=found.count,
+        latest=found.latest,
+        latest_ms=found.latest_ms,
+    )
+
+
+def stats(found: Mapping[Metric, Stats]) -> dict[str, schemas.Stat]:
+    return {metric.value: stat(one) for metric, one in found.items()}
+
+
+def point(found: Stats) -> schemas.Point:
+    return schemas.Point(start_ms=found.span.start_ms, end_ms=found.span.end_ms, **stat(found).model_dump())
+
+
+def sparkline(found: Sequence[Stats], span: TimeRange, points: int) -> schemas.Sparkline:
+    """``points`` buckets of equal length over ``span``; a bucket of the store counts where its middle lies."""
+    step = max(1, -(-span.milliseconds // points))
+    values: list[float | None] = [None] * points
+    for one in found:
+        place = (one.span.midpoint_ms - span.start_ms) // step
+        if 0 <= place < points:
+            values[place] = one.avg
+    return schemas.Sparkline(start_ms=span.start_ms, step_ms=step, values=values)
+
+
+def helping(help: Help | None) -> schemas.Helping | None:
+    if help is None:
+        return None
+    action = None if help.action is None else help.action.value
+    return schemas.Helping(text=help.text, command=help.command, action=action, anchor=help.anchor)
+
+
+def health(found: Health) -> schemas.HealthModel:
+    return schemas.HealthModel(
+        state=found.state.value, cause=found.cause, since_ms=found.since_ms, help=helping(found.help)
+    )
+
+
+def alarms(found: Iterable[Alarm]) -> list[schemas.AlarmModel]:
+    return [
+        schemas.AlarmModel(
+            kind=one.kind.value,
+            severity=one.severity.value,
+            flow=one.flow,
+            text=one.text,
+            since_ms=one.since_ms,
+            help=helping(one.help),
+        )
+        for one in found
+    ]
+
+
+def run(row: RunRow, url: str | None = None) -> schemas.Run:
+    return schemas.Run(
+        run_id=row.run_id,
+        started_ms=row.started_ms,
+        finished_ms=row.finished_ms,
+        reported_ms=row.reported_ms,
+        ok=row.ok,
+        state="done" if row.ok else "failed",
+        error=row.error,
+        passes=row.passes,
+        partitions=row.partitions,
+        failed_partitions=row.failed_partitions,
+        records=row.records,
+        bytes=row.bytes,
+        lag=row.lag,
+        transactions=row.transactions,
+        retries=row.retries,
+        reencoded_records=row.reencoded_records,
+        lost_records=row.lost_records,
+        notes=list(row.notes),
+        partition_errors=list(row.partition_errors),
+        url=url,
+    )
+
+
+def topic(row: TopicRow) -> schemas.Topic:
+    return schemas.Topic(
+        topic=row.topic,
+        remote_topic=row.remote_topic,
+        partitions=row.partitions,
+        failed_partitions=row.failed_partitions,
+        lag=row.lag,
+        newest_record_ms=row.newest_record_ms,
+        error=row.error,
+        metrics=stats(row.stats),
+        reported_ms=row.reported_ms,
+    )
+
+
+def partition(row: PartitionRow) -> schemas.Partition:
+    return schemas.Partition(
+        topic=row.topic,
+        remote_topic=row.remote_topic,
+        partition=row.partition,
+        position=row.position,
+        end=row.end,
+        lag=row.lag,
+        newest_record_ms=row.newest_record_ms,
+        latency_ms_min=row.latency_ms_min,
+        latency_ms_avg=row.latency_ms_avg,
+        latency_ms_max=row.latency_ms_max,
+        error=row.error,
+        reported_ms=row.reported_ms,
+    )
+
+
+def group(row: GroupRow) -> schemas.Group:
+    sample = row.sample
+    return schemas.Group(
+        group=sample.group,
+        positions=sample.positions,
+        translated=sample.translated,
+        reason=sample.reason,
+        synced=sample.synced,
+        checkpoint_latency_ms=sample.checkpoint_latency_ms,
+        checkpoint_ms=sample.checkpoint_ms,
+        reported_ms=row.reported_ms,
+    )
+
+
+def heartbeats(document: Mapping[str, Any], clock: Mapping[str, Any] | None, aged_ms: int) -> schemas.Heartbeats:
+    """Of ``HeartbeatReport.to_json()``; ``aged_ms`` is how long ago that was made."""
+    newest = next((one for one in document.get("heartbeats", ()) if one.get("hops") == 1), None) or {}
+    latency = newest.get("latency_ms")
+    age = document.get("age_ms")
+    return schemas.Heartbeats(
+        age_ms=None if age is None else age + max(0, aged_ms),
+        latency_ms=latency,
+        corrected_latency_ms=_corrected(latency, clock),
+        silent=bool(document.get("silent")),
+        sentence=document.get("sentence"),
+        hops=[dict(hop) for hop in newest.get("by_hop", ())],
+    )
+
+
+def _corrected(latency: float | None, clock: Mapping[str, Any] | None) -> float | None:
+    """Written by the source's clock, arrived by the target's: a source that is ahead makes it too short."""
+    if latency is None or clock is None:
+        return None
+    source, target = clock.get("source_ms"), clock.get("target_ms")
+    return None if source is None or target is None else latency + source - target

@@ -1,0 +1,63 @@
+"""GET /health and /clusters: the service itself, and the graph of clusters."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from srm_common import __version__
+from srm_common.domain.monitoring.health import HealthState
+from srm_common.rest import answers
+from srm_common.rest.access import ReaderDep
+from srm_common.rest.faults import responses
+from srm_common.rest.house import HouseDep
+from srm_common.rest.overview import look
+from srm_common.rest.ranges import now_ms
+from srm_common.rest.schemas import ClusterGraph, ClusterNode, HealthAnswer
+
+router = APIRouter(prefix="/api/v2", tags=["service"])
+
+#: States in which a flow does what it is told to.
+_GOOD = {HealthState.RUNNING, HealthState.CATCHING_UP, HealthState.IDLE, HealthState.PAUSED}
+
+
+@router.get("/health", responses=responses())
+def health(house: HouseDep, caller: ReaderDep) -> HealthAnswer:
+    """How the service and its flows do. ``status`` is ``down`` when every flow is in trouble or nothing can be told,
+    ``degraded`` when some are or something does not answer, else ``up``."""
+    seen = look(house, caller, now_ms())
+    states = {flow: seen.verdict(flow).health for flow in seen.names}
+    bad = sum(one.state not in _GOOD for one in states.values())
+    if (states and bad == len(states)) or (seen.faults and not states):
+        status = "down"
+    else:
+        status = "degraded" if bad or seen.faults else "up"
+    return HealthAnswer(
+        status=status,
+        store=seen.store_fault,
+        schedule=seen.schedule_fault,
+        flows={str(flow): answers.health(one) for flow, one in states.items()},
+        version=__version__,
+        errors=list(seen.faults),
+        now_ms=seen.now_ms,
+    )
+
+
+@router.get("/clusters", responses=responses(503))
+def clusters(house: HouseDep, caller: ReaderDep) -> ClusterGraph:
+    """The clusters of the flows that the caller may see. Whether they can be reached is what the last runs told."""
+    seen = look(house, caller, now_ms())
+    nodes = {}
+    for alias in sorted({alias for flow in seen.names for alias in (flow.source, flow.target)}):
+        ended = [
+            (row.last_run.finished_ms or row.last_run.reported_ms, row.last_run.ok)
+            for flow in seen.names
+            if alias in (flow.source, flow.target) and (row := seen.rows.get(str(flow))) is not None
+        ]
+        good = [when for when, ok in ended if ok]
+        nodes[alias] = ClusterNode(
+            alias=alias,
+            reachable=True if good and alias not in seen.cluster_faults else None,
+            fault=seen.cluster_faults.get(alias),
+            checked_ms=max(good, default=None),
+        )
+    return ClusterGraph(clusters=list(nodes.values()), errors=list(seen.faults), now_ms=seen.now_ms)

@@ -1,0 +1,135 @@
+"""All that is known of the flows at one moment, from the file, the history and the scheduler, as far as they answer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends
+
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.monitoring.judge import Verdict, judge
+from srm_common.domain.monitoring.schedule import ScheduledFlow
+from srm_common.errors import AirflowError, ConfigError, StoreError
+from srm_common.rest.access import ReadableFlow
+from srm_common.rest.faults import ApiError, fault_of
+from srm_common.rest.house import House, HouseDep
+from srm_common.rest.ports import Caller
+from srm_common.rest.schemas import Fault
+from srm_common.store.rows import FlowRow
+from srm_common.usecases.observe_flow import observe
+
+#: A flow that only others know, by reports in the store, is shown while it reports; older ones were removed.
+_KNOWN_BY_REPORTS_MS = 86_400_000
+
+
+@dataclass(frozen=True)
+class Overview:
+    """The flows that a caller may see. ``store_fault`` and ``schedule_fault``: why one of both could not be asked;
+    ``faults`` has them too, and that of the configuration."""
+
+    now_ms: int
+    names: tuple[FlowName, ...]
+    rows: Mapping[str, FlowRow] = field(default_factory=dict)
+    scheduled: Mapping[FlowName, ScheduledFlow] = field(default_factory=dict)
+    settings: Mapping[FlowName, FlowSettings] = field(default_factory=dict)
+    misconfigured: Mapping[FlowName, str] = field(default_factory=dict)
+    cluster_faults: Mapping[str, str] = field(default_factory=dict)
+    faults: tuple[Fault, ...] = ()
+    store_fault: str | None = None
+    schedule_fault: str | None = None
+
+    def verdict(self, flow: FlowName) -> Verdict:
+        """How the flow does."""
+        return judge(
+            observe(
+                flow,
+                self.rows.get(str(flow)),
+                self.settings.get(flow),
+                self.scheduled.get(flow),
+                self.now_ms,
+                store_fault=self.store_fault,
+                schedule_fault=self.schedule_fault,
+                misconfigured=self.misconfigured.get(flow),
+            )
+        )
+
+
+def look(house: House, caller: Caller, now_ms: int, only: FlowName | None = None) -> Overview:
+    """Ask the file, the store and the scheduler; whoever does not answer is named in the faults.
+
+    Raises:
+        ApiError: nobody knows the flow ``only`` (404), or whoever might does not answer (503).
+    """
+    faults: list[Fault] = []
+    settings: dict[FlowName, FlowSettings] = {}
+    misconfigured: dict[FlowName, str] = {}
+    cluster_faults: dict[str, str] = {}
+    scheduled: dict[FlowName, ScheduledFlow] = {}
+    rows: dict[str, FlowRow] = {}
+    store_fault = schedule_fault = None
+    configured: set[FlowName] = set()
+    try:
+        configuration = house.configuration()
+        settings = dict(configuration.flows)
+        misconfigured = {flow: str(fault) for flow, fault in configuration.faults.items()}
+        cluster_faults = {alias: str(fault) for alias, fault in configuration.cluster_faults.items()}
+        configured = {flow for flow, one in settings.items() if one.enabled} | set(misconfigured)
+    except ConfigError as error:
+        faults.append(fault_of(error))
+    try:
+        rows = {row.flow: row for row in house.store.flows(None if only is None else [str(only)])}
+    except StoreError as error:
+        store_fault = str(error)
+        faults.append(fault_of(error))
+    if house.scheduler is not None:
+        try:
+            scheduled = {one.flow: one for one in house.scheduler.flows()}
+        except AirflowError as error:
+            schedule_fault = str(error)
+            faults.append(fault_of(error))
+    reported = {FlowName.parse(flow) for flow, row in rows.items() if now_ms - row.reported_ms < _KNOWN_BY_REPORTS_MS}
+    known: Collection[FlowName] = configured | set(scheduled) | reported
+    if only is not None:
+        if not (only in known or only in settings or str(only) in rows):
+            raise _unknown(only, faults)
+        known = [only]
+    return Overview(
+        now_ms,
+        tuple(sorted(caller.readable(known))),
+        rows,
+        scheduled,
+        settings,
+        misconfigured,
+        cluster_faults,
+        tuple(faults),
+        store_fault,
+        schedule_fault,
+    )
+
+
+def known_flow(flow: ReadableFlow, house: HouseDep) -> FlowName:
+    """The flow of the path, when the file or the history knows it. Raises as :func:`look` does."""
+    faults: list[Fault] = []
+    try:
+        configuration = house.configuration()
+        if flow in configuration.flows or flow in configuration.faults:
+            return flow
+    except ConfigError as error:
+        faults.append(fault_of(error))
+    try:
+        if house.store.flows([str(flow)]):
+            return flow
+    except StoreError as error:
+        faults.append(fault_of(error))
+    raise _unknown(flow, faults)
+
+
+KnownFlow = Annotated[FlowName, Depends(known_flow)]
+
+
+def _unknown(flow: FlowName, faults: Sequence[Fault]) -> ApiError:
+    if faults:
+        return ApiError(503, faults[0].code, f"whether there is a flow {flow} is not known: {faults[0].message}")
+    return ApiError(404, "unknown_flow", f"there is no flow {flow}", flow=str(flow))

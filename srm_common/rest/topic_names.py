@@ -1,0 +1,54 @@
+"""Topics by their whole names, on either side of a flow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.rest.faults import ApiError
+from srm_common.rest.house import House
+from srm_common.rest.ports import Caller
+from srm_common.store.rows import TopicRow
+
+_PAGE = 1000
+
+
+def topic_row(house: House, flow: FlowName, topic: str, span: TimeRange) -> TopicRow:
+    """The upstream topic ``topic``. Raises :class:`ApiError` (404) when the flow has never reported it."""
+    for row in _named(house, flow, topic, span):
+        if row.topic == topic:
+            return row
+    raise ApiError(404, "unknown_topic", f"{flow} has never reported a topic '{topic}'", flow=str(flow), field="topic")
+
+
+def upstream_of(house: House, caller: Caller, target: str, remote_topic: str, span: TimeRange) -> tuple[FlowName, str]:
+    """The flow and topic that ``remote_topic`` on ``target`` is a copy of, as was reported.
+
+    Raises:
+        ApiError: there is none that the caller may see (404), or several flows copy into it (409).
+    """
+    flows = [flow for flow in (FlowName.parse(row.flow) for row in house.store.flows()) if flow.target == target]
+    found = [
+        (flow, row.topic)
+        for flow in sorted(caller.readable(flows))
+        for row in _named(house, flow, remote_topic, span)
+        if row.remote_topic == remote_topic
+    ]
+    if not found:
+        sentence = f"no flow into '{target}' has reported a topic '{remote_topic}' there"
+        raise ApiError(404, "unknown_topic", sentence, field="downstream_topic")
+    if len(found) > 1:
+        several = " and ".join(f"{flow} copies '{topic}'" for flow, topic in found)
+        sentence = f"{several} into '{remote_topic}'; ask by topic-metrics/{{source}}/{{target}}/{{topic}}/{{metric}}"
+        raise ApiError(409, "ambiguous_topic", sentence, field="downstream_topic")
+    return found[0]
+
+
+def _named(house: House, flow: FlowName, name: str, span: TimeRange) -> Iterator[TopicRow]:
+    """Topics with ``name`` in one of their names: a search finds parts."""
+    offset, total = 0, 1
+    while offset < total:
+        page = house.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE)
+        yield from page.rows
+        offset, total = offset + _PAGE, page.total
