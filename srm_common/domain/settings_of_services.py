@@ -32,6 +32,7 @@ def _metrics_keys() -> Iterator[Key]:
         None,
         "A bearer token that opens `/metrics` and nothing else, for scrapers without a login, such as "
         "`${env:SRM_METRICS_TOKEN}`.",
+        "A token that everybody knows would be none.",
         levels=_TOP_ONLY,
     )
 
@@ -44,6 +45,7 @@ def _peer_keys() -> Iterator[Key]:
         Kind.TEXT,
         None,
         "What this service is called where others show it. Without one: the host of `service.advertised.url`.",
+        "A host's name tells most people enough.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -54,6 +56,7 @@ def _peer_keys() -> Iterator[Key]:
         "Where others reach this service, root path included, such as `https://west.example:6670` or, under Airflow, "
         "`https://airflow.example/srm`. It is written to `srm-services.internal` on every cluster this installation "
         "writes to. Without it nothing is advertised.",
+        "Only who runs it knows how others reach it.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -103,6 +106,7 @@ def _peer_keys() -> Iterator[Key]:
         Kind.TEXT,
         None,
         "PEM file of the authorities that vouch for services with `https`. Without one: those of the system.",
+        "Certificates that the system knows need no file.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -112,5 +116,6 @@ def _peer_keys() -> Iterator[Key]:
         None,
         "Logins at other services, by host: `service.peer.<host>.user` and `service.peer.<host>.password`, or "
         "`service.peer.<host>.token` for a bearer token. They are sent to that host only.",
+        "Each service has logins of its own.",
         levels=_TOP_ONLY,
     )
