@@ -74,10 +74,7 @@ def command(invocation: Invocation, /, explain: str | None, **options: Any) -> A
 
 
 def _effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[str], list[str]]:
-    from srm_common.usecases.decide_groups import decide_group_names, decide_groups
+    from srm_common.usecases.filter_effect import groups_effect
 
-    decisions, faults = decide_groups(before)
-    decisions = [one for one in decisions if one.kind == "consumer"]
-    was = {one.group for one in decisions if one.accepted}
-    becomes = {one.group for one in decide_group_names(after, [one.group for one in decisions]) if one.accepted}
-    return was, becomes, [fault.reason for fault in faults]
+    found = groups_effect(before, after)
+    return set(found.before), set(found.after), list(found.notes)

@@ -9,13 +9,10 @@ import click
 from srm_common.cli.filter_verbs import Verb, edit, filter_options, history, listed, opened
 from srm_common.cli.invocation import Invocation, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.filter_classes import topic_filter
-from srm_common.domain.filters import PatternList
 from srm_common.domain.flow import FlowSettings
 
 VERB = Verb("topics", "topics")
 _ALL = "\0all"
-_NOTES = 10
 
 
 @click.command("topics")
@@ -77,19 +74,8 @@ def command(invocation: Invocation, /, explain: str | None, everything: bool, **
 
 
 def _effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[str], list[str]]:
-    """What is copied before and after; and topics that an added expression would take in and something else keeps out:
-    a loop, another policy, a name that is too long."""
-    from srm_common.usecases.plan_topics import decide_topics
+    from srm_common.usecases.filter_effect import topics_effect
 
-    was = {one.topic for one in decide_topics(before) if one.accepted}
-    decisions = decide_topics(after)
-    added = PatternList(expression for expression in after.topics if expression not in before.topics)
-    chosen = topic_filter(after)
-    kept_out = [
-        f"{one.topic} is matched and still not copied: {one.reason}"
-        for one in decisions
-        if not one.accepted and added.matching(one.topic) is not None and chosen.decide(one.topic).accepted
-    ]
-    if len(kept_out) > _NOTES:
-        kept_out[_NOTES:] = [f"... and {len(kept_out) - _NOTES} more; --explain lists all of them"]
-    return was, {one.topic for one in decisions if one.accepted}, kept_out
+    found = topics_effect(before, after)
+    was, becomes = ({one.topic for one in side if one.accepted} for side in (found.before, found.after))
+    return was, becomes, list(found.notes)
