@@ -10,6 +10,8 @@ from srm_common.domain.monitoring.deadline import deadline_seconds
 from srm_common.domain.monitoring.health import Alarm, AlarmKind, Observation, Severity
 from srm_common.domain.monitoring.remedies import help_with
 
+#: For so long a flow is said to have lost data, although its runs are good again.
+LOST_DATA_SHOWN_MS = 24 * 3600 * 1000
 _KINDS = tuple(AlarmKind)
 
 
@@ -21,6 +23,13 @@ def raised(seen: Observation) -> list[Alarm]:
     """
     found = [*_always(seen), *([] if seen.paused else _while_due(seen))]
     return sorted(found, key=lambda alarm: (alarm.severity is not Severity.CRITICAL, _KINDS.index(alarm.kind)))
+
+
+def lost_records(seen: Observation) -> int:
+    """Those of the newest run, which finds the same ones again while ``on.data.loss`` is ``fail``; else those of the
+    last day."""
+    recent = seen.lost_since_ms is not None and seen.now_ms - seen.lost_since_ms < LOST_DATA_SHOWN_MS
+    return seen.last_run_lost_records or (seen.lost_records if recent else 0)
 
 
 def _while_due(seen: Observation) -> Iterator[Alarm]:
@@ -60,9 +69,9 @@ def _stalled(seen: Observation) -> Alarm | None:
 
 
 def _always(seen: Observation) -> Iterator[Alarm]:
-    if seen.last_run_lost_records or seen.lost_records:
-        count = max(seen.last_run_lost_records, seen.lost_records)
-        text = f"{counted(count, 'record')} of {seen.flow} vanished at the source before they were copied"
+    lost = lost_records(seen)
+    if lost:
+        text = f"{counted(lost, 'record')} of {seen.flow} vanished at the source before they were copied"
         text += f": {seen.lost_text}" if seen.lost_text else ""
         yield _alarm(seen, AlarmKind.LOST_DATA, Severity.CRITICAL, text, seen.lost_since_ms)
     if seen.untranslated_groups:

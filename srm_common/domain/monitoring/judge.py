@@ -10,13 +10,10 @@ from typing import NamedTuple
 
 from srm_common.domain.actions import counted
 from srm_common.domain.duration import duration
-from srm_common.domain.monitoring.alarms import raised
+from srm_common.domain.monitoring.alarms import lost_records, raised
 from srm_common.domain.monitoring.deadline import deadline_seconds, long_at_work, overdue_since
 from srm_common.domain.monitoring.health import Alarm, Health, HealthState, Observation
 from srm_common.domain.monitoring.remedies import MEND_THE_FILE, help_with
-
-#: For so long a flow is said to have lost data, although its runs are good again.
-LOST_DATA_SHOWN_MS = 24 * 3600 * 1000
 
 
 class Verdict(NamedTuple):
@@ -64,8 +61,7 @@ def _at_last(seen: Observation) -> str:
 
 
 def _lost(seen: Observation) -> str | None:
-    recent = seen.lost_since_ms is not None and seen.now_ms - seen.lost_since_ms < LOST_DATA_SHOWN_MS
-    count = seen.last_run_lost_records or (seen.lost_records if recent else 0)
+    count = lost_records(seen)
     if not count:
         return None
     text = f": {seen.lost_text}" if seen.lost_text else ""
