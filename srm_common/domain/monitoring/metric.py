@@ -25,3 +25,4 @@ class Metric(StrEnum):
     LOST_DATA_EVENTS = "lost-data-events"
     UNTRANSLATED_GROUPS = "untranslated-groups"
     FAILED_PARTITIONS = "failed-partitions"
+    REPLICATION_LATENCY_CORRECTED = "replication-latency-corrected-ms"

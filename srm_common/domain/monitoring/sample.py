@@ -9,7 +9,11 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """``count`` figures with their smallest, their largest and their sum; a single figure is all three."""
+    """``count`` figures with their smallest, their largest and their sum; a single figure is all three.
+
+    The smallest and the largest may lie beyond the average of what was measured more finely than it is counted: a
+    partition's latency is one figure, and knows those of its single batches.
+    """
 
     min: float
     max: float
@@ -25,10 +29,14 @@ class Sample:
         """The average: what counts as the metric's value at this time."""
         return self.sum / self.count
 
+    def shifted(self, by: float) -> Sample:
+        """Every figure larger by so much."""
+        return Sample(self.min + by, self.max + by, self.sum + by * self.count, self.count)
 
-def pooled(samples: Iterable[Sample]) -> Sample | None:
+
+def pooled(samples: Iterable[Sample | None]) -> Sample | None:
     """All figures of the samples together; None when there are none."""
-    found = list(samples)
+    found = [one for one in samples if one is not None]
     if not found:
         return None
     return Sample(

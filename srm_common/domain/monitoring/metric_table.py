@@ -1,0 +1,213 @@
+"""The one definition of each metric; docs/metrics.md is written from it.
+
+Every level gets its samples from a run's report directly (:mod:`srm_common.domain.monitoring.samples`), so nothing is
+added up that was averaged before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from srm_common.domain.monitoring.metric import Metric
+
+
+class Level(StrEnum):
+    PARTITION = "partition"
+    TOPIC = "topic"
+    FLOW = "flow"
+
+
+class Across(StrEnum):
+    """How figures of several partitions become one sample of their topic or flow."""
+
+    SUM = "sum"  # one figure: they are added up
+    POOL = "pool"  # all of them: smallest, largest, and their average, each with the same weight
+    RATIO = "ratio"  # one figure: the sums are divided
+    ONCE = "once"  # it has no parts
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One metric.
+
+    ``unit`` is a word or a fraction of words. ``airflow`` is its name among Airflow's metrics, None where it is not
+    sent; those of :attr:`Across.POOL` per partition end in ``_min``, ``_avg`` and ``_max`` there.
+    """
+
+    metric: Metric
+    unit: str
+    levels: tuple[Level, ...]
+    across: Across
+    text: str
+    airflow: str | None = None
+    counter: bool = False
+
+
+_ALL = (Level.PARTITION, Level.TOPIC, Level.FLOW)
+_FLOW = (Level.FLOW,)
+
+DEFINITIONS = (
+    Definition(
+        Metric.BYTE_RATE,
+        "bytes/second",
+        _ALL,
+        Across.SUM,
+        "Bytes copied by a run, as the batches lie in the source's log, divided by the time from the run's start to "
+        "its end. MirrorMaker 2 counts the bytes of values only, so it shows less.",
+        "srm.byte_rate",
+    ),
+    Definition(
+        Metric.RECORD_RATE,
+        "records/second",
+        _ALL,
+        Across.SUM,
+        "Records copied by a run, divided by the time from its start to its end.",
+        "srm.record_rate",
+    ),
+    Definition(
+        Metric.REPLICATION_LATENCY,
+        "milliseconds",
+        _ALL,
+        Across.POOL,
+        "From the timestamp of a batch's newest record to the commit of the transaction that carried it. It holds the "
+        "time that the record waited for a run, so it is large for a backlog. One sample a run for each partition "
+        "that copied something: the average over its batches, with their smallest and largest.",
+        "srm.latency_ms",
+    ),
+    Definition(
+        Metric.REPLICATION_LATENCY_CORRECTED,
+        "milliseconds",
+        _ALL,
+        Across.POOL,
+        "The same, corrected by how far the source's clock is ahead of that of the host that copied; no sample where "
+        "that could not be told.",
+        "srm.latency_corrected_ms",
+    ),
+    Definition(
+        Metric.CHECKPOINT_LATENCY,
+        "milliseconds",
+        _FLOW,
+        Across.POOL,
+        "From reading a group's offsets at the source to the acknowledged checkpoints. One sample for each group that "
+        "got a checkpoint in the last round; each group has its own, where MirrorMaker 2 shows all groups of a task "
+        "the same.",
+        "srm.checkpoint_latency_ms",
+    ),
+    Definition(
+        Metric.RECORDS_LAG,
+        "records",
+        _ALL,
+        Across.SUM,
+        "The source's end (the last stable offset where committed records are read) minus the position up to which "
+        "everything is committed on the target, in offsets. The end is as the run saw it last; of a run that could "
+        "not copy at all, as it was when the run was reported.",
+        "srm.records_lag",
+    ),
+    Definition(
+        Metric.RECORD_AGE,
+        "milliseconds",
+        _ALL,
+        Across.POOL,
+        "How old the newest copied record was when the run was reported. One sample a run for each partition where "
+        "records were copied or wait; a partition where nothing comes in has no age.",
+        "srm.record_age_ms",
+    ),
+    Definition(
+        Metric.HEARTBEAT_LATENCY,
+        "milliseconds",
+        _FLOW,
+        Across.ONCE,
+        "From the writing of the source's newest heartbeat to its arrival on the target, end to end. Hops of chains "
+        "are in the answer of the REST API.",
+        "srm.heartbeat_latency_ms",
+    ),
+    Definition(
+        Metric.HEARTBEAT_AGE,
+        "milliseconds",
+        _FLOW,
+        Across.ONCE,
+        "How old the newest heartbeat of the source was that had arrived when the run was reported: all that was "
+        "written at the source before it has arrived.",
+        "srm.heartbeat_age_ms",
+    ),
+    Definition(
+        Metric.RUN_DURATION,
+        "milliseconds",
+        _FLOW,
+        Across.ONCE,
+        "From the start of a run's copying to its end.",
+        "srm.run_duration_ms",
+    ),
+    Definition(
+        Metric.PASSES,
+        "passes",
+        _FLOW,
+        Across.ONCE,
+        "Passes over the source in a run.",
+        "srm.passes",
+    ),
+    Definition(
+        Metric.TRANSACTIONS,
+        "transactions",
+        _FLOW,
+        Across.ONCE,
+        "Transactions committed by a run; chunks where exactly-once is off. One carries many partitions.",
+        "srm.transactions",
+        counter=True,
+    ),
+    Definition(
+        Metric.RETRIES,
+        "retries",
+        _FLOW,
+        Across.ONCE,
+        "Chunks that a run did again after a fault, and fencings of its slots.",
+        "srm.run_retries",
+        counter=True,
+    ),
+    Definition(
+        Metric.REENCODED_SHARE,
+        "share",
+        _ALL,
+        Across.RATIO,
+        "Records that were written anew, divided by all records copied by the run, from 0 to 1; others are copied as "
+        "unopened batches. No sample where nothing was copied.",
+        "srm.reencoded_share",
+    ),
+    Definition(
+        Metric.LOST_RECORDS,
+        "records",
+        _ALL,
+        Across.SUM,
+        "Records that vanished at the source before they were copied, found by the run.",
+        "srm.lost_records",
+        counter=True,
+    ),
+    Definition(
+        Metric.LOST_DATA_EVENTS,
+        "events",
+        _ALL,
+        Across.SUM,
+        "Partitions on which a run found that records were lost.",
+        "srm.lost_data_events",
+        counter=True,
+    ),
+    Definition(
+        Metric.UNTRANSLATED_GROUPS,
+        "groups",
+        _FLOW,
+        Across.ONCE,
+        "Consumer groups with a position that has no place on the target yet.",
+        "srm.untranslated_groups",
+    ),
+    Definition(
+        Metric.FAILED_PARTITIONS,
+        "partitions",
+        _ALL,
+        Across.SUM,
+        "Partitions that ended the run with an error.",
+        "srm.failed_partitions",
+    ),
+)
+
+BY_METRIC = {one.metric: one for one in DEFINITIONS}

@@ -1,0 +1,101 @@
+"""What the report of a run says of every metric, of its flow, topics and partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.sample import Sample, pooled
+from srm_common.domain.run_record import PartitionRecord
+
+
+def by_topic(partitions: Iterable[PartitionRecord]) -> dict[str, list[PartitionRecord]]:
+    """The partitions of each upstream topic, topics sorted by name."""
+    found: dict[str, list[PartitionRecord]] = {}
+    for one in partitions:
+        found.setdefault(one.upstream_topic, []).append(one)
+    return dict(sorted(found.items()))
+
+
+def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) -> Mapping[Metric, Sample]:
+    """Of one partition, or of several together: those of a topic, or of the flow.
+
+    A metric without a sample is left out. Figures come from the partitions themselves, by the rules of
+    :mod:`srm_common.domain.monitoring.metric_table`.
+    """
+    found: dict[Metric, Sample] = {}
+    if not partitions:
+        return found
+    seconds = _seconds(report)
+    records = sum(one.records for one in partitions)
+    if seconds is not None:
+        found[Metric.BYTE_RATE] = Sample.of(sum(one.bytes for one in partitions) / seconds)
+        found[Metric.RECORD_RATE] = Sample.of(records / seconds)
+    lags = [lag for one in partitions if (lag := one.lag) is not None]
+    if lags:
+        found[Metric.RECORDS_LAG] = Sample.of(sum(lags))
+    if latency := pooled(map(_latency, partitions)):
+        found[Metric.REPLICATION_LATENCY] = latency
+        if report.clock.source_ms is not None:
+            # A record's timestamp is ahead by as much as the clock that made it.
+            found[Metric.REPLICATION_LATENCY_CORRECTED] = latency.shifted(report.clock.source_ms)
+    if age := pooled(_age(one, report.reported_ms) for one in partitions):
+        found[Metric.RECORD_AGE] = age
+    if records:
+        found[Metric.REENCODED_SHARE] = Sample.of(sum(one.reencoded_records for one in partitions) / records)
+    found[Metric.LOST_RECORDS] = Sample.of(sum(one.lost_records for one in partitions))
+    found[Metric.LOST_DATA_EVENTS] = Sample.of(sum(one.lost_records > 0 for one in partitions))
+    found[Metric.FAILED_PARTITIONS] = Sample.of(sum(one.error is not None for one in partitions))
+    return found
+
+
+def flow_samples(report: RunReport) -> Mapping[Metric, Sample]:
+    """Of the flow as a whole."""
+    found: dict[Metric, Sample] = {}
+    run = report.run
+    if run is not None:
+        found |= partition_samples(report, run.partitions)
+        if run.finished_ms is not None and run.passes:
+            found[Metric.RUN_DURATION] = Sample.of(run.finished_ms - run.started_ms)
+        found[Metric.PASSES] = Sample.of(run.passes)
+        found[Metric.TRANSACTIONS] = Sample.of(run.transactions)
+        found[Metric.RETRIES] = Sample.of(run.retries)
+        found[Metric.UNTRANSLATED_GROUPS] = Sample.of(sum(one.translated < one.positions for one in report.groups))
+    if checkpoints := pooled(_checkpoint(one.checkpoint_latency_ms) for one in report.groups):
+        found[Metric.CHECKPOINT_LATENCY] = checkpoints
+    beats = report.heartbeats
+    if beats is not None and beats.newest is not None:
+        if beats.newest.latency_ms is not None:
+            found[Metric.HEARTBEAT_LATENCY] = Sample.of(beats.newest.latency_ms)
+        if beats.age_ms is not None:
+            found[Metric.HEARTBEAT_AGE] = Sample.of(beats.age_ms)
+    return found
+
+
+def _seconds(report: RunReport) -> float | None:
+    """How long the run copied; None where it did not, or has not ended."""
+    run = report.run
+    if run is None or run.finished_ms is None or not run.passes:
+        return None
+    # Clocks tick in milliseconds, and a run of none copied nothing.
+    return max(1, run.finished_ms - run.started_ms) / 1000
+
+
+def _latency(one: PartitionRecord) -> Sample | None:
+    if one.latency_ms_avg is None:
+        return None
+    low, high = one.latency_ms_min, one.latency_ms_max
+    return Sample(
+        one.latency_ms_avg if low is None else low, one.latency_ms_avg if high is None else high, one.latency_ms_avg
+    )
+
+
+def _age(one: PartitionRecord, now_ms: int) -> Sample | None:
+    if one.last_record_timestamp_ms is None or not (one.records or one.lag):
+        return None
+    return Sample.of(now_ms - one.last_record_timestamp_ms)
+
+
+def _checkpoint(latency_ms: float | None) -> Sample | None:
+    return None if latency_ms is None else Sample.of(latency_ms)
