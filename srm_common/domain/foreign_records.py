@@ -13,6 +13,20 @@ from typing import Any
 from srm_common.domain.offset_edits import LogRange
 from srm_common.domain.segments import Segment
 
+#: Of the sentence in the flow's state that the newest look at the copies ended with.
+KEY = "foreign"
+
+
+def foreign_record(sentence: str | None, checked_ms: int) -> dict[str, Any]:
+    """For the flow's state. ``sentence`` is None where nothing was found; ``checked_ms`` in epoch milliseconds."""
+    return {"sentence": sentence, "checked_ms": checked_ms}
+
+
+def foreign_from(record: Any) -> str | None:
+    """The sentence; None where there is none, or no record that can be read."""
+    sentence = record.get("sentence") if isinstance(record, dict) else None
+    return sentence if isinstance(sentence, str) else None
+
 
 @dataclass(frozen=True, slots=True)
 class ForeignRecords:

@@ -76,6 +76,8 @@ class FlowRow:
     #: HeartbeatReport.to_json() of the newest report.
     heartbeats: Mapping[str, Any] | None = None
     clock: Mapping[str, Any] | None = None
+    #: RunReport.foreign_writers of the newest report.
+    foreign_writers: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,6 +80,7 @@ def _with_report(seen: Observation, row: FlowRow) -> Observation:
         heartbeat_silence=_silence(row.heartbeats),
         untranslated_groups=row.untranslated_groups,
         untranslated_text=row.untranslated_text,
+        foreign_writers=row.foreign_writers,
         reported_ms=row.reported_ms,
     )
 

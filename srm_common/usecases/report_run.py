@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.foreign_records import KEY as FOREIGN
+from srm_common.domain.foreign_records import foreign_from
 from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import groups_from
 from srm_common.domain.monitoring.run_report import ClockSkew, RunReport
@@ -47,7 +49,7 @@ def make_report(
         CorruptRecord: the record of the run is not ours to read.
     """
     with FlowState(flow) as state:
-        known = state.read_all("run", "decisions", "plan", GROUPS)
+        known = state.read_all("run", "decisions", "plan", GROUPS, FOREIGN)
     record = RunRecord.from_json(known["run"]) if "run" in known else None
     now_ms = _now_ms()
     fault = None
@@ -74,9 +76,11 @@ def make_report(
         groups=groups_from(known.get(GROUPS)),
         clock=measure_clocks(flow),
         schedule_interval_seconds=flow.schedule_interval_seconds,
+        lag_objective_records=flow.lag_objective_records,
         decisions=None if decisions is None else {"decisions": decisions},
         plan=known.get("plan"),
         filters=None if filters is None else _filters(filters),
+        foreign_writers=foreign_from(known.get(FOREIGN)),
     )
 
 

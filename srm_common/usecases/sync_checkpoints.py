@@ -11,6 +11,8 @@ from srm_common.domain.checkpoint_memory import CheckpointMemory, Part, group_sy
 from srm_common.domain.checkpoint_report import CheckpointReport
 from srm_common.domain.checkpoints import Checkpoint, Untranslated
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.foreign_records import KEY as FOREIGN
+from srm_common.domain.foreign_records import foreign_record
 from srm_common.domain.offset_syncs import OffsetSync, SyncState, syncs_for
 from srm_common.domain.state_topics import state_topics
 from srm_common.domain.untranslated_record import KEY as UNTRANSLATED
@@ -95,6 +97,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
         if Part.PRUNING in due:
             pruned = prune_segments(flow, log, writer, segments_topic, segments_partitions)
             foreign = check_copies(flow).summary()
+            state.write(FOREIGN, foreign_record(foreign, now_ms))
             memory = memory.done([Part.PRUNING], now_ms)
         if memory != before:
             state.write(_STATE_KEY, memory.to_json())

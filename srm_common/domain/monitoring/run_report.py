@@ -51,6 +51,7 @@ class RunReport:
     None where there is no earlier run either, or nobody could be asked. ``warnings`` need somebody
     although the flow copies. ``decisions``, ``plan`` and ``filters`` are the JSON documents that the flow keeps of
     itself (``srm-flow-state``), None where they have not changed since the last report or are not known.
+    ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
     """
 
     flow: str
@@ -67,6 +68,7 @@ class RunReport:
     decisions: Mapping[str, Any] | None = None
     plan: Mapping[str, Any] | None = None
     filters: Mapping[str, Any] | None = None
+    foreign_writers: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What ``json.dumps`` takes; groups as rows under one header, since there may be thousands."""
