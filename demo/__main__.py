@@ -49,6 +49,7 @@ def _run(interval_seconds: int, seconds: float | None) -> None:
         url = running.airflow.url
         console.print(f"ready after {time.monotonic() - began:.0f} s")
         console.print(f"open {url} and log in as {stage.LOGIN[0]} with password {stage.LOGIN[1]}", highlight=False)
+        console.print(f"what the flows do, and which need you: {running.replications}", highlight=False)
         end = None if seconds is None else time.monotonic() + seconds
         if console.is_terminal:
             _watch(running, console, end)
@@ -67,7 +68,7 @@ def _watch(running: stage.Stage, console: Console, end: float | None) -> None:
                 live.update(f"cannot look at the moment: {error}")
             else:
                 history.add(rows)
-                live.update(screen(rows, history, _run_states(running), running.airflow.url, console.width))
+                live.update(screen(rows, history, _run_states(running), running.replications, console.width))
             time.sleep(LOOK_SECONDS)
 
 

@@ -154,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         with signals_as_interrupt():
             console.print("starting two Kafka clusters and Airflow (about 20 seconds) ...")
-            with stage.running(10, more_keys=KEYS, written=False) as running:
+            with stage.running(10, more_keys=KEYS, alive=False) as running:
                 Story(running, console, patience).tell()
                 if console.is_terminal:
                     console.print("\nLook around as long as you like; Ctrl-C ends the demo.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from confluent_kafka.admin import OffsetSpec
 
-from demo.topics import TOPICS
-from demo.view import TopicLag
+from demo.topics import TOPICS, DemoTopic
 from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
 from srm_common.kafka.admin import ClusterAdmin
@@ -15,21 +17,35 @@ from srm_common.wire.mm2 import parse_source_offset_key, parse_source_offset_val
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
+@dataclass(frozen=True)
+class TopicLag:
+    """One topic, all partitions: offsets at the source's end, offsets copied, what is left."""
+
+    topic: str
+    end: int
+    position: int
+
+    @property
+    def lag(self) -> int:
+        return max(0, self.end - self.position)
+
+
 class LagReader:
     """Keeps its connections; ``read`` takes a few milliseconds."""
 
-    def __init__(self, flow: FlowSettings) -> None:
+    def __init__(self, flow: FlowSettings, topics: Sequence[DemoTopic] = TOPICS) -> None:
+        self._topics = topics
         self._source = ClusterAdmin(flow.source, timeout_seconds=10)
         self._state = StateReader(flow.target)
         self._offsets_topic = names.offsets_topic(flow.name.source)
-        self._partitions = [(topic.name, number) for topic in TOPICS for number in range(topic.partitions)]
+        self._partitions = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
 
     def read(self) -> list[TopicLag]:
         """One row a topic. Raises ClusterError when a cluster does not answer."""
-        positions = self._positions()
+        positions = self.positions()
         ends = self._source.offsets(self._partitions, LATEST)
         rows = []
-        for topic in TOPICS:
+        for topic in self._topics:
             end = position = 0
             for number in range(topic.partitions):
                 found = ends[topic.name, number]
@@ -40,7 +56,14 @@ class LagReader:
             rows.append(TopicLag(topic.name, end, min(position, end)))
         return rows
 
-    def _positions(self) -> dict[tuple[str, int], int]:
+    def end(self, topic: str, partition: int) -> int:
+        """The offset that the next record at the source gets."""
+        found = self._source.offsets([(topic, partition)], LATEST)[topic, partition]
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def positions(self) -> dict[tuple[str, int], int]:
         """Next offset to copy, as far as it is committed now; nothing before the flow's first run."""
         found: dict[tuple[str, int], int] = {}
         if not self._state.partitions(self._offsets_topic):

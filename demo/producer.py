@@ -1,4 +1,4 @@
-"""Writes the demo's topics until it is ended: ``python -m demo.producer <bootstrap servers>``."""
+"""Writes topics of the demo until it is ended: ``python -m demo.producer <bootstrap servers> <topic>...``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from confluent_kafka import Producer
 
-from demo.topics import TOPICS, DemoTopic
+from demo.topics import RETURNS, TOPICS, DemoTopic
 
 TICKS_PER_SECOND = 5
 ABORTED = 0.1
@@ -55,8 +55,8 @@ class TopicWriter:
 
 
 def main(arguments: Sequence[str]) -> None:
-    (bootstrap_servers,) = arguments
-    writers = [TopicWriter(topic, bootstrap_servers) for topic in TOPICS]
+    bootstrap_servers, *names = arguments
+    writers = [TopicWriter(topic, bootstrap_servers) for topic in (*TOPICS, RETURNS) if topic.name in names]
     due = time.monotonic()
     while True:
         for writer in writers:

@@ -9,7 +9,7 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -17,14 +17,16 @@ from pathlib import Path
 
 import psutil
 
-from demo.topics import TOPICS
+from demo import trouble
+from demo.readers import Readers
+from demo.topics import RETURNS, TOPICS, DemoTopic
 from srm_common.domain.flow import FlowSettings
 from srm_common.errors import SrmError
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
 from srm_common.testing.java import LocalProcess
 from srm_common.testing.local_airflow import LocalAirflow
-from srm_common.testing.ports import LOOPBACK
+from srm_common.testing.ports import LOOPBACK, ReservedPort
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = Path(os.environ.get("SRM_DEMO_FOLDER", ROOT / ".demo"))
@@ -34,10 +36,12 @@ LOGIN = ("admin", "admin")
 FIRST_PORT = 8080
 MARKER = "SRM_DEMO"
 STOP_SECONDS = 30.0
+#: The flows in trouble run so many times less often.
+SELDOM = 3
 
 CONFIGURATION = """\
-# The demo's two clusters and the flow between them.
-clusters = east, west
+# The demo's clusters and the flow between them.
+clusters = east, west{more_clusters}
 east.bootstrap.servers = {east}
 west.bootstrap.servers = {west}
 
@@ -73,18 +77,32 @@ class Stage:
     west: LocalKafka
     configuration: Path
 
+    @property
+    def replications(self) -> str:
+        """Where the Replications page is."""
+        return f"{self.airflow.url}/plugin/replications"
+
 
 @contextmanager
-def running(interval_seconds: int = 30, *, more_keys: str = "", written: bool = True) -> Iterator[Stage]:
+def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = True) -> Iterator[Stage]:
     """Starts the demo in ``.demo``; everything ends with the block. Raises DemoError when another one runs.
 
-    ``more_keys`` go to the end of the properties file. With ``written``, east has topics that are written all the time.
+    ``more_keys`` go to the end of the properties file. ``alive``: topics are written and read all the time, and flows
+    have the troubles of :mod:`demo.trouble`.
     """
     _claim()
+    nobody = ReservedPort()
+    if alive:
+        more_keys += trouble.KEYS.format(backup=nobody.address, seldom=interval_seconds * SELDOM)
     east, west = (LocalKafka(name=name, directory=FOLDER / name) for name in ("east", "west"))
     configuration = FOLDER / "srm.properties"
     configuration.write_text(
-        CONFIGURATION.format(east=east.bootstrap_servers, west=west.bootstrap_servers, interval=interval_seconds)
+        CONFIGURATION.format(
+            east=east.bootstrap_servers,
+            west=west.bootstrap_servers,
+            more_clusters=", backup" if alive else "",
+            interval=interval_seconds,
+        )
         + more_keys
     )
     airflow = LocalAirflow(
@@ -102,25 +120,35 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", written: bool = 
     with ExitStack() as ending:
         # The last one entered ends first: Airflow, then the writer, then the clusters.
         ending.callback((FOLDER / "demo.json").unlink, missing_ok=True)
+        ending.callback(nobody.release)
         ending.callback(east.close)
         ending.callback(west.close)
         with ThreadPoolExecutor() as together:
             for done in [together.submit(start) for start in (east.start, west.start, airflow.prepare)]:
                 done.result()
-        if written:
-            for topic in TOPICS:
-                east.create_topic(topic.name, topic.partitions, config=topic.config)
-            writer = LocalProcess(
-                [sys.executable, "-m", "demo.producer", east.bootstrap_servers],
-                output=FOLDER / "producer.log",
-                environment={**os.environ, "PYTHONPATH": str(ROOT)},
-            )
-            ending.callback(writer.kill)
+        if alive:
+            for cluster, topics in ((east, TOPICS), (west, (RETURNS,))):
+                ending.callback(_writer(cluster, topics).kill)
+            ending.enter_context(Readers(east.bootstrap_servers))
         ending.callback(airflow.close)
         airflow.start()
         for target in ("west", "east"):
             airflow.create_pool(f"srm_{target}", slots=1, description=f"Spark jobs that write into {target}")
-        yield Stage(load_configuration(configuration).flow(FLOW), airflow, east, west, configuration)
+        configured = load_configuration(configuration)
+        if alive:
+            ending.enter_context(trouble.TooShortRetention(configured.flow(trouble.FLOW), west))
+        yield Stage(configured.flow(FLOW), airflow, east, west, configuration)
+
+
+def _writer(cluster: LocalKafka, topics: Sequence[DemoTopic]) -> LocalProcess:
+    """Makes the topics, and starts a process that writes them."""
+    for topic in topics:
+        cluster.create_topic(topic.name, topic.partitions, config=topic.config)
+    return LocalProcess(
+        [sys.executable, "-m", "demo.producer", cluster.bootstrap_servers, *(topic.name for topic in topics)],
+        output=FOLDER / f"producer-{topics[0].name}.log",
+        environment={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
 
 
 def stop() -> bool:

@@ -58,6 +58,11 @@ def _reading(dice: random.Random, number: int) -> Record:
     return struct.pack(">i", dice.randrange(64)), value, [("unit", b"C"), ("unit", b"%"), ("calibrated", None)]
 
 
+def _return(dice: random.Random, number: int) -> Record:
+    value = {"id": number, "order": dice.randrange(max(1, number)), "why": dice.choice(("late", "broken", "too small"))}
+    return f"return-{number}".encode(), json.dumps(value).encode(), []
+
+
 def _audit(dice: random.Random, number: int) -> Record:
     return b"", f"{number} {dice.choice(('login', 'logout', 'read', 'write'))} u{dice.randrange(200)}".encode(), []
 
@@ -80,3 +85,5 @@ TOPICS = (
         "audit", "stamped by the broker", 1, "none", 10, _audit, config={"message.timestamp.type": "LogAppendTime"}
     ),
 )
+#: Written at west, for the flow that goes back.
+RETURNS = DemoTopic("returns", "what comes back to the shop", 2, "lz4", 40, _return)

@@ -11,6 +11,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from demo.lag import TopicLag
 from demo.stage import DAG_ID, FLOW, LOGIN
 from demo.topics import TOPICS
 
@@ -19,19 +20,6 @@ HISTORY = 40
 # Columns that the figures and the descriptions take.
 WIDTH, ABOUT = 60, 42
 RUN_COLOURS = {"success": "green", "failed": "red", "running": "cyan", "queued": "yellow"}
-
-
-@dataclass(frozen=True)
-class TopicLag:
-    """One topic, all partitions: offsets at the source's end, offsets copied, what is left."""
-
-    topic: str
-    end: int
-    position: int
-
-    @property
-    def lag(self) -> int:
-        return max(0, self.end - self.position)
 
 
 @dataclass
@@ -63,7 +51,7 @@ class LagHistory:
 def screen(rows: list[TopicLag], history: LagHistory, run_states: list[str], url: str, width: int) -> Group:
     """The whole picture, for a terminal of ``width`` columns."""
     where = Text.assemble(
-        ("Airflow  ", "dim"), (url, "bold underline"), "   ", ("login  ", "dim"), (" / ".join(LOGIN), "bold"), "   ",
+        ("page  ", "dim"), (url, "bold underline"), "   ", ("login  ", "dim"), (" / ".join(LOGIN), "bold"), "   ",
         ("DAG  ", "dim"), (DAG_ID, "bold"),
     )  # fmt: skip
     explained = width >= WIDTH + ABOUT
@@ -93,7 +81,9 @@ def screen(rows: list[TopicLag], history: LagHistory, run_states: list[str], url
     if not run_states:
         runs.append("none yet: the first one starts in a moment")
     foot = Text(
-        "Pause the DAG and watch the lag grow; unpause it and watch it fall. Ctrl-C ends the demo.", style="dim"
+        "Some flows have trouble: the page says which, why, and what helps. Pause this one and watch its lag grow. "
+        "Ctrl-C ends the demo.",
+        style="dim",
     )
     return Group(Panel(where, title=f"flow {FLOW}"), table, Text(), runs, Text(), foot)
 
