@@ -18,7 +18,7 @@ from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.flow_schedule import FlowSchedule
 from srm_common.airflow_bridge.move_params import MoveParams
 from srm_common.domain.flow import FlowName
-from srm_common.domain.moves import MoveKind, MoveMode, StepName, StepResult, StepState
+from srm_common.domain.moves import POSITIONS, MoveKind, MoveMode, StepName, StepResult, StepState, shown_positions
 from srm_common.errors import AirflowError, ClusterError, StateError
 from srm_common.settings_files.configuration import load_configuration
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
     from srm_common.domain.flow import FlowSettings
+    from srm_common.usecases.failover import Move
 
 #: Runs of a flow that read on for longer than this are ended rather than waited for.
 _PATIENCE_SECONDS = 60.0
@@ -68,7 +69,8 @@ class MoveOperator(BaseOperator):
 
 
 class MoveStepOperator(MoveOperator):
-    """One step. What it did is in the log, and as JSON in the XCom ``return_value``."""
+    """One step. What it did is in the log, and as JSON in the XCom ``return_value``; where groups go on, in the XCom
+    ``positions`` of ``translate``, a dry run's too."""
 
     def __init__(self, *, step: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -82,17 +84,20 @@ class MoveStepOperator(MoveOperator):
             if step is StepName.STOP and self.is_configured(move.copying):
                 for sentence in self.schedule(move.copying, context).pause(f"ended by {self._me(context)}"):
                     self.log.info("%s", sentence)
-            result = self._do(move, step)
+            work = self._work(move)
+            result = work.run(step)
+        if step is StepName.TRANSLATE:
+            context["ti"].xcom_push(key=POSITIONS, value=shown_positions(work.report.positions))
         return self._told(result, context)
 
-    def _do(self, move: MoveParams, step: StepName) -> StepResult:
-        from srm_common.usecases.failover import run_failover_step
-        from srm_common.usecases.switch_direction import run_switch_step
+    def _work(self, move: MoveParams) -> Move:
+        from srm_common.usecases.failover import Move
+        from srm_common.usecases.switch_direction import SwitchMove
 
         flow = self.settings(move.copying)
         if move.request.kind is MoveKind.SWITCH_DIRECTION:
-            return run_switch_step(flow, self.settings(move.opposite), move.request, step)
-        return run_failover_step(flow, move.request, step)
+            return SwitchMove(flow, self.settings(move.opposite), move.request)
+        return Move(flow, move.request)
 
     def _told(self, result: StepResult, context: Context) -> dict[str, Any]:
         log = self.log.error if result.failed else self.log.info

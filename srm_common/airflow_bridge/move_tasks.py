@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from srm_common.domain.moves import MoveKind, MoveMode, StepName
+from srm_common.domain.moves import MODES, MoveKind, MoveMode, StepName
 
 #: Not that of flows, which other pages list by theirs.
 TAG = "srm-move"
@@ -108,7 +108,7 @@ def move_specs() -> Iterator[MoveDagSpec]:
         "Moves consumer groups to the target of a flow",
         "Groups go from its source to its target.",
         _FAILOVER,
-        (MoveMode.DISASTER, MoveMode.CONTROLLED, MoveMode.CONTINUOUS),
+        MODES[MoveKind.FAILOVER],
         _tasks(),
     )
     yield MoveDagSpec(
@@ -116,7 +116,7 @@ def move_specs() -> Iterator[MoveDagSpec]:
         "Moves consumer groups back to the source of a flow",
         "The flow that was failed over: groups go from its target back to its source.",
         _FAILBACK,
-        (MoveMode.CONTROLLED, MoveMode.CONTINUOUS),
+        MODES[MoveKind.FAILBACK],
         _tasks(MoveWork.RESUME),
     )
     yield MoveDagSpec(
@@ -124,7 +124,7 @@ def move_specs() -> Iterator[MoveDagSpec]:
         "Moves everything to the target of a flow and turns the flow round",
         "The flow that ends: afterwards the one in the other direction copies.",
         _SWITCH,
-        (MoveMode.CONTROLLED,),
+        MODES[MoveKind.SWITCH_DIRECTION],
         _tasks(StepName.TURN, MoveWork.RESUME),
     )
 

@@ -7,7 +7,7 @@ direction is a failover of everything, once. They share these types.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -28,6 +28,15 @@ class MoveMode(StrEnum):
     """Producers and consumers of the source are stopped: everything is copied first, and nothing is read twice."""
     CONTINUOUS = "continuous"
     """The groups' consumers are stopped at the source, producers and the flow go on."""
+
+
+#: The modes of a move; the first is the one that is meant when nothing is said.
+MODES: Mapping[MoveKind, tuple[MoveMode, ...]] = {
+    MoveKind.FAILOVER: (MoveMode.DISASTER, MoveMode.CONTROLLED, MoveMode.CONTINUOUS),
+    # Without its source there is nothing to go back to.
+    MoveKind.FAILBACK: (MoveMode.CONTROLLED, MoveMode.CONTINUOUS),
+    MoveKind.SWITCH_DIRECTION: (MoveMode.CONTROLLED,),
+}
 
 
 class StepName(StrEnum):
@@ -159,6 +168,17 @@ POSITION_COLUMNS = (
     "reason",
     "metadata",
 )
+
+
+#: Where a run of a move's DAG keeps :func:`shown_positions`.
+POSITIONS = "positions"
+_SHOWN = 500
+
+
+def shown_positions(positions: Iterable[PositionReport]) -> list[dict[str, Any]]:
+    """The positions for people, with names; of many, those that they should look at first."""
+    first = sorted(positions, key=lambda one: (one.translated, not one.reason))
+    return [dict(zip(POSITION_COLUMNS, one.to_json(), strict=True)) for one in first[:_SHOWN]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,18 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from srm_common import __version__
-from srm_common.rest import flow_details, flows, health, series, whoami
+from srm_common.rest import (
+    filters,
+    flow_details,
+    flows,
+    group_offsets,
+    health,
+    moves,
+    plans,
+    series,
+    steering,
+    whoami,
+)
 from srm_common.rest.faults import handle_faults
 from srm_common.rest.house import House
 from srm_common.rest.safe_headers import SafeHeaders
@@ -20,6 +31,11 @@ ROUTERS: tuple[APIRouter, ...] = (
     flows.router,
     flow_details.router,
     series.router,
+    filters.router,
+    plans.router,
+    group_offsets.router,
+    steering.router,
+    moves.router,
     health.router,
     whoami.router,
 )

@@ -322,6 +322,7 @@ class Filters(Answer):
 
     lists: dict[str, list[str]]
     in_file: dict[str, list[str]]
+    edited: list[str] = Field(default=[], description="keys of the lists that are not the file's")
     origin: str
     editable: bool
     revision: str | None = None
@@ -329,9 +330,11 @@ class Filters(Answer):
 
 
 class FilterEditRequest(BaseModel):
-    """Whole lists by key; keys left out stay. ``note``: why, for the history."""
+    """Whole lists by key; keys left out stay. ``reset``: keys of lists that are to follow the file again. ``note``:
+    why, for the history."""
 
-    lists: dict[str, list[str]]
+    lists: dict[str, list[str]] = {}
+    reset: list[str] = []
     note: str = ""
     revision: str | None = None
 
@@ -342,7 +345,15 @@ class FilterPreview(Answer):
     starts: list[Decision]
     stops: list[Decision]
     unchanged: int
+    groups_start: list[str] = []
+    groups_stop: list[str] = []
     warnings: list[str] = []
+
+
+class Note(BaseModel):
+    """Body of a write that needs none. ``note``: why, for those who look at it later."""
+
+    note: str = Field(default="", max_length=1000)
 
 
 class Done(Answer):
@@ -360,6 +371,8 @@ class MoveRequest(BaseModel):
     mode: str | None = None
     groups: list[str] = []
     dry_run: bool = True
+    approved: bool = Field(default=True, description="false: the run waits for a person under Required Actions")
+    wait_seconds: float = Field(default=60.0, ge=0, le=86_400, description="each step's patience with others")
 
 
 class MoveStep(BaseModel):
@@ -387,6 +400,7 @@ class OffsetsRequest(BaseModel):
     groups: list[str] = []
     offsets: list[GroupOffset] = []
     dry_run: bool = True
+    rewind: bool = Field(default=False, description="also move groups back that are further already")
 
 
 class OffsetsApplied(Answer):

@@ -30,6 +30,7 @@ class ExplainedOffset:
 
     ``upstream`` is what the group has committed at the source, as the checkpoint or the source says; ``offset`` where
     it goes on, None where that is not known. ``remark`` says why, or what has happened since the checkpoint.
+    ``upstream_topic`` is the source's name of the topic, where the source was asked; ``copied``: the flow copies it.
     """
 
     group: str
@@ -39,6 +40,8 @@ class ExplainedOffset:
     offset: int | None = None
     written_ms: int | None = None
     remark: str = ""
+    upstream_topic: str | None = None
+    copied: bool = True
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -91,7 +94,17 @@ def explain_offsets(
             decision = decisions[topic]
             if not decision.accepted:
                 reason = f"the topic is not copied: {decision.reason}"
-                more.append(ExplainedOffset(found.group, topic, partition, committed.offset, remark=reason))
+                more.append(
+                    ExplainedOffset(
+                        found.group,
+                        topic,
+                        partition,
+                        committed.offset,
+                        remark=reason,
+                        upstream_topic=topic,
+                        copied=False,
+                    )
+                )
                 continue
             remote = copies[topic].downstream_topic if topic in copies else str(decision.remote_topic)
             place = found.group, remote, partition
@@ -101,7 +114,8 @@ def explain_offsets(
                 rows[place] = _moved(rows[place], committed.offset)
     remarks = _without_checkpoint(flow, set(missing.values())) if missing else {}
     for place, position in missing.items():
-        rows[place] = ExplainedOffset(*place, upstream=position[2], remark=remarks[position])
+        topic, _, committed_offset = position
+        rows[place] = ExplainedOffset(*place, upstream=committed_offset, remark=remarks[position], upstream_topic=topic)
     return ExplainedOffsets(tuple(_sorted((*rows.values(), *more, *refused))), tuple(notes))
 
 

@@ -30,16 +30,6 @@ Partition = tuple[str, int]
 _ANY = "topic"
 
 
-def run_switch_step(flow: FlowSettings, back: FlowSettings, request: MoveRequest, step: StepName) -> StepResult:
-    """Do one step in a process of its own, as :func:`~srm_common.usecases.failover.run_failover_step` does.
-
-    Args:
-        flow: the one that ends.
-        back: the one in the other direction.
-    """
-    return SwitchMove(flow, back, request).run(step)
-
-
 class SwitchMove(Move):
     """A change of direction: everything of a controlled failover, and the turn.
 
