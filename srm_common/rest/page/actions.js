@@ -1,0 +1,96 @@
+// What can be done with a flow from here, each behind a confirmation.
+
+import { flowPath, post } from "./api.js";
+import { confirm } from "./dialog.js";
+import { editFilters } from "./filter_editor.js";
+import { moveGroups } from "./move_wizard.js";
+import { whyNot } from "./session.js";
+import { airflowLink, button, toast } from "./widgets.js";
+
+const STEERING = {
+  pause: {
+    label: "Pause",
+    picture: "pause",
+    right: "trigger",
+    sentences: (name) => [
+      `${name} starts no more runs until somebody resumes it. A run at work ends first; nothing is lost.`,
+      "While it is paused the lag grows. Records that the source deletes meanwhile can no longer be copied.",
+    ],
+  },
+  resume: {
+    label: "Resume",
+    picture: "resume",
+    right: "trigger",
+    sentences: (name) => [`${name} goes on where it stopped, with its next scheduled run.`],
+  },
+  runs: {
+    label: "Run now",
+    picture: "play",
+    right: "trigger",
+    sentences: (name) => [`Start a run of ${name} now. When one is at work already, the new one waits for it to end.`],
+  },
+};
+
+/** Ask, do, tell; then `done` is called, so that the page shows it. */
+async function steer(kind, flow, done) {
+  const { label, sentences } = STEERING[kind];
+  const name = `${flow.source} → ${flow.target}`;
+  const answer = await confirm({
+    title: `${label}: ${name}`,
+    sentences: sentences(name),
+    label,
+    testid: `confirm-${kind}`,
+    act: () => post(`${flowPath(flow.source, flow.target)}/${kind}`),
+  });
+  if (!answer) return;
+  toast(answer.done, { more: airflowLink(answer.url, "Open the run", "toast-run") });
+  done();
+}
+
+/** A button for one of pause, resume, runs. `short`: the picture only. */
+export function steerButton(kind, flow, done, { short = false, primary = false } = {}) {
+  const { label, picture, right } = STEERING[kind];
+  return button(short ? "" : label, {
+    picture,
+    kind: short ? "quiet" : primary ? "primary" : "",
+    testid: `${kind}-${flow.flow}`,
+    title: label,
+    "aria-label": `${label} ${flow.flow}`,
+    key: kind,
+    why: whyNot(right, flow),
+    onclick: () => steer(kind, flow, done),
+  });
+}
+
+export function filtersButton(flow, done, { primary = false } = {}) {
+  return button("Edit filters", {
+    picture: "edit",
+    kind: primary ? "primary" : "",
+    testid: `filters-${flow.flow}`,
+    key: "filters",
+    why: flow.service ? whyNot("edit", flow) : null,
+    onclick: () => editFilters(flow, done),
+  });
+}
+
+export function moveButton(flow, done, { primary = false } = {}) {
+  return button("Failover…", {
+    picture: "move",
+    kind: primary ? "primary" : "",
+    testid: `failover-${flow.flow}`,
+    key: "failover",
+    why: whyNot("edit", flow),
+    onclick: () => moveGroups(flow, done),
+  });
+}
+
+/** The button that helps, as a state of health or an alarm names it. */
+export function helpButton(action, flow, done) {
+  const made = {
+    resume: () => steerButton("resume", flow, done, { primary: true }),
+    run: () => steerButton("runs", flow, done, { primary: true }),
+    filters: () => filtersButton(flow, done, { primary: true }),
+    failover: () => moveButton(flow, done, { primary: true }),
+  }[action];
+  return made ? made() : null;
+}

@@ -1,0 +1,232 @@
+// The first view: which flow is behind and why, the picture of all of them, and the table.
+
+import { steerButton, helpButton } from "./actions.js";
+import { get } from "./api.js";
+import { h, icon } from "./dom.js";
+import { byteRate, count, duration, exact, known, plural } from "./format.js";
+import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
+import { link, rangeQuery, route, setQuery, statistic } from "./route.js";
+import { sparkline } from "./sparkline.js";
+import { STATES, alarmChip, badge, byUrgency, needsSomebody, since, stateOf } from "./states.js";
+import { button, command, empty, faults, flowName, loading, pager, search, taken } from "./widgets.js";
+
+const ASKED = 500;
+const ROWS = 50;
+const WORST = 3;
+
+/** Columns that can be sorted by: name in the address -> figure. */
+const SORTS = {
+  flow: null,
+  lag: (flow) => flow.lag,
+  throughput: (flow) => flow.metrics["byte-rate"]?.[statistic()],
+  latency: (flow) => flow.metrics["replication-latency-ms"]?.[statistic()],
+  checkpoints: (flow) => flow.metrics["checkpoint-latency-ms"]?.[statistic()],
+};
+
+export function flowList(page) {
+  let answer = null;
+  let clusters = [];
+
+  async function load(signal) {
+    const [list, graph] = await Promise.all([
+      get("flows", { ...rangeQuery(), limit: ASKED }, signal),
+      get("clusters", {}, signal).catch((error) => ({ clusters: [], errors: error.errors ?? [] })),
+    ]);
+    answer = { ...list, errors: [...list.errors, ...graph.errors] };
+    clusters = graph.clusters;
+    document.title = title(answer.flows);
+  }
+
+  function draw() {
+    if (!answer) return loading("flows");
+    if (!answer.flows.length) return [faults(answer.errors), noFlows()];
+    const filters = chosen();
+    const flows = sorted(answer.flows.filter((flow) => matches(flow, filters)));
+    const shown = flows.slice(filters.offset, filters.offset + ROWS);
+    return [
+      faults(answer.errors),
+      h("div", { class: "overview", key: "overview" }, attention(answer.flows, page.reload), picture(clusters, answer.flows)),
+      h(
+        "section",
+        { class: "panel", "aria-label": "Flows", key: "flows" },
+        filterBar(answer.flows, filters),
+        flows.length ? table(shown, page.reload) : empty("No flow matches", "Change the search or the filters above."),
+        pager(filters.offset, ROWS, flows.length, (offset) => setQuery({ offset })),
+        answer.total > answer.flows.length ? h("p", { class: "muted note" }, `The first ${ASKED} of ${exact(answer.total)} flows are shown.`) : null,
+      ),
+    ];
+  }
+
+  return { load, draw };
+}
+
+function title(flows) {
+  const waiting = flows.filter(needsSomebody).length;
+  return waiting ? `(${waiting}) Replications` : "Replications";
+}
+
+const noFlows = () =>
+  empty("There are no flows yet", "A flow is a line like east->west.enabled = true in the properties file. It appears here with its DAG.");
+
+function chosen() {
+  const { query } = route();
+  return {
+    text: (query.get("q") ?? "").toLowerCase(),
+    states: new Set(query.getAll("status")),
+    sources: new Set(query.getAll("source")),
+    offset: Number(query.get("offset")) || 0,
+  };
+}
+
+function matches(flow, { text, states, sources }) {
+  const words = `${flow.flow} ${flow.source} → ${flow.target} ${flow.dag_id}`.toLowerCase();
+  return words.includes(text) && (!states.size || states.has(flow.health.state)) && (!sources.size || sources.has(flow.source));
+}
+
+function sorted(flows) {
+  const order = route().query.get("sort") ?? "";
+  const name = order.replace(/^-/, "");
+  const sign = order.startsWith("-") ? -1 : 1;
+  if (name === "flow") return flows.sort((one, other) => sign * one.flow.localeCompare(other.flow));
+  const figure = SORTS[name];
+  if (!figure) return flows.sort(byUrgency);
+  // Without a figure: at the end, whichever way it is sorted.
+  const value = (flow) => figure(flow) ?? sign * Infinity;
+  return flows.sort((one, other) => sign * (value(one) - value(other) || 0) || byUrgency(one, other));
+}
+
+/** The answer to "is anything wrong?": the worst flows with cause and help, or that all is well. */
+function attention(flows, reload) {
+  const waiting = flows.filter(needsSomebody).sort(byUrgency);
+  const rate = flows.reduce((sum, flow) => sum + (flow.metrics["byte-rate"]?.latest ?? 0), 0);
+  const lag = flows.reduce((sum, flow) => sum + (flow.lag ?? 0), 0);
+  const total = `${plural(flows.length, "flow")} · ${byteRate(rate)} · ${count(lag)} records behind in all`;
+  const headline = waiting.length
+    ? `${plural(waiting.length, "flow")} ${waiting.length === 1 ? "needs" : "need"} attention`
+    : "All flows are well";
+  return h(
+    "section",
+    { class: "panel attention", "aria-label": "Attention", "data-testid": "attention" },
+    h("div", { class: `headline ${waiting.length ? stateOf(waiting[0].health.state).tone : "good"}` }, icon(waiting.length ? "warning" : "check"), h("div", null, h("h2", { "data-testid": "headline" }, headline), h("p", { class: "muted number" }, total))),
+    h("ol", null, waiting.slice(0, WORST).map((flow) => trouble(flow, reload))),
+    waiting.length > WORST ? h("p", { class: "muted more" }, `and ${waiting.length - WORST} more in the table below`) : null,
+  );
+}
+
+function trouble(flow, reload) {
+  const { health, alarms } = flow;
+  const first = stateOf(health.state).act ? health : { cause: alarms[0].text, help: alarms[0].help, since_ms: alarms[0].since_ms };
+  return h(
+    "li",
+    { class: "trouble", key: flow.flow, "data-testid": `trouble-${flow.flow}` },
+    h("div", { class: "line" }, badge(health), h("a", { href: link(["flows", flow.source, flow.target]) }, flowName(flow)), since(first.since_ms, { class: "muted" })),
+    h("p", { class: "break" }, first.cause),
+    first.help ? h("p", { class: "muted break" }, first.help.text) : null,
+    h("div", { class: "line" }, helpButton(first.help?.action, flow, reload), first.help?.command ? command(first.help.command) : null),
+  );
+}
+
+function picture(clusters, flows) {
+  if (clusters.length < 2 || clusters.length > MOST_CLUSTERS) return null;
+  return h("section", { class: "panel map", "aria-label": "Picture of clusters and flows" }, clusterGraph(clusters, flows));
+}
+
+function filterBar(flows, { states, sources }) {
+  const counts = new Map(Object.keys(STATES).map((state) => [state, 0]));
+  for (const flow of flows) counts.set(flow.health.state, (counts.get(flow.health.state) ?? 0) + 1);
+  const names = [...new Set(flows.map((flow) => flow.source))].sort();
+  const toggled = (set, value) => (set.has(value) ? [...set].filter((one) => one !== value) : [...set, value]);
+  const active = states.size || sources.size || route().query.get("q");
+  return h(
+    "div",
+    { class: "filters" },
+    search("Search flows", route().query.get("q") ?? "", (q) => setQuery({ q, offset: null }), "search"),
+    h(
+      "div",
+      { class: "chips", role: "group", "aria-label": "Filter by status" },
+      [...counts].filter(([, number]) => number).map(([state, number]) => {
+        const { word, tone, picture: shape } = stateOf(state);
+        const props = { type: "button", key: state, class: `chip choice ${tone}`, "aria-pressed": String(states.has(state)), "data-testid": `status-${state}` };
+        return h("button", { ...props, onclick: () => setQuery({ status: toggled(states, state), offset: null }) }, icon(shape), word, h("b", null, number));
+      }),
+    ),
+    names.length > 1
+      ? h(
+          "details",
+          { class: "menu", "data-testid": "sources", onkeydown: (event) => event.key === "Escape" && event.currentTarget.removeAttribute("open") },
+          h("summary", { class: "button" }, sources.size ? `Source: ${[...sources].join(", ")}` : "Source: all", icon("down")),
+          h(
+            "div",
+            { class: "menu-list" },
+            names.map((name) =>
+              h(
+                "label",
+                { key: name },
+                h("input", { type: "checkbox", checked: sources.has(name), "data-testid": `source-${name}`, onchange: () => setQuery({ source: toggled(sources, name), offset: null }) }),
+                h("span", { class: "break" }, name),
+              ),
+            ),
+          ),
+        )
+      : null,
+    active ? button("Clear", { kind: "quiet", picture: "close", testid: "clear-filters", onclick: () => setQuery({ q: null, status: null, source: null, offset: null }) }) : null,
+  );
+}
+
+function table(flows, reload) {
+  return h(
+    "div",
+    { class: "scroll" },
+    h(
+      "table",
+      { class: "rows flows", "data-testid": "flows" },
+      h(
+        "thead",
+        null,
+        h("tr", null, sortable("flow", "Flow"), sortable("lag", "Lag", true), sortable("throughput", "Throughput", true), sortable("latency", "Latency", true), sortable("checkpoints", "Checkpoints", true), h("th", { scope: "col", class: "right" }, "Topics"), h("th", { scope: "col", class: "right" }, "Groups"), h("th", { scope: "col" }, "Reported"), h("th", { scope: "col" }, h("span", { class: "hide" }, "Actions"))),
+      ),
+      h("tbody", null, flows.map((flow) => row(flow, reload))),
+    ),
+  );
+}
+
+function sortable(name, text, right = false) {
+  const order = route().query.get("sort") ?? "";
+  const now = order === name ? "ascending" : order === `-${name}` ? "descending" : null;
+  // Figures: the largest first. A third click goes back to the order of urgency.
+  const first = right ? `-${name}` : name;
+  const second = right ? name : `-${name}`;
+  const next = order === first ? second : order === second ? null : first;
+  return h(
+    "th",
+    { scope: "col", "aria-sort": now ?? "none", class: right ? "right" : "" },
+    h("button", { type: "button", class: "sort", "data-testid": `sort-${name}`, onclick: () => setQuery({ sort: next }) }, text, icon("down", { class: now ?? "unsorted" })),
+  );
+}
+
+function row(flow, reload) {
+  const { tone } = stateOf(flow.health.state);
+  const late = ["stalled", "unknown", "paused"].includes(flow.health.state);
+  const figure = (name) => flow.metrics[name]?.[statistic()];
+  const href = link(["flows", flow.source, flow.target]);
+  const cell = (label, ...content) => h("td", { class: "right number", "data-label": label }, content);
+  return h(
+    "tr",
+    { key: flow.flow, class: `${tone} ${needsSomebody(flow) ? "act" : ""} ${late ? "late" : ""}`, "data-testid": `flow-${flow.flow}` },
+    h(
+      "th",
+      { scope: "row" },
+      h("div", { class: "line" }, badge(flow.health, { "data-testid": `badge-${flow.flow}` }), h("a", { href, class: "row-link", "data-testid": `open-${flow.flow}` }, flowName(flow)), flow.service ? h("span", { class: "chip calm" }, `via ${flow.service}`) : null),
+      h("p", { class: "cause muted", title: flow.health.cause }, flow.health.cause),
+      flow.alarms.length ? h("div", { class: "line" }, flow.alarms.map(alarmChip)) : null,
+    ),
+    cell("Lag", h("span", { class: "with-spark" }, h("b", { title: `${exact(flow.lag)} records` }, count(flow.lag)), sparkline(flow.sparklines["replication-records-lag"], tone === "good" ? "info" : tone, "Lag over the chosen time"))),
+    cell("Throughput", h("span", { class: "with-spark" }, byteRate(figure("byte-rate")), sparkline(flow.sparklines["byte-rate"], "good", "Throughput over the chosen time"))),
+    cell("Latency", duration(figure("replication-latency-ms"))),
+    cell("Checkpoints", duration(figure("checkpoint-latency-ms"))),
+    cell("Topics", known(flow.topics) && flow.reported_ms ? count(flow.topics) : "–"),
+    cell("Groups", flow.reported_ms ? count(flow.groups) : "–"),
+    h("td", { class: "number", "data-label": "Reported" }, taken(flow.reported_ms, late)),
+    h("td", { class: "row-actions" }, steerButton("runs", flow, reload, { short: true }), steerButton(flow.paused ? "resume" : "pause", flow, reload, { short: true })),
+  );
+}

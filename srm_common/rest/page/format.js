@@ -1,0 +1,92 @@
+// Figures and times as people read them. Times of the API are the server's; ages are told by its clock, not by ours.
+
+import { h } from "./dom.js";
+
+export const NOTHING = "–";
+
+const clock = { aheadMs: 0 };
+
+/** Take over the server's clock: `nowMs` is what it said just now. */
+export function setClock(nowMs) {
+  if (Number.isFinite(nowMs)) clock.aheadMs = nowMs - Date.now();
+}
+
+/** The server's time, epoch milliseconds. */
+export const serverNow = () => Date.now() + clock.aheadMs;
+
+/** A count, short: 1 284 551 is "1.28 M". */
+export function count(value) {
+  return known(value) ? scaled(value, 1000, ["", " k", " M", " G", " T", " P"], 10000) : NOTHING;
+}
+
+/** A count in full. */
+export const exact = (value) => (known(value) ? Math.round(value).toLocaleString("en") : NOTHING);
+
+export function bytes(value) {
+  return known(value) ? scaled(value, 1000, [" B", " kB", " MB", " GB", " TB", " PB"], 1000) : NOTHING;
+}
+
+export const byteRate = (value) => (known(value) ? `${bytes(value)}/s` : NOTHING);
+export const recordRate = (value) => (known(value) ? `${count(value)}/s` : NOTHING);
+
+/** A duration in milliseconds: 842 ms, 1.2 s, 3 min, 5 h, 2 d. */
+export function duration(ms) {
+  if (!known(ms)) return NOTHING;
+  const size = Math.abs(ms);
+  if (size < 9.95) return `${ms.toFixed(1).replace(/\.0$/, "")} ms`;
+  if (size < 1000) return `${Math.round(ms)} ms`;
+  if (size < 9950) return `${(ms / 1000).toFixed(1)} s`;
+  return span(ms);
+}
+
+/** A duration without fractions, for ages. */
+export function span(ms) {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 100) return `${seconds} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 100) return `${minutes} min`;
+  const hours = Math.round(minutes / 60);
+  return hours < 48 ? `${hours} h` : `${Math.round(hours / 24)} d`;
+}
+
+/** Date and time of day, in the reader's zone. */
+export function time(ms) {
+  if (!known(ms)) return NOTHING;
+  const at = new Date(ms);
+  const pad = (part) => String(part).padStart(2, "0");
+  const day = `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())}`;
+  return `${day} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
+/** "3 min ago", which goes on counting; `word` instead of "ago" puts it in front: "since", "for". */
+export function age(ms, { prefix = "", suffix = " ago", ...props } = {}) {
+  if (!known(ms)) return h("span", props, NOTHING);
+  const told = { "data-at": ms, "data-prefix": prefix, "data-suffix": suffix, title: time(ms), ...props };
+  return h("time", { datetime: new Date(ms).toISOString(), ...told }, prefix + span(serverNow() - ms) + suffix);
+}
+
+/** Let every age on the page go on counting. */
+export function tick() {
+  for (const one of document.querySelectorAll("time[data-at]")) {
+    const text = one.dataset.prefix + span(serverNow() - Number(one.dataset.at)) + one.dataset.suffix;
+    if (one.textContent !== text) one.textContent = text;
+  }
+}
+
+/** "1 topic", "2 topics"; the figure is short, in full where it matters. */
+export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+export const known = (value) => typeof value === "number" && Number.isFinite(value);
+
+function scaled(value, step, units, from) {
+  const size = Math.abs(value);
+  if (size < from) return `${size < 10 && !Number.isInteger(value) ? value.toFixed(1) : Math.round(value)}${units[0]}`;
+  let power = 0;
+  let rest = value;
+  while (Math.abs(rest) >= step && power < units.length - 1) {
+    rest /= step;
+    power += 1;
+  }
+  const digits = Math.abs(rest) < 10 ? 2 : Math.abs(rest) < 100 ? 1 : 0;
+  return `${rest.toFixed(digits)}${units[power]}`;
+}

@@ -1,0 +1,139 @@
+// The Replications page. One view at a time (the list of flows, or one flow), drawn anew from the API's answers every
+// few seconds; the address (route.js) says which. Modules: dom (elements), format, api, route, session, scheme (dark),
+// states, widgets, dialog, chart, graph, sparkline; flow_list; flow_view and tab_*; actions, filter_editor, move_wizard.
+
+import { h, patch } from "./dom.js";
+import { flowList } from "./flow_list.js";
+import { flowView } from "./flow_view.js";
+import { age, serverNow, tick } from "./format.js";
+import { get } from "./api.js";
+import { RANGES, STATISTICS, go, link, rangeName, route, setQuery, startRoute, statistic } from "./route.js";
+import { followScheme } from "./scheme.js";
+import { startSession } from "./session.js";
+import { startKeys } from "./keys.js";
+import { button, choices, empty, faults, loading } from "./widgets.js";
+
+const EVERY_MS = 10000;
+
+const root = document.getElementById("page");
+const page = { reload, redraw, view: null, name: null, errors: [], loadedMs: null, busy: false, auto: true };
+let asking = new AbortController();
+let asked = "";
+let timer;
+
+function show() {
+  const { path, query } = route();
+  const name = path.slice(0, 3).join("\n");
+  if (name !== page.name) {
+    Object.assign(page, { name, view: viewOf(path), errors: [], loadedMs: null });
+    scrollTo(0, 0);
+  }
+  // What only changes the drawing needs no new figures.
+  const needed = JSON.stringify([path, query.get("range"), page.view.asks?.()]);
+  redraw();
+  if (needed !== asked) reload();
+  asked = needed;
+}
+
+function viewOf(path) {
+  if (!path.length) return flowList(page);
+  if (path[0] === "flows" && path.length >= 3) return flowView(page, path[1], path[2]);
+  if (path[0] === "dag" && path.length === 2) return flowOfDag(path[1]);
+  const back = h("a", { href: link([]) }, "All flows");
+  return { load: async () => {}, draw: () => empty("There is no such page", "The address leads nowhere.", back) };
+}
+
+/** A tab of Airflow's knows the DAG only; it is shown on DAGs that are no flows, too. */
+function flowOfDag(dag) {
+  let looked = false;
+  const load = async (signal) => {
+    const { flows } = await get("flows", { limit: 500 }, signal);
+    const found = flows.find((flow) => flow.dag_id === dag);
+    if (found) go(["flows", found.source, found.target]);
+    looked = true;
+  };
+  const nothing = () => empty("This DAG replicates nothing", `${dag} is not the DAG of a replication flow.`, h("a", { href: link([]) }, "All flows"));
+  return { load, draw: () => (looked ? nothing() : loading("the flow")) };
+}
+
+async function reload() {
+  asking.abort();
+  asking = new AbortController();
+  const { signal } = asking;
+  const { view } = page;
+  clearTimeout(timer);
+  page.busy = true;
+  redraw();
+  try {
+    await view.load(signal);
+    Object.assign(page, { errors: [], loadedMs: serverNow() });
+  } catch (error) {
+    if (signal.aborted) return;
+    if (!error.errors) throw error;
+    page.errors = error.errors;
+  } finally {
+    if (!signal.aborted) {
+      page.busy = false;
+      redraw();
+      if (page.auto) timer = setTimeout(later, EVERY_MS);
+    }
+  }
+}
+
+/** Nobody looks at a hidden page, and a dialog wants no surprises behind it. */
+function later() {
+  if (document.hidden || document.querySelector("dialog[open]")) timer = setTimeout(later, 1000);
+  else reload();
+}
+
+function redraw() {
+  const failed = page.errors.length && !page.loadedMs;
+  const body = failed ? null : page.view.draw();
+  patch(root, page.view.head?.() ?? h("header", { class: "top", key: "list-head" }, h("h1", null, "Replications"), controls()), stale(), h("div", { class: "view", key: page.name || "list" }, body));
+  root.setAttribute("aria-busy", String(page.busy));
+}
+
+/** Range, statistic and how old what is shown is; every view has them at the top right. */
+export function controls() {
+  return h(
+    "div",
+    { class: "controls" },
+    choices("Time range", RANGES.map(([value, text]) => [value, text]), rangeName(), (range) => setQuery({ range }), "range"),
+    choices("Statistic", STATISTICS.map((one) => [one, one.toUpperCase()]), statistic(), (stat) => setQuery({ stat }), "stat"),
+    h(
+      "div",
+      { class: "freshness" },
+      button("", { picture: "refresh", kind: `quiet ${page.busy ? "busy" : ""}`, "aria-label": "Refresh now", title: "Refresh now (r)", testid: "refresh", onclick: reload }),
+      h(
+        "button",
+        { type: "button", class: "auto", "aria-pressed": String(page.auto), "data-testid": "auto-refresh", title: page.auto ? "Refreshes every 10 s; click to stop that" : "Does not refresh by itself; click to let it", onclick: toggleAuto },
+        page.auto ? "Live" : "Stopped",
+      ),
+      page.loadedMs ? age(page.loadedMs, { class: "muted number", "data-testid": "age" }) : null,
+    ),
+  );
+}
+
+function toggleAuto() {
+  page.auto = !page.auto;
+  if (page.auto) reload();
+  else clearTimeout(timer);
+  redraw();
+}
+
+/** When the newest try failed, what stands below is old, and says so. */
+function stale() {
+  if (!page.errors.length) return null;
+  const told = page.loadedMs ? { message: "What is shown below is from before that." } : null;
+  return faults([...page.errors, ...(told ? [told] : [])], "page-faults");
+}
+
+page.controls = controls;
+followScheme(() => page.view && redraw());
+startRoute((dag) => ["dag", dag]);
+startKeys(page);
+addEventListener("hashchange", show);
+document.addEventListener("visibilitychange", () => !document.hidden && page.auto && reload());
+setInterval(tick, 1000);
+startSession().then(() => page.view && redraw(), () => {});
+show();

@@ -1,0 +1,22 @@
+// Who looks, and what they may do. The server decides; the page only says beforehand what it would refuse.
+
+import { get } from "./api.js";
+
+const NEEDS = {
+  trigger: "You may look only: this needs a role that may trigger and pause flows (User in Airflow)",
+  edit: "This needs a role that may edit flows (Op in Airflow)",
+};
+
+const session = { name: "", rights: new Set() };
+
+export async function startSession() {
+  const answer = await get("whoami");
+  session.name = answer.name;
+  session.rights = new Set(answer.rights);
+}
+
+/** Why the reader may not do this with a flow, in a sentence; null when they may. */
+export function whyNot(right, flow) {
+  if (flow?.service) return `This flow is told by the service ${flow.service}: steer it there`;
+  return session.rights.has(right) ? null : NEEDS[right];
+}

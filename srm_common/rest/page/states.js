@@ -1,0 +1,60 @@
+// States of health and severities of alarms: words, pictures and colours. docs/operations.md has an entry for each.
+
+import { h, icon } from "./dom.js";
+import { age } from "./format.js";
+
+/** Worst first. `tone` names the colours of theme.css; `act`: somebody should look. */
+export const STATES = {
+  lost_data: { word: "Lost data", tone: "lost", picture: "drop", act: true },
+  failing: { word: "Failing", tone: "bad", picture: "cross", act: true },
+  stalled: { word: "Stalled", tone: "warn", picture: "stalled", act: true },
+  unknown: { word: "Unknown", tone: "warn", picture: "question", act: true },
+  catching_up: { word: "Catching up", tone: "info", picture: "forward", act: false },
+  running: { word: "Running", tone: "good", picture: "check", act: false },
+  idle: { word: "Idle", tone: "calm", picture: "idle", act: false },
+  paused: { word: "Paused", tone: "calm", picture: "pause", act: false },
+};
+
+const ORDER = Object.keys(STATES);
+
+export const ALARMS = {
+  lag_objective: "Lag objective",
+  stalled: "Stalled",
+  heartbeat_absent: "No heartbeat",
+  lost_data: "Lost data",
+  untranslated_groups: "Untranslated groups",
+  foreign_writer: "Foreign writer",
+};
+
+/** What is known of a state; one that this page is too old for is shown by its name. */
+export const stateOf = (name) => STATES[name] ?? { word: name, tone: "warn", picture: "question", act: true };
+
+/** Whether somebody should look at a flow. */
+export const needsSomebody = (flow) => stateOf(flow.health.state).act || flow.alarms.length > 0;
+
+/** Order of urgency; of two alike the one further behind comes first. */
+export function byUrgency(one, other) {
+  return rank(one) - rank(other) || (other.lag ?? -1) - (one.lag ?? -1) || one.flow.localeCompare(other.flow);
+}
+
+function rank(flow) {
+  const place = ORDER.indexOf(flow.health.state);
+  const base = place < 0 ? ORDER.indexOf("unknown") : place;
+  // An alarm lifts a flow that copies above the others that do.
+  return !stateOf(flow.health.state).act && flow.alarms.length ? ORDER.indexOf("unknown") + 0.5 : base;
+}
+
+export function badge(health, props = {}) {
+  const { word, tone, picture } = stateOf(health.state);
+  const title = health.cause;
+  return h("span", { class: `badge ${tone}`, title, "data-state": health.state, ...props }, icon(picture), word);
+}
+
+/** "for 41 min" */
+export const since = (ms, props = {}) => (ms ? age(ms, { prefix: "for ", suffix: "", ...props }) : null);
+
+export function alarmChip(alarm) {
+  const tone = alarm.severity === "critical" ? "bad" : "warn";
+  const props = { class: `chip ${tone}`, title: alarm.text, "data-testid": `alarm-${alarm.kind}` };
+  return h("span", props, icon("warning"), ALARMS[alarm.kind] ?? alarm.kind);
+}
