@@ -124,10 +124,13 @@ def _flow(
     house: House, overview: Overview, name: FlowName, stats: dict[str, dict[Metric, Stats]], detail: Detail
 ) -> FlowFigures:
     store, flow = house.store, str(name)
-    partitions = () if detail is Detail.FLOW else store.partitions(flow, limit=_ALL).rows
+    found = replace(_judged(overview, name), stats=stats.get(flow, {}))
+    if detail is Detail.FLOW or found.row is None:
+        return found
+    span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
     return replace(
-        _judged(overview, name),
-        stats=stats.get(flow, {}),
-        partitions=partitions,
-        groups=() if detail is Detail.FLOW else store.groups(flow, limit=_ALL).rows,
+        found,
+        topics=store.topics(flow, span, limit=_ALL).rows,
+        groups=store.groups(flow, limit=_ALL).rows,
+        partitions=store.partitions(flow, limit=_ALL).rows if detail is Detail.PARTITION else (),
     )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 
 from srm_common.domain.monitoring.health import AlarmKind, HealthState, Severity
 from srm_common.rest.exposition import Series, escaped, family, labels
@@ -23,12 +22,12 @@ from srm_common.rest.prometheus_series import (
     HEARTBEAT_WRITTEN,
     MM2_CHECKPOINT_LATENCY,
     MM2_SERIES,
+    MM2_TOPIC_SERIES,
     PARTITION_SERIES,
     SCHEDULER_UP,
     STORE_UP,
     TOPIC_SERIES,
     FlowFigures,
-    TopicFigures,
 )
 from srm_common.store.rows import PartitionRow
 
@@ -75,9 +74,15 @@ def render(
     if mirror_maker:
         lines += family(MM2_CHECKPOINT_LATENCY, groups)
     if detail is not Detail.FLOW:
-        topics = [pair for prefix, one in named for pair in _topics(prefix, one.partitions)]
+        topics = [(f'{prefix},topic="{escaped(row.topic)}"', row) for prefix, one in named for row in one.topics]
         for topic_series in TOPIC_SERIES:
             lines += family(topic_series, topics)
+        if mirror_maker:
+            remote = [
+                (f'{prefix},topic="{escaped(row.remote_topic)}"', row) for prefix, one in named for row in one.topics
+            ]
+            for topic_series in MM2_TOPIC_SERIES:
+                lines += family(topic_series, remote)
     if detail is Detail.PARTITION:
         lines += _partitions(named, PARTITION_SERIES, lambda row: row.topic)
         if mirror_maker:
@@ -116,23 +121,6 @@ def _heartbeats(named: Iterable[tuple[str, FlowFigures]]) -> list[str]:
         for beat in flow.row.heartbeats["heartbeats"]
     ]
     return family(HEARTBEAT_WRITTEN, beats) + family(HEARTBEAT_LATENCY, beats)
-
-
-def _topics(prefix: str, partitions: Iterable[PartitionRow]) -> Iterator[tuple[str, TopicFigures]]:
-    """By topic; ``partitions`` are sorted by it."""
-    for topic, group in groupby(partitions, key=lambda row: row.topic):
-        rows = list(group)
-        lags = [row.lag for row in rows if row.lag is not None]
-        yield (
-            f'{prefix},topic="{escaped(topic)}"',
-            TopicFigures(
-                len(rows),
-                sum(row.error is not None for row in rows),
-                sum(lags) if lags else None,
-                max((row.newest_record_ms for row in rows if row.newest_record_ms is not None), default=None),
-                max((row.latency_ms_max for row in rows if row.latency_ms_max is not None), default=None),
-            ),
-        )
 
 
 def _partitions(

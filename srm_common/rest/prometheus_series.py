@@ -13,7 +13,7 @@ from srm_common.domain.monitoring.health import Alarm, Health
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.rest.exposition import Series
-from srm_common.store.rows import FlowRow, GroupRow, PartitionRow
+from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, TopicRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +25,9 @@ class FlowFigures:
     alarms: Sequence[Alarm] = ()
     row: FlowRow | None = None
     stats: Mapping[Metric, Stats] = field(default_factory=dict)
+    topics: Sequence[TopicRow] = ()
     partitions: Sequence[PartitionRow] = ()
     groups: Sequence[GroupRow] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class TopicFigures:
-    """All partitions of one topic together."""
-
-    partitions: int
-    failed: int
-    lag: int | None
-    newest_record_ms: int | None
-    latency_ms_max: float | None
 
 
 def _seconds(ms: float | None) -> float | None:
@@ -48,8 +38,13 @@ def _row(value: Callable[[FlowRow], float | None]) -> Callable[[FlowFigures], fl
     return lambda flow: None if flow.row is None else value(flow.row)
 
 
-def _average(metric: Metric) -> Callable[[FlowFigures], float | None]:
-    return lambda flow: None if metric not in flow.stats else flow.stats[metric].avg
+def _average(metric: Metric) -> Callable[[FlowFigures | TopicRow], float | None]:
+    return lambda one: None if metric not in one.stats else one.stats[metric].avg
+
+
+def _longest(topic: TopicRow) -> float | None:
+    found = topic.stats.get(Metric.REPLICATION_LATENCY)
+    return None if found is None else _seconds(found.max)
 
 
 def _duration(row: FlowRow) -> float | None:
@@ -192,13 +187,13 @@ GROUP_SERIES: tuple[Series[GroupRow], ...] = (
     ),
 )
 
-TOPIC_SERIES: tuple[Series[TopicFigures], ...] = (
+TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     Series("srm_topic_lag_records", "Source offsets of the topic that are not copied yet.", lambda topic: topic.lag),
     Series("srm_topic_partitions", "Partitions of the topic.", lambda topic: topic.partitions),
     Series(
         "srm_topic_failed_partitions",
         "Partitions of the topic that the last run could not copy.",
-        lambda topic: topic.failed,
+        lambda topic: topic.failed_partitions,
     ),
     Series(
         "srm_topic_newest_record_timestamp_seconds",
@@ -206,9 +201,19 @@ TOPIC_SERIES: tuple[Series[TopicFigures], ...] = (
         lambda topic: _seconds(topic.newest_record_ms),
     ),
     Series(
+        "srm_topic_copied_bytes_per_second",
+        "Bytes copied per second, averaged over the last minutes.",
+        _average(Metric.BYTE_RATE),
+    ),
+    Series(
+        "srm_topic_copied_records_per_second",
+        "Records copied per second, averaged over the last minutes.",
+        _average(Metric.RECORD_RATE),
+    ),
+    Series(
         "srm_topic_replication_latency_max_seconds",
-        "Longest time from a record at the source to its commit on the target, of all partitions.",
-        lambda topic: _seconds(topic.latency_ms_max),
+        "Longest time from a record at the source to its commit on the target, in the last minutes.",
+        _longest,
     ),
 )
 
@@ -240,10 +245,10 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
 
 _MM2_SOURCE = "kafka_connect_mirror_mirrorsourceconnector"
 MM2_SERIES: tuple[Series[PartitionRow], ...] = (
-    Series(f"{_MM2_SOURCE}_replication_latency_ms", "As of MirrorMaker 2.", lambda row: row.latency_ms_avg),
-    Series(f"{_MM2_SOURCE}_replication_latency_ms_min", "As of MirrorMaker 2.", lambda row: row.latency_ms_min),
-    Series(f"{_MM2_SOURCE}_replication_latency_ms_max", "As of MirrorMaker 2.", lambda row: row.latency_ms_max),
-    Series(f"{_MM2_SOURCE}_replication_latency_ms_avg", "As of MirrorMaker 2.", lambda row: row.latency_ms_avg),
+    Series(f"{_MM2_SOURCE}_replication_latency_ms", "The average.", lambda row: row.latency_ms_avg),
+    Series(f"{_MM2_SOURCE}_replication_latency_ms_min", "The shortest.", lambda row: row.latency_ms_min),
+    Series(f"{_MM2_SOURCE}_replication_latency_ms_max", "The longest.", lambda row: row.latency_ms_max),
+    Series(f"{_MM2_SOURCE}_replication_latency_ms_avg", "The average.", lambda row: row.latency_ms_avg),
     Series(
         f"{_MM2_SOURCE}_record_age_ms",
         "Age of the newest record that was copied, at the time of the report.",
@@ -251,12 +256,17 @@ MM2_SERIES: tuple[Series[PartitionRow], ...] = (
     ),
     Series(
         f"{_MM2_SOURCE}_replication_records_lag",
-        "As of Streams Replication Manager: source offsets that are not copied yet.",
+        "Source offsets that are not copied yet, as Streams Replication Manager has it.",
         lambda row: row.lag,
     ),
 )
+#: Of all partitions together; their sum is the same, and nobody looks at one alone.
+MM2_TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
+    Series(f"{_MM2_SOURCE}_byte_rate", "Bytes copied per second.", _average(Metric.BYTE_RATE)),
+    Series(f"{_MM2_SOURCE}_record_rate", "Records copied per second.", _average(Metric.RECORD_RATE)),
+)
 MM2_CHECKPOINT_LATENCY: Series[GroupRow] = Series(
     "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms",
-    "As of MirrorMaker 2, one of each group.",
+    "From reading a group's offsets to its checkpoint, one of each group.",
     lambda row: row.sample.checkpoint_latency_ms,
 )

@@ -9,7 +9,7 @@ from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.rest.prometheus_series import FlowFigures
-from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, RunRow
+from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, RunRow, TopicRow
 
 T = 1_700_000_000_000
 FLOW = FlowName("east", "west")
@@ -66,7 +66,20 @@ def partition(number: int, *, topic: str = "orders", flow: FlowName = FLOW, erro
 def figures(flow: FlowName = FLOW) -> FlowFigures:
     """Behind its objective, one of two partitions failed."""
     alarm = Alarm(AlarmKind.LAG_OBJECTIVE, Severity.WARNING, str(flow), "12 records behind")
-    rate = Stats(Metric.BYTE_RATE, TimeRange(T - 300_000, T), 2, 100.0, 300.0, 400.0, 300.0, T)
+    span = TimeRange(T - 300_000, T)
+    rate = Stats(Metric.BYTE_RATE, span, 2, 100.0, 300.0, 400.0, 300.0, T)
+    latency = Stats(Metric.REPLICATION_LATENCY, span, 4, 100.0, 1501.0, 2000.0, 250.0, T)
+    topic = TopicRow(
+        str(flow),
+        "orders",
+        f"{flow.source}.orders",
+        2,
+        1,
+        12,
+        T,
+        T - 4000,
+        {Metric.BYTE_RATE: rate, Metric.REPLICATION_LATENCY: latency},
+    )
     group = GroupSample("billing", positions=2, translated=1, checkpoint_latency_ms=40.0, checkpoint_ms=T - 3000)
     return FlowFigures(
         flow,
@@ -74,6 +87,7 @@ def figures(flow: FlowName = FLOW) -> FlowFigures:
         [alarm],
         flow_row(flow),
         {Metric.BYTE_RATE: rate},
+        [topic],
         [partition(0), partition(1, error="not enough replicas")],
         [GroupRow(str(flow), T, group)],
     )

@@ -65,6 +65,8 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert value(text, "srm_group_translated_positions", group="billing") == 1
     assert value(text, "srm_topic_lag_records", topic="orders") == 12
     assert value(text, "srm_topic_failed_partitions", topic="orders") == 1
+    assert value(text, "srm_topic_newest_record_timestamp_seconds", topic="orders") == T / 1000 - 4
+    assert value(text, "srm_topic_copied_bytes_per_second", topic="orders") == 200
     assert value(text, "srm_topic_replication_latency_max_seconds", topic="orders") == 1.501
     place = {"topic": "orders", "partition": "1"}
     assert value(text, "srm_partition_lag_records", **place) == 6
@@ -81,6 +83,7 @@ def test_mirror_makers_series_name_the_remote_topic_and_count_in_milliseconds() 
     assert value(text, f"{prefix}_replication_latency_ms_max", **place) == 1500
     assert value(text, f"{prefix}_record_age_ms", **place) == 4000
     assert value(text, f"{prefix}_replication_records_lag", **place) == 6
+    assert value(text, f"{prefix}_byte_rate", topic="east.orders") == 200
     checkpoint = "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms"
     assert value(text, checkpoint, group="billing") == 40
     assert "kafka_connect" not in render(SERVICE, [figures()], mirror_maker=False)
