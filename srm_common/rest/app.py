@@ -7,15 +7,18 @@ from starlette.middleware.gzip import GZipMiddleware
 
 from srm_common import __version__
 from srm_common.rest import (
+    api_docs,
     filters,
     flow_details,
     flows,
     group_offsets,
     health,
+    metrics,
     moves,
     plans,
     series,
     steering,
+    v1,
     whoami,
 )
 from srm_common.rest.faults import handle_faults
@@ -37,7 +40,10 @@ ROUTERS: tuple[APIRouter, ...] = (
     steering.router,
     moves.router,
     health.router,
+    metrics.router,
     whoami.router,
+    v1.router,
+    api_docs.router,
 )
 
 _DESCRIPTION = """

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Query
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.metric_table import BY_METRIC
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.rest import answers
 from srm_common.rest.access import Alias, ReaderDep
@@ -90,16 +91,10 @@ def _series(
     return Series(
         flow=str(flow),
         metric=metric.value,
-        unit=_unit(metric),
+        unit=BY_METRIC[metric].unit,
         topic=topic,
         partition=partition,
         points=[answers.point(one) for one in found],
         range=shown(span),
         now_ms=now_ms(),
     )
-
-
-def _unit(metric: Metric) -> str:
-    if metric.value.endswith("-ms"):
-        return "ms"
-    return {Metric.BYTE_RATE: "B/s", Metric.RECORD_RATE: "records/s"}.get(metric, "")

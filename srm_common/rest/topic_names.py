@@ -16,37 +16,41 @@ _PAGE = 1000
 
 def topic_row(house: House, flow: FlowName, topic: str, span: TimeRange) -> TopicRow:
     """The upstream topic ``topic``. Raises :class:`ApiError` (404) when the flow has never reported it."""
-    for row in _named(house, flow, topic, span):
+    for row in topics_named(house, flow, topic, span):
         if row.topic == topic:
             return row
     raise ApiError(404, "unknown_topic", f"{flow} has never reported a topic '{topic}'", flow=str(flow), field="topic")
 
 
-def upstream_of(house: House, caller: Caller, target: str, remote_topic: str, span: TimeRange) -> tuple[FlowName, str]:
-    """The flow and topic that ``remote_topic`` on ``target`` is a copy of, as was reported.
+def upstream_of(
+    house: House, caller: Caller, target: str | None, remote_topic: str, span: TimeRange
+) -> tuple[FlowName, str]:
+    """The flow and topic that ``remote_topic`` on ``target`` (None: on any) is a copy of, as was reported.
 
     Raises:
         ApiError: there is none that the caller may see (404), or several flows copy into it (409).
     """
-    flows = [flow for flow in (FlowName.parse(row.flow) for row in house.store.flows()) if flow.target == target]
+    known = (FlowName.parse(row.flow) for row in house.store.flows())
+    flows = [flow for flow in known if target in (None, flow.target)]
     found = [
         (flow, row.topic)
         for flow in sorted(caller.readable(flows))
-        for row in _named(house, flow, remote_topic, span)
+        for row in topics_named(house, flow, remote_topic, span)
         if row.remote_topic == remote_topic
     ]
     if not found:
-        sentence = f"no flow into '{target}' has reported a topic '{remote_topic}' there"
+        where = "" if target is None else f" into '{target}'"
+        sentence = f"no flow{where} has reported a topic '{remote_topic}' on its target"
         raise ApiError(404, "unknown_topic", sentence, field="downstream_topic")
     if len(found) > 1:
         several = " and ".join(f"{flow} copies '{topic}'" for flow, topic in found)
-        sentence = f"{several} into '{remote_topic}'; ask by topic-metrics/{{source}}/{{target}}/{{topic}}/{{metric}}"
+        sentence = f"{several} into '{remote_topic}'; ask for the one meant by its flow"
         raise ApiError(409, "ambiguous_topic", sentence, field="downstream_topic")
     return found[0]
 
 
-def _named(house: House, flow: FlowName, name: str, span: TimeRange) -> Iterator[TopicRow]:
-    """Topics with ``name`` in one of their names: a search finds parts."""
+def topics_named(house: House, flow: FlowName, name: str, span: TimeRange) -> Iterator[TopicRow]:
+    """Every topic with ``name`` as a part of its name on one of both sides."""
     offset, total = 0, 1
     while offset < total:
         page = house.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE)

@@ -1,0 +1,88 @@
+"""JSON of the API, version 1: that of Streams Replication Manager 1.0, field by field. Times are epoch milliseconds.
+
+Numbers are null where there is nothing to tell, where the original had 0 or -1.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class _Camel(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+
+class Status(StrEnum):
+    ACTIVE = "ACTIVE"
+    WARNING = "WARNING"
+    INACTIVE = "INACTIVE"
+
+
+class TimeRange(_Camel):
+    start: int
+    end: int
+    midpoint: int
+    description: str
+
+
+class Stats(_Camel):
+    """``groups``, ``topics`` and ``partitions`` are what the figures are about, empty for all of the flow's."""
+
+    name: str
+    min: float | None = None
+    max: float | None = None
+    sum: float | None = None
+    avg: float | None = None
+    samples: int = 0
+    latest_timestamp: int | None = None
+    latest_value: float | None = None
+    range: TimeRange
+    groups: list[str] = []
+    topics: list[str] = []
+    partitions: list[int] = []
+
+
+class ReplicationInfo(_Camel):
+    name: str
+    source: str
+    target: str
+    status: Status
+    num_topics: int
+    num_consumer_groups: int
+    throughput_bps: Stats
+    replication_latency_ms: Stats
+    checkpoint_latency_ms: Stats
+
+
+class TopicInfo(_Camel):
+    """``num_consumer_groups`` is null: groups are known by flow, not by topic."""
+
+    name: str
+    source: str
+    upstream_topic: str
+    original_topic: str
+    num_partitions: int
+    num_consumer_groups: int | None = None
+    throughput_bps: Stats
+    replication_latency_ms: Stats
+    checkpoint_latency_ms: Stats
+
+
+class TimeSeriesResponse(_Camel):
+    metrics: list[Stats]
+    errors: list[str] = []
+    range: TimeRange
+
+
+class ClusterInfo(_Camel):
+    """Of version 2: a cluster by Kafka's own id for it."""
+
+    kafka_cluster_id: str
+    name: str
+    sources: list[ReplicationInfo]
+    targets: list[ReplicationInfo]
+    errors: list[str] = []
+    range: TimeRange
