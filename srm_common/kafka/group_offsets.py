@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -44,10 +44,11 @@ class CommittedOffset:
 
 @dataclass(frozen=True, slots=True)
 class GroupOffsets:
-    """What a group has committed; partitions without a commit are absent."""
+    """What a group has committed; partitions without a commit are absent. ``asked`` is when, by the monotonic clock."""
 
     group: str
     offsets: dict[Partition, CommittedOffset]
+    asked: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +110,10 @@ class GroupReader:
         deadline = time.monotonic() + _RETRY_SECONDS
         while waiting:
             batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
+            asked = time.monotonic()
             for group, answer in self._ask(batch):
                 try:
-                    out.append(_offsets(group, answer.result()))
+                    out.append(_offsets(group, answer.result(), asked))
                 except KafkaException as error:
                     if transient(error) and time.monotonic() < deadline:
                         waiting.append(group)
@@ -141,14 +143,14 @@ class GroupReader:
         self._last_fault = error
 
 
-def _offsets(group: str, answer: ConsumerGroupTopicPartitions) -> GroupOffsets:
+def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> GroupOffsets:
     offsets = {}
     for place in answer.topic_partitions or ():
         if place.error is not None:
             raise KafkaException(place.error)
         if place.offset >= 0:
             offsets[place.topic, place.partition] = CommittedOffset(place.offset, place.metadata or "")
-    return GroupOffsets(group, offsets)
+    return GroupOffsets(group, offsets, asked)
 
 
 def _word(value: Any) -> str:

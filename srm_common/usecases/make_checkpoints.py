@@ -32,13 +32,15 @@ class CheckpointsMade:
     """What one round found out.
 
     ``written`` are the new checkpoints, in order; ``newest`` by group what holds after them, written now or before.
-    ``groups`` have offsets on copied topics. ``rewound`` were moved back at the source. ``renewed`` counts positions
+    ``positions`` of each group with offsets on copied topics are so many; ``asked`` is when it was asked for them, by
+    the monotonic clock. ``rewound`` were moved back at the source. ``renewed`` counts positions
     whose earlier checkpoint belonged to a former copy. ``unsupported`` (group, kind) pass the filter and are no
     consumer groups. ``shared`` are remote topics that other flows write to as well, with these flows. ``copies`` are
     the ids of remote topics, for the next round. ``notes`` say what limits the result.
     """
 
-    groups: int = 0
+    positions: dict[str, int] = field(default_factory=dict)
+    asked: dict[str, float] = field(default_factory=dict)
     written: list[Checkpoint] = field(default_factory=list)
     newest: dict[str, list[Checkpoint]] = field(default_factory=dict)
     unchanged: int = 0
@@ -110,7 +112,9 @@ def make_checkpoints(
     trusted = bool(memory.checked)
     for found in offsets:
         places = sorted(place for place in found.offsets if place[0] in copies.names)
-        made.groups += bool(places)
+        if places:
+            made.positions[found.group] = len(places)
+            made.asked[found.group] = found.asked
         for topic, partition in places:
             remote, committed = copies.names[topic], found.offsets[topic, partition]
             last = before.by_place.get((found.group, remote, partition))
@@ -139,6 +143,11 @@ def _translate_back(
     for last in back.kept:
         made.keep(last)
     made.untranslated += back.untranslated
+    asked = {found.group: found.asked for found in offsets}
+    groups = [one.group for one in (*back.written, *back.kept)] + [one.group for one in back.untranslated]
+    for group in groups:
+        made.positions[group] = made.positions.get(group, 0) + 1
+        made.asked[group] = asked[group]
     made.notes += back.notes
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from srm_common.domain import names
@@ -13,6 +13,8 @@ from srm_common.domain.checkpoints import Checkpoint, Untranslated
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.foreign_records import KEY as FOREIGN
 from srm_common.domain.foreign_records import foreign_record
+from srm_common.domain.monitoring.group_samples import KEY as GROUPS
+from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record
 from srm_common.domain.offset_syncs import OffsetSync, SyncState, syncs_for
 from srm_common.domain.state_topics import state_topics
 from srm_common.domain.untranslated_record import KEY as UNTRANSLATED
@@ -55,6 +57,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
     skipped: list[str] = []
     faults: list[str] = []
     made, synced, pruned, foreign = CheckpointsMade(), GroupsSynced(), 0, None
+    acknowledged = 0.0
     with FlowState(flow) as state, StateReader(flow.target) as reader:
         memory = _remembered(state, skipped)
         due = memory.due(flow, now_ms, at_once=at_once)
@@ -86,6 +89,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
                 state.write(_STATE_KEY, memory.to_json())
             made = make_checkpoints(flow, log, news.segments, reader, before)
             _write_checkpoints(flow, made.written, writer)
+            acknowledged = time.monotonic()
             _keep_untranslated(state, made.untranslated)
             memory = replace(memory, checked=ends, copies=made.copies)
             if not made.faults:
@@ -94,6 +98,8 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
             synced = sync_groups(flow, made.newest, made.shared)
             if not synced.faults:
                 memory = memory.done([Part.GROUPS], now_ms)
+        if Part.CHECKPOINTS in due:
+            _keep_groups(state, made, acknowledged, synced.kept if Part.GROUPS in due else None)
         if Part.PRUNING in due:
             pruned = prune_segments(flow, log, writer, segments_topic, segments_partitions)
             foreign = check_copies(flow).summary()
@@ -104,7 +110,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
     return replace(
         report,
         due_in_seconds=None if Part.CHECKPOINTS in due else memory.next_seconds(flow, now_ms),
-        groups=made.groups,
+        groups=len(made.positions),
         checkpoints=len(made.written),
         unchanged=made.unchanged,
         renewed=made.renewed,
@@ -141,6 +147,25 @@ def _keep_untranslated(state: FlowState, found: Sequence[Untranslated]) -> None:
         known = None
     if record != (known or untranslated_record(())):
         state.write(UNTRANSLATED, record)
+
+
+def _keep_groups(state: FlowState, made: CheckpointsMade, acknowledged: float, synced: Collection[str] | None) -> None:
+    """How each group stands, for whoever reports the run."""
+    found_out = CheckpointRound(
+        at_ms=int(time.time() * 1000),
+        positions=made.positions,
+        untranslated=made.untranslated,
+        # Checkpoints that start over may be of groups that are gone.
+        latencies_ms={
+            one.group: (acknowledged - made.asked[one.group]) * 1000 for one in made.written if one.group in made.asked
+        },
+        synced=synced,
+    )
+    try:
+        before = groups_from(state.read(GROUPS))
+    except CorruptRecord:  # it is written anew
+        before = ()
+    state.write(GROUPS, groups_record(found_out.samples(before)))
 
 
 def _write_offset_syncs(flow: FlowSettings, news: SegmentBatch, target_writer: StateWriter) -> int:

@@ -14,12 +14,13 @@ from srm_common.kafka.group_offsets import GroupFault, GroupReader
 
 @dataclass(frozen=True)
 class GroupsSynced:
-    """``positions`` were committed, for ``groups`` groups; ``in_use`` are groups that were left alone, with their
-    states; ``beyond`` are groups that have passed their translated place on so many partitions, and are not moved back;
-    ``faults`` what failed, group by group."""
+    """``positions`` were committed, for ``groups`` groups; ``kept`` are the groups whose offsets are now as translated,
+    or further; ``in_use`` are groups that were left alone, with their states; ``beyond`` are groups that have passed
+    their translated place on so many partitions, and are not moved back; ``faults`` what failed, group by group."""
 
     positions: int = 0
     groups: int = 0
+    kept: frozenset[str] = frozenset()
     in_use: tuple[tuple[str, str], ...] = ()
     beyond: tuple[tuple[str, int], ...] = ()
     faults: tuple[GroupFault, ...] = ()
@@ -51,6 +52,7 @@ def sync_groups(
     unknown = {fault.group for fault in unread}
     in_use: list[tuple[str, str]] = []
     beyond: list[tuple[str, int]] = []
+    kept: set[str] = set()
     todo: dict[str, tuple[Checkpoint, ...]] = {}
     for group, wanted in sorted(checkpoints.items()):
         # A broker that could not list its groups may have any of them.
@@ -64,6 +66,8 @@ def sync_groups(
             beyond.append((group, decided.beyond))
         if decided.commit:
             todo[group] = decided.commit
+        if decided.in_use is None:
+            kept.add(group)
     positions = groups = 0
     for group, done in GroupCommitter(flow.target).commit_all(todo).items() if todo else ():
         positions += done.positions
@@ -71,4 +75,6 @@ def sync_groups(
         faults += done.faults
         if done.forbidden is not None:
             in_use.append((group, done.forbidden))
-    return GroupsSynced(positions, groups, tuple(sorted(in_use)), tuple(beyond), tuple(faults))
+        if done.forbidden is not None or done.faults:
+            kept.discard(group)
+    return GroupsSynced(positions, groups, frozenset(kept), tuple(sorted(in_use)), tuple(beyond), tuple(faults))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple, fields
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
 from typing import Any
 
+from srm_common.domain.actions import counted
+from srm_common.domain.checkpoints import Untranslated
 from srm_common.domain.monitoring.run_report import GroupSample
 
 #: The key in the flow's state.
@@ -13,6 +16,56 @@ KEY = "groups"
 #: Enough for a page; a record has to fit into a message.
 _ROWS = 5_000
 _COLUMNS = tuple(field.name for field in fields(GroupSample))
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointRound:
+    """What one round of checkpoints found out about groups.
+
+    ``positions`` by group, ``untranslated`` those without a place on the target. ``latencies_ms`` of the groups that
+    got a checkpoint at ``at_ms``. ``synced`` are the groups whose offsets are committed on the target, None where
+    that was not due.
+    """
+
+    at_ms: int
+    positions: Mapping[str, int]
+    untranslated: Sequence[Untranslated]
+    latencies_ms: Mapping[str, float]
+    synced: Collection[str] | None = None
+
+    def samples(self, before: Iterable[GroupSample]) -> list[GroupSample]:
+        """Each group with a position; what this round does not tell is as in ``before``, the samples of the last."""
+        missing: dict[str, list[Untranslated]] = defaultdict(list)
+        for row in self.untranslated:
+            missing[row.group].append(row)
+        known = {one.group: one for one in before}
+        nothing = GroupSample("", 0, 0)
+        out = []
+        for group, positions in self.positions.items():
+            last, rows = known.get(group, nothing), missing.get(group, [])
+            latency = self.latencies_ms.get(group)
+            out.append(
+                GroupSample(
+                    group=group,
+                    positions=positions,
+                    translated=max(0, positions - len(rows)),
+                    reason=_reason(rows),
+                    synced=last.synced if self.synced is None else group in self.synced,
+                    checkpoint_latency_ms=last.checkpoint_latency_ms if latency is None else round(latency, 1),
+                    checkpoint_ms=last.checkpoint_ms if latency is None else self.at_ms,
+                )
+            )
+        return out
+
+
+def _reason(rows: Sequence[Untranslated]) -> str | None:
+    if not rows:
+        return None
+    first = rows[0]
+    place = f"{first.topic}-{first.partition}"
+    if len(rows) == 1:
+        return f"{place}: {first.reason}"
+    return f"{counted(len(rows), 'position')} without a place, the first {place}: {first.reason}"
 
 
 def groups_record(samples: Iterable[GroupSample]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.monitoring.sample import Sample, pooled
 from srm_common.domain.run_record import PartitionRecord
 
@@ -62,8 +62,8 @@ def flow_samples(report: RunReport) -> Mapping[Metric, Sample]:
         found[Metric.TRANSACTIONS] = Sample.of(run.transactions)
         found[Metric.RETRIES] = Sample.of(run.retries)
         found[Metric.UNTRANSLATED_GROUPS] = Sample.of(sum(one.translated < one.positions for one in report.groups))
-    if checkpoints := pooled(_checkpoint(one.checkpoint_latency_ms) for one in report.groups):
-        found[Metric.CHECKPOINT_LATENCY] = checkpoints
+        if checkpoints := pooled(_checkpoint(one, run.started_ms) for one in report.groups):
+            found[Metric.CHECKPOINT_LATENCY] = checkpoints
     beats = report.heartbeats
     if beats is not None and beats.newest is not None:
         if beats.newest.latency_ms is not None:
@@ -97,5 +97,8 @@ def _age(one: PartitionRecord, now_ms: int) -> Sample | None:
     return Sample.of(now_ms - one.last_record_timestamp_ms)
 
 
-def _checkpoint(latency_ms: float | None) -> Sample | None:
-    return None if latency_ms is None else Sample.of(latency_ms)
+def _checkpoint(group: GroupSample, since_ms: int) -> Sample | None:
+    """Only of this run: a group may have no new checkpoint for many."""
+    if group.checkpoint_latency_ms is None or group.checkpoint_ms is None or group.checkpoint_ms < since_ms:
+        return None
+    return Sample.of(group.checkpoint_latency_ms)

@@ -4,12 +4,9 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop
 from srm_common.domain.heartbeats import Heartbeat
-from srm_common.domain.monitoring.group_samples import groups_from, groups_record
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.errors import CorruptRecord
@@ -78,25 +75,3 @@ def test_fields_of_newer_software_are_left_out() -> None:
 def test_what_is_no_report_is_refused(broken: dict[str, Any]) -> None:
     with pytest.raises(CorruptRecord, match="the report of a run"):
         RunReport.from_json(broken)
-
-
-@given(
-    st.lists(
-        st.builds(GroupSample, st.text(), st.integers(0, 9), st.integers(0, 9), st.none() | st.text(), st.booleans()),
-        max_size=20,
-        unique_by=lambda one: one.group,
-    )
-)
-def test_groups_are_kept_in_the_flows_state(samples: list[GroupSample]) -> None:
-    assert set(groups_from(through_json(groups_record(samples)))) == set(samples)
-
-
-def test_groups_that_need_somebody_are_kept_first() -> None:
-    many = [GroupSample(f"g{number:05}", 2, 2) for number in range(5_000)] + [GroupSample("z", 2, 1, "no map")]
-    record = groups_record(many)
-    assert (record["rows"][0][0], len(record["rows"]), record["left_out"]) == ("z", 5_000, 1)
-
-
-@pytest.mark.parametrize("record", [None, {}, {"columns": ["group"], "rows": [[1, 2]]}, [1]])
-def test_no_groups_in_what_is_no_record(record: Any) -> None:
-    assert groups_from(record) == ()

@@ -60,9 +60,10 @@ BEATS = HeartbeatReport(
     (CopiedHeartbeat("a.heartbeats", ("a", "b"), Heartbeat("a", "b", 13_500), 14_100),),
 )
 GROUPS = (
-    GroupSample("g1", 2, 2, checkpoint_latency_ms=100.0),
-    GroupSample("g2", 3, 1, "no map", checkpoint_latency_ms=300.0),
+    GroupSample("g1", 2, 2, checkpoint_latency_ms=100.0, checkpoint_ms=15_000),
+    GroupSample("g2", 3, 1, "no map", checkpoint_latency_ms=300.0, checkpoint_ms=15_000),
     GroupSample("g3", 1, 1),
+    GroupSample("g4", 1, 1, checkpoint_latency_ms=900.0, checkpoint_ms=9_999),  # of an earlier run
 )
 REPORT = RunReport("a->b", "r", 20_000, RUN, heartbeats=BEATS, groups=GROUPS)
 
