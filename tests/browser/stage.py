@@ -1,0 +1,152 @@
+"""What the browser looks at: two real clusters, an Airflow with the plugin, and a flow for every kind of state.
+
+east->west      copies by itself once at the start, then when a test says so
+west->east      paused since it was made, with records that wait
+east->backup    fails: nobody listens at backup
+big->west       paused; its history, 1,000 topics of 10 partitions, was made up and written to the metrics store
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from confluent_kafka import Producer, TopicPartition
+
+from bench.history import Shape, reports
+from srm_common.store.metrics_store import MetricsStore
+from srm_common.testing import LocalKafka
+from srm_common.testing.local_airflow import LocalAirflow, wait_until
+from srm_common.testing.ports import ReservedPort
+from tests.kafka.groups import commit
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOW, DAG_ID = "east->west", "srm.east.west"
+FAILING_DAG_ID = "srm.east.backup"
+LONG_TOPIC = "long." + "x" * 230
+#: Kafka takes any text as the name of a group.
+MARKUP = '<img src="x" onerror="document.title=1">'
+BIG_TOPICS, BIG_PARTITIONS = 1000, 10
+#: Name, and role in Airflow; the password is the name.
+USERS = {"admin": "admin", "op": "op", "user": "user", "viewer": "viewer"}
+FIRST_RECORDS = 1000
+START_SECONDS = 300.0
+
+CONFIGURATION = """\
+clusters = east, west, backup, big
+east.bootstrap.servers = {east}
+west.bootstrap.servers = {west}
+backup.bootstrap.servers = {backup}
+big.bootstrap.servers = {east}
+east->west.enabled = true
+east->west.topics = orders, clicks, long\\\\..*
+west->east.enabled = false
+west->east.topics = returns
+east->backup.enabled = true
+big->west.enabled = false
+# Once, at the start; then the tests say when.
+schedule.interval.seconds = 86400
+emit.checkpoints.interval.seconds = 0
+refresh.topics.interval.seconds = 0
+admin.timeout.ms = 5000
+task.retries = 0
+replication.factor = 1
+offset.storage.replication.factor = 1
+status.storage.replication.factor = 1
+config.storage.replication.factor = 1
+heartbeats.topic.replication.factor = 1
+checkpoints.topic.replication.factor = 1
+offset-syncs.topic.replication.factor = 1
+"""
+
+
+@dataclass(frozen=True)
+class Stage:
+    airflow: LocalAirflow
+    east: LocalKafka
+    west: LocalKafka
+    configuration: Path
+
+    def write(self, topic: str, count: int) -> None:
+        """``count`` records more at east."""
+        write(self.east, topic, count)
+
+
+@contextmanager
+def standing(folder: Path) -> Iterator[Stage]:
+    """Returns when east->west has copied and east->backup has failed; ends everything with the block."""
+    with ExitStack() as ending:
+        nobody = ReservedPort()
+        ending.callback(nobody.release)
+        east, west = (LocalKafka(name=name) for name in ("east", "west"))
+        configuration = folder / "srm.properties"
+        configuration.write_text(
+            CONFIGURATION.format(east=east.bootstrap_servers, west=west.bootstrap_servers, backup=nobody.address)
+        )
+        airflow = LocalAirflow(
+            dags_folder=ROOT / "dags",
+            environment={
+                "SRM_CONFIG": str(configuration),
+                "SRM_DATABASE": f"sqlite:///{folder}/srm-metrics.db",
+                "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
+                # As whom the DAGs that move groups pause and resume flows.
+                "AIRFLOW_CONN_SRM_AIRFLOW": json.dumps({"conn_type": "http", "login": "admin", "password": "admin"}),
+            },
+            users={name: (role, name) for name, role in USERS.items()},
+        )
+        for each in (east, west, airflow):
+            ending.callback(each.close)
+        with ThreadPoolExecutor() as together:
+            for done in [together.submit(start) for start in (east.start, west.start, airflow.prepare)]:
+                done.result()
+        _fill(east, west)
+        make_up_history(f"sqlite:///{folder}/srm-metrics.db")
+        airflow.start()
+        airflow.wait_for_dag(DAG_ID, START_SECONDS)
+        _wait_for_first_run(airflow, DAG_ID, "success")
+        _wait_for_first_run(airflow, FAILING_DAG_ID, "failed")
+        yield Stage(airflow, east, west, configuration)
+
+
+def write(kafka: LocalKafka, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "compression.type": "lz4", "linger.ms": 20})
+    for number in range(count):
+        producer.produce(topic, key=str(number), value=f"{topic} {number} " + "." * 200)
+    assert producer.flush(60) == 0
+
+
+def make_up_history(url: str) -> None:
+    """Of a flow that is too large to be run here; one of its topics and one of its errors hold markup."""
+    shape = Shape(1, BIG_TOPICS, BIG_PARTITIONS, 50, 0.05, 900, int(time.time() * 1000), 7)
+    store = MetricsStore(url, timeout_seconds=60)
+    for report in reports(shape):
+        run = report.run
+        assert run is not None
+        first, second, *others = run.partitions
+        strange = replace(first, upstream_topic=MARKUP, downstream_topic=f"big.{MARKUP}")
+        run = replace(run, flow="big->west", partitions=(strange, replace(second, error=f"so {MARKUP}"), *others))
+        store.write(replace(report, flow="big->west", run=run))
+    store.close()
+
+
+def _fill(east: LocalKafka, west: LocalKafka) -> None:
+    for topic, partitions in {"orders": 2, "clicks": 3, "secrets": 1, LONG_TOPIC: 1}.items():
+        east.create_topic(topic, partitions=partitions)
+        write(east, topic, FIRST_RECORDS)
+    west.create_topic("returns", partitions=1)
+    write(west, "returns", FIRST_RECORDS)
+    for group in ("billing", MARKUP):
+        commit(east, group, TopicPartition("orders", 0, 10), TopicPartition("orders", 1, 20))
+    # A place that was not copied has no translation.
+    commit(east, "auditors", TopicPartition("secrets", 0, 5))
+
+
+def _wait_for_first_run(airflow: LocalAirflow, dag_id: str, state: str) -> None:
+    run = wait_until(lambda: airflow.runs(dag_id), START_SECONDS, f"a first run of {dag_id}")[-1]["dag_run_id"]
+    ended = airflow.wait_for_run(dag_id, run, START_SECONDS)
+    assert ended == state, f"{dag_id}: {ended}, {airflow.task_states(dag_id, run)}"
