@@ -124,6 +124,7 @@ class ReportLagOperator(FlowOperator):
         self.asset = asset
 
     def execute(self, context: Context) -> None:
+        from srm_common.airflow_bridge.alarms import tell_alarms
         from srm_common.airflow_bridge.lag_report import LagReport
         from srm_common.errors import ClusterError
         from srm_common.usecases.report_run import keep_in_history, make_report, unreachable_report
@@ -138,9 +139,11 @@ class ReportLagOperator(FlowOperator):
                 report = unreachable_report(self.flow, run_id, str(error))
                 keep_in_history(report, configuration)
                 self._tell(LagReport.unreachable(report), context)
+                tell_alarms(self.settings(), report, context, context["asset_state_store"][self.asset])
                 raise
         keep_in_history(report, configuration)
         self._tell(LagReport.of(report), context)
+        tell_alarms(now.flow, report, context, context["asset_state_store"][self.asset])
 
     def _tell(self, report: LagReport, context: Context) -> None:
         from airflow.sdk.observability import stats

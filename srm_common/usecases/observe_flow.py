@@ -8,8 +8,9 @@ from typing import Any
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.health import Observation
+from srm_common.domain.monitoring.loss import loss_told
 from srm_common.domain.monitoring.schedule import ScheduledFlow
-from srm_common.store.rows import FlowRow, RunRow
+from srm_common.store.rows import FlowRow
 
 
 def observe(
@@ -71,7 +72,7 @@ def _with_report(seen: Observation, row: FlowRow) -> Observation:
         partitions=row.partitions,
         lost_records=row.lost_records,
         lost_since_ms=row.lost_since_ms,
-        lost_text=_about_loss(run),
+        lost_text=loss_told(run.partition_errors, run.notes),
         failing_since_ms=row.failing_since_ms,
         good_run_ended_ms=row.good_run_ended_ms,
         lag=row.lag,
@@ -87,9 +88,3 @@ def _with_report(seen: Observation, row: FlowRow) -> Observation:
 
 def _silence(heartbeats: Mapping[str, Any] | None) -> str | None:
     return heartbeats.get("sentence") if heartbeats is not None and heartbeats.get("silent") else None
-
-
-def _about_loss(run: RunRow) -> str | None:
-    """The sentence of the first partition that stands still for it, or of the run's note that tells where it went on
-    (:class:`srm_common.domain.data_loss.Decision`)."""
-    return next((text for text in (*run.partition_errors, *run.notes) if "on.data.loss" in text), None)

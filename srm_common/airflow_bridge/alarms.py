@@ -1,0 +1,108 @@
+"""Tells alarms by Airflow's notifiers, when they begin and when they are over.
+
+Any class will do that takes the keyword arguments of the file and can be called with a task's context, as those of
+Airflow's providers (``airflow.sdk.BaseNotifier``). The context has ``alarm`` besides, so that their templates can say
+``{{ alarm.text }}``.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from srm_common.domain.alarm_notifier import AlarmNotifier
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.alarm_memory import AlarmMemory
+from srm_common.domain.monitoring.health import Alarm
+from srm_common.domain.monitoring.judge import judge
+from srm_common.domain.monitoring.reported import observe_report
+from srm_common.domain.monitoring.run_report import RunReport
+
+_LOG = logging.getLogger(__name__)
+#: Keys of the flow's asset state.
+MEMORY, ALARMS = "alarm_memory", "alarms"
+#: A notifier that takes longer is left to itself: the flow's next run waits for this one.
+PATIENCE_SECONDS = 30.0
+
+
+def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any], state: Any) -> None:
+    """Judge the report; tell each notifier of the flow what is new to it. ``state`` is the flow's asset state.
+
+    What a notifier could not tell is logged, and told again after the next run; nothing else depends on it.
+    """
+    memory = AlarmMemory.from_json(state.get(MEMORY)).after(report, flow.lag_objective_records)
+    alarms = judge(observe_report(flow, report, memory)).alarms
+    for alarm in alarms:
+        _LOG.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
+    for notifier in flow.alarm_notifiers:
+        begun, over = memory.news(notifier.name, alarms, informed=report.run is not None)
+        for alarm in begun:
+            if _told(notifier, _begun(alarm), context):
+                memory = memory.having_told(notifier.name, alarm.kind, alarm.text)
+        for kind, text in over.items():
+            if _told(notifier, _over(kind, text, report.flow), context):
+                memory = memory.having_told(notifier.name, kind, None)
+    state.set(ALARMS, [_begun(alarm) for alarm in alarms])
+    state.set(MEMORY, memory.known_to(one.name for one in flow.alarm_notifiers).to_json())
+
+
+def _begun(alarm: Alarm) -> dict[str, Any]:
+    """What templates can name, by docs/operations.md."""
+    help_ = alarm.help
+    return {
+        "kind": alarm.kind.value,
+        "severity": alarm.severity.value,
+        "flow": alarm.flow,
+        "text": alarm.text,
+        "since_ms": alarm.since_ms,
+        "over": False,
+        "help": help_.text if help_ is not None else "",
+        "command": (help_.command if help_ is not None else None) or "",
+    }
+
+
+def _over(kind: str, text: str, flow: str) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "severity": "info",
+        "flow": flow,
+        "text": f"over: {text}",
+        "since_ms": None,
+        "over": True,
+        "help": "",
+        "command": "",
+    }
+
+
+def _told(notifier: AlarmNotifier, alarm: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
+    faults: list[str] = []
+
+    def tell() -> None:
+        try:
+            # Notifiers put their own fields into the context.
+            _made(notifier)({**context, "alarm": dict(alarm)})
+        except Exception as error:  # whatever a class of somebody else may raise
+            faults.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=tell, name=f"notifier-{notifier.name}", daemon=True)
+    thread.start()
+    thread.join(PATIENCE_SECONDS)
+    if thread.is_alive():
+        faults.append(f"it has taken more than {PATIENCE_SECONDS:g} s")
+    if faults:
+        _LOG.error(
+            "alarm.notifiers: '%s' could not tell '%s': %s; see alarm.notifier.%s.*",
+            notifier.name,
+            alarm["text"],
+            faults[0],
+            notifier.name,
+        )
+    return not faults
+
+
+def _made(notifier: AlarmNotifier) -> Any:
+    module, _, name = notifier.path.rpartition(".")
+    return getattr(importlib.import_module(module), name)(**notifier.arguments)

@@ -1,0 +1,92 @@
+"""What the report task of a flow remembers from run to run, so that alarms need no history, and who was told what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Self
+
+from srm_common.domain.monitoring.health import Alarm, AlarmKind
+from srm_common.domain.monitoring.loss import loss_told
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.run_record import RunState
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmMemory:
+    """Times are epoch milliseconds. ``told`` has, by notifier and kind of alarm, the text of alarms that the notifier
+    was told and that are not over yet. The ``lost`` fields are of the newest run that lost records."""
+
+    good_run_ended_ms: int | None = None
+    failing_since_ms: int | None = None
+    lag_over_since_ms: int | None = None
+    lost_records: int = 0
+    lost_since_ms: int | None = None
+    lost_text: str | None = None
+    told: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """What :meth:`to_json` made. Of anything else nothing is remembered: then an alarm may be told twice."""
+        if not isinstance(document, dict):
+            return cls()
+        known = {name: document[name] for name in (one.name for one in fields(cls)) if name in document}
+        told = known.pop("told", None)
+        kinds = {"lost_text": str}
+        whole = all(value is None or isinstance(value, kinds.get(name, int)) for name, value in known.items())
+        if not (whole and isinstance(told, dict) and all(isinstance(one, dict) for one in told.values())):
+            return cls()
+        return cls(**known, told=told)
+
+    def after(self, report: RunReport, lag_objective_records: int | None) -> Self:
+        """With one more run."""
+        run, now_ms = report.run, report.reported_ms
+        ended_ms = (run.finished_ms if run is not None else None) or now_ms
+        good = report.fault is None and run is not None and run.state is RunState.DONE
+        over = run is not None and lag_objective_records is not None and run.lag > lag_objective_records
+        known = replace(
+            self,
+            good_run_ended_ms=ended_ms if good else self.good_run_ended_ms,
+            failing_since_ms=None if good else self.failing_since_ms or ended_ms,
+            # Without a run nothing is known of the lag, which is no reason to call it small.
+            lag_over_since_ms=self.lag_over_since_ms or now_ms
+            if over
+            else self.lag_over_since_ms
+            if run is None
+            else None,
+        )
+        lost = 0 if run is None else sum(one.lost_records for one in run.partitions)
+        if run is None or not lost:
+            return known
+        errors = (f"{one.upstream_topic}-{one.partition}: {one.error}" for one in run.failed_partitions)
+        return replace(known, lost_records=lost, lost_since_ms=now_ms, lost_text=loss_told(errors, run.notes))
+
+    def news(
+        self, notifier: str, alarms: Iterable[Alarm], *, informed: bool = True
+    ) -> tuple[list[Alarm], dict[str, str]]:
+        """Alarms that the notifier was not told yet; and texts of those that are over, by kind.
+
+        ``informed`` False: the last run left no figures, so that nothing is known to be over.
+        """
+        told = self.told.get(notifier, {})
+        raised = {alarm.kind.value: alarm for alarm in alarms}
+        begun = [alarm for kind, alarm in raised.items() if kind not in told]
+        return begun, {kind: text for kind, text in told.items() if informed and kind not in raised}
+
+    def known_to(self, notifiers: Iterable[str]) -> Self:
+        """Without what others were told, as those taken out of the file."""
+        names = set(notifiers)
+        return replace(self, told={name: kinds for name, kinds in self.told.items() if name in names})
+
+    def having_told(self, notifier: str, kind: AlarmKind | str, text: str | None) -> Self:
+        """``text`` None: that it is over."""
+        told = {name: dict(kinds) for name, kinds in self.told.items()}
+        mine = told.setdefault(notifier, {})
+        if text is None:
+            mine.pop(str(kind), None)
+        else:
+            mine[str(kind)] = text
+        return replace(self, told={name: kinds for name, kinds in told.items() if kinds})
