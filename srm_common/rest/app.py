@@ -8,6 +8,7 @@ from starlette.middleware.gzip import GZipMiddleware
 from srm_common import __version__
 from srm_common.rest import (
     api_docs,
+    cluster_info,
     filters,
     flow_details,
     flows,
@@ -40,6 +41,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     steering.router,
     moves.router,
     health.router,
+    cluster_info.router,
     metrics.router,
     whoami.router,
     v1.router,

@@ -78,9 +78,10 @@ class TimeSeriesResponse(_Camel):
 
 
 class ClusterInfo(_Camel):
-    """Of version 2: a cluster by Kafka's own id for it."""
+    """Of version 2: a cluster with the flows into it (``sources``) and out of it (``targets``). ``kafka_cluster_id`` is
+    null where the cluster was asked for by its alias."""
 
-    kafka_cluster_id: str
+    kafka_cluster_id: str | None
     name: str
     sources: list[ReplicationInfo]
     targets: list[ReplicationInfo]
