@@ -16,6 +16,7 @@ from srm_common.rest import (
     health,
     metrics,
     moves,
+    page,
     plans,
     series,
     steering,
@@ -46,6 +47,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     whoami.router,
     v1.router,
     api_docs.router,
+    page.router,
 )
 
 _DESCRIPTION = """

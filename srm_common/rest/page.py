@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI, HTTPException, Request, Response
+from fastapi import APIRouter, HTTPException, Request, Response
 from fastapi.responses import HTMLResponse
 
 _FOLDER = Path(__file__).parent / "page"
@@ -99,8 +99,3 @@ def page_file(version: str, name: str, request: Request) -> Response:
     if "gzip" in request.headers.get("accept-encoding", ""):
         return Response(file.compressed, media_type=file.media_type, headers={**headers, "Content-Encoding": "gzip"})
     return Response(file.body, media_type=file.media_type, headers=headers)
-
-
-def include(app: FastAPI) -> None:
-    """Add the page's routes."""
-    app.include_router(router)
