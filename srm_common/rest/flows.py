@@ -134,6 +134,7 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
             "groups": row.groups,
             "untranslated_groups": row.untranslated_groups,
             "lag": row.lag,
+            "warnings": list(row.warnings),
             "heartbeats": None
             if beats is None
             else answers.heartbeats(beats, row.clock, seen.now_ms - row.reported_ms),

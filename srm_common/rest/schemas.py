@@ -146,6 +146,7 @@ class FlowSummary(BaseModel):
     groups: int = 0
     untranslated_groups: int = 0
     lag: int | None = None
+    warnings: list[str] = Field(default=[], description="what needs somebody although the flow copies")
     metrics: dict[str, Stat] = {}
     sparklines: dict[str, Sparkline] = {}
     heartbeats: Heartbeats | None = None
