@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
+from urllib.parse import quote
 
 from srm_common.domain.checkpoint_memory import checkpoint_period_seconds, group_sync_period_seconds
 from srm_common.domain.flow import FlowName, FlowSettings
@@ -207,7 +208,7 @@ def _warned(warnings: Sequence[str]) -> str:
 
 def _links(flow: FlowName, web_path: str, goes_back: bool) -> str:
     links = [
-        f"[figures of the last run]({web_path}/srm/api/v2/flows/{flow.dag_id})",
+        f"[how the flow does]({web_path}/plugin/replications#/flows/{quote(flow.source)}/{quote(flow.target)})",
         f"[REST API]({web_path}/srm/docs)",
     ]
     if goes_back:

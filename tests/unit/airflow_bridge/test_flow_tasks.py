@@ -87,7 +87,7 @@ def test_the_page_of_a_flow_tells_its_facts() -> None:
 
 def test_the_page_of_a_flow_links_to_figures_and_to_the_way_back() -> None:
     facts = flow_dag(FLOW, "/airflow", goes_back=True).doc
-    assert "(/airflow/srm/api/v2/flows/srm.east.west)" in facts
+    assert "(/airflow/plugin/replications#/flows/east/west)" in facts
     assert "(/airflow/dags/srm.west.east)" in facts
     assert "the way back" not in flow_dag(FLOW).doc
 
