@@ -22,6 +22,7 @@ from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunR
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 
 _MINUTE, _DAY = 60_000, 86_400_000
+_BYTES_PER_MS = 50_000
 _ALIASES = ("east", "west", "north", "south", "edge", "lake", "plant", "store", "cloud", "archive")
 _TEAMS = ("orders", "payments", "shipping", "customers", "catalog", "clicks", "sensors", "audit", "prices", "stock")
 _THINGS = ("created", "changed", "deleted", "events", "snapshot", "commands", "failed", "enriched", "raw", "daily")
@@ -55,7 +56,7 @@ class Shape:
     interval_seconds: float = 300.0
     end_ms: int = 1_800_000_000_000
     seed: int = 1
-    records_per_second: float = 40.0
+    records_per_second: float = 4.0
 
     @property
     def interval_ms(self) -> int:
@@ -120,12 +121,12 @@ class _Flow:
         at = shape.end_ms - (shape.runs - 1 - run) * shape.interval_ms
         if late and self._story is Story.SILENT:
             return None
-        took = int(1500 + 800 * self._random.random())
         error = kind = None
         if late and self._story is Story.FAILING:
             error, kind = f"cluster '{self._name.target}' does not answer at b:9092 (timed out)", "UnreachableCluster"
         partitions = tuple(self._partitions(run, at, late, down=error is not None))
         failed = error is not None or any(one.error for one in partitions)
+        took = int(1500 + 800 * self._random.random() + sum(one.bytes for one in partitions) / _BYTES_PER_MS)
         record = RunRecord(
             flow=str(self._name),
             run_id=f"scheduled__{at}",
@@ -136,6 +137,8 @@ class _Flow:
             error=error,
             error_kind=kind,
             partitions=partitions,
+            transactions=2 if any(one.records for one in partitions) else 0,
+            retries=sum(one.retries for one in partitions),
         )
         first = run == 0
         return RunReport(

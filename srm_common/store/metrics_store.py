@@ -2,40 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Literal
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
 
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.store import current_rows, history
+from srm_common.store.engine import open_engine, parsed_url, reading, shown, writing
+from srm_common.store.report_writer import write_report
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow, TopicRow
+from srm_common.store.schema import bring_up_to_date, has_tables, is_current
+from srm_common.store.tiers import Retention
+from srm_common.store.topic_rows import TopicOrder, topic_page
 
-TopicOrder = Literal[
-    "topic", "-topic", "lag", "-lag", "byte-rate", "-byte-rate", "replication-latency-ms", "-replication-latency-ms"
-]
+__all__ = ["MetricsStore", "TopicOrder"]
 
 
 class MetricsStore:
     """Opens lazily; safe for several threads and processes. Every method raises :class:`StoreError` (or
-    :class:`StoreTooNew`) in one sentence when the database is down, locked for too long, or newer than this code."""
+    :class:`StoreTooNew`) in one sentence when the database is down, locked for too long, or newer than this code.
 
-    def __init__(self, url: str, *, timeout_seconds: float = 5.0) -> None:
-        """``url`` is SQLAlchemy's. The schema is made or brought up to date at the first write."""
-        raise NotImplementedError
+    A store that nobody has written to is empty. How long things are kept is counted from a flow's newest report.
+    """
+
+    def __init__(self, url: str, *, timeout_seconds: float = 5.0, retention: Retention | None = None) -> None:
+        """``url`` is SQLAlchemy's. The schema is made or brought up to date at the first write.
+
+        Raises:
+            ConfigError: ``url`` is no address of a database that can be used.
+        """
+        self._engine = open_engine(parsed_url(url), timeout_seconds)
+        self._retention = retention or Retention()
+        self._current = False
+        self._opening = threading.Lock()
+
+    @property
+    def location(self) -> str:
+        """For people; without a password."""
+        return shown(self._engine.url)
 
     def write(self, report: RunReport) -> None:
         """Keep a report; one that was kept before (flow, run id) is replaced. In one transaction. Rolls up and prunes
         what is due."""
-        raise NotImplementedError
+        if not self._is_current():
+            with self._opening:
+                bring_up_to_date(self._engine)
+                self._current = True
+        with writing(self._engine) as connection:
+            write_report(connection, report, self._retention)
 
     def flows(self, only: Collection[str] | None = None) -> list[FlowRow]:
         """All flows that ever reported, sorted by name."""
-        raise NotImplementedError
+        with self._reading() as connection:
+            return current_rows.flow_rows(connection, only) if connection is not None else []
 
     def flow_stats(self, span: TimeRange, only: Collection[str] | None = None) -> Mapping[str, Mapping[Metric, Stats]]:
         """By flow and metric; figures of a flow are put together from its partitions (docs/metrics.md)."""
-        raise NotImplementedError
+        with self._reading() as connection:
+            return history.flow_stats(connection, span, self._retention, only) if connection is not None else {}
 
     def topics(
         self,
@@ -48,24 +77,38 @@ class MetricsStore:
         limit: int = 100,
     ) -> Page[TopicRow]:
         """``search`` is a part of a topic's or remote topic's name, any case."""
-        raise NotImplementedError
+        with self._reading() as connection:
+            if connection is None:
+                return Page((), 0, offset)
+            return topic_page(connection, flow, span, self._retention, search, order, offset, limit)
 
     def partitions(
         self, flow: str, *, topic: str | None = None, failed_only: bool = False, offset: int = 0, limit: int = 100
     ) -> Page[PartitionRow]:
         """Sorted by topic and partition."""
-        raise NotImplementedError
+        with self._reading() as connection:
+            if connection is None:
+                return Page((), 0, offset)
+            return current_rows.partition_page(connection, flow, topic, failed_only, offset, limit)
 
     def groups(self, flow: str, *, search: str = "", offset: int = 0, limit: int = 100) -> Page[GroupRow]:
         """Sorted by name, those that are not translated completely first."""
-        raise NotImplementedError
+        with self._reading() as connection:
+            if connection is None:
+                return Page((), 0, offset)
+            return current_rows.group_page(connection, flow, search, offset, limit)
 
     def runs(self, flow: str, *, offset: int = 0, limit: int = 50) -> Page[RunRow]:
         """Newest first."""
-        raise NotImplementedError
+        with self._reading() as connection:
+            if connection is None:
+                return Page((), 0, offset)
+            return current_rows.run_page(connection, flow, offset, limit)
 
     def documents(self, flow: str, *keys: str) -> Mapping[str, Document]:
-        raise NotImplementedError
+        """Those of ``keys`` that were reported; all without any."""
+        with self._reading() as connection:
+            return current_rows.documents(connection, flow, keys) if connection is not None else {}
 
     def series(
         self,
@@ -78,13 +121,35 @@ class MetricsStore:
         points: int = 200,
     ) -> Sequence[Stats]:
         """At most ``points`` buckets of equal length that have samples, oldest first."""
-        raise NotImplementedError
+        with self._reading() as connection:
+            if connection is None:
+                return []
+            return history.series(connection, flow, metric, span, self._retention, topic, partition, points)
 
     def sparklines(
         self, metrics: Collection[Metric], span: TimeRange, *, points: int = 40
     ) -> Mapping[str, Mapping[Metric, Sequence[Stats]]]:
         """Series of all flows at once."""
-        raise NotImplementedError
+        with self._reading() as connection:
+            return history.sparklines(connection, metrics, span, self._retention, points) if connection else {}
 
     def close(self) -> None:
-        raise NotImplementedError
+        """Ends its connections; a later call opens new ones."""
+        self._engine.dispose()
+
+    def _is_current(self) -> bool:
+        if not self._current:
+            self._current = is_current(self._engine)
+        return self._current
+
+    @contextmanager
+    def _reading(self) -> Iterator[Connection | None]:
+        """None: nothing was ever written."""
+        if not self._is_current():
+            if not has_tables(self._engine):
+                yield None
+                return
+            with self._opening:
+                bring_up_to_date(self._engine)
+        with reading(self._engine) as connection:
+            yield connection

@@ -1,0 +1,139 @@
+"""How things stand, read from the database: flows, partitions, groups, runs, documents."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from sqlalchemy import Connection, RowMapping, Select, and_, func, select
+
+from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow
+from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, TOPIC
+
+_RUN_COLUMNS = [column for column in RUN.columns if column.name not in ("id", "flow_id")]
+
+
+def flow_rows(connection: Connection, only: Collection[str] | None) -> list[FlowRow]:
+    newest = and_(RUN.c.flow_id == FLOW.c.id, RUN.c.run_id == FLOW.c.run_id)
+    wanted = select(FLOW).where(FLOW.c.reported_ms.is_not(None))
+    runs = select(FLOW.c.name.label("flow"), *_RUN_COLUMNS).select_from(FLOW.join(RUN, newest))
+    if only is not None:
+        wanted, runs = wanted.where(FLOW.c.name.in_(only)), runs.where(FLOW.c.name.in_(only))
+    last = {row["flow"]: _run(row) for row in connection.execute(runs).mappings()}
+    rows = [_flow(row, last[row["name"]]) for row in connection.execute(wanted).mappings() if row["name"] in last]
+    # Sorted here: databases sort names by their locale.
+    return sorted(rows, key=lambda row: row.flow)
+
+
+def partition_page(
+    connection: Connection, flow: str, topic: str | None, failed_only: bool, offset: int, limit: int
+) -> Page[PartitionRow]:
+    wanted = [FLOW.c.name == flow, listed()]
+    if topic is not None:
+        wanted.append(TOPIC.c.name == topic)
+    if failed_only:
+        wanted.append(PARTITION.c.error.is_not(None))
+    joined = FLOW.join(TOPIC, TOPIC.c.flow_id == FLOW.c.id).join(
+        PARTITION, and_(PARTITION.c.topic_id == TOPIC.c.id, PARTITION.c.reported_ms == TOPIC.c.reported_ms)
+    )
+    names = (TOPIC.c.name.label("topic"), TOPIC.c.remote_topic)
+    columns = [column for column in PARTITION.columns if column.name != "topic_id"]
+    rows = select(*names, *columns).select_from(joined).where(*wanted).order_by(TOPIC.c.name, PARTITION.c.number)
+    total = connection.execute(select(func.count()).select_from(joined).where(*wanted)).scalar_one()
+    found = connection.execute(rows.offset(offset).limit(limit)).mappings()
+    return Page([_partition(flow, row) for row in found], total, offset)
+
+
+def group_page(connection: Connection, flow: str, search: str, offset: int, limit: int) -> Page[GroupRow]:
+    wanted = [FLOW.c.name == flow]
+    if search:
+        wanted.append(GROUP.c.folded.contains(search.lower(), autoescape=True))
+    joined = FLOW.join(GROUP, GROUP.c.flow_id == FLOW.c.id)
+    rows = select(GROUP).select_from(joined).where(*wanted)
+    rows = rows.order_by(GROUP.c.translated >= GROUP.c.positions, GROUP.c.name)
+    total = connection.execute(select(func.count()).select_from(joined).where(*wanted)).scalar_one()
+    found = connection.execute(rows.offset(offset).limit(limit)).mappings()
+    return Page([_group(flow, row) for row in found], total, offset)
+
+
+def run_page(connection: Connection, flow: str, offset: int, limit: int) -> Page[RunRow]:
+    joined = FLOW.join(RUN, RUN.c.flow_id == FLOW.c.id)
+    rows: Select[Any] = select(FLOW.c.name.label("flow"), *_RUN_COLUMNS).select_from(joined).where(FLOW.c.name == flow)
+    rows = rows.order_by(RUN.c.reported_ms.desc(), RUN.c.id.desc())
+    total = connection.execute(select(func.count()).select_from(joined).where(FLOW.c.name == flow)).scalar_one()
+    found = connection.execute(rows.offset(offset).limit(limit)).mappings()
+    return Page([_run(row) for row in found], total, offset)
+
+
+def documents(connection: Connection, flow: str, keys: Collection[str]) -> Mapping[str, Document]:
+    joined = FLOW.join(DOCUMENT, DOCUMENT.c.flow_id == FLOW.c.id)
+    wanted = select(DOCUMENT).select_from(joined).where(FLOW.c.name == flow)
+    if keys:
+        wanted = wanted.where(DOCUMENT.c.key.in_(keys))
+    found = connection.execute(wanted).mappings()
+    return {row["key"]: Document(flow, row["key"], json.loads(row["value"]), row["reported_ms"]) for row in found}
+
+
+def listed() -> Any:
+    """Topics that the newest report with figures told about; others are not copied any more."""
+    return TOPIC.c.reported_ms >= FLOW.c.figures_ms
+
+
+def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
+    return FlowRow(
+        flow=row["name"],
+        reported_ms=row["reported_ms"],
+        last_run=last_run,
+        topics=row["topics"],
+        partitions=row["partitions"],
+        failed_partitions=row["failed_partitions"],
+        lag=row["lag"],
+        lag_before=row["lag_before"],
+        failing_since_ms=row["failing_since_ms"],
+        good_run_ended_ms=row["good_run_ended_ms"],
+        lost_records=row["lost_records"],
+        lost_since_ms=row["lost_since_ms"],
+        lag_over_since_ms=row["lag_over_since_ms"],
+        groups=row["consumer_groups"],
+        untranslated_groups=row["untranslated_groups"],
+        untranslated_text=row["untranslated_text"],
+        schedule_interval_seconds=row["schedule_interval_seconds"],
+        lag_objective_records=row["lag_objective_records"],
+        warnings=_texts(row["warnings"]),
+        heartbeats=_json(row["heartbeats"]),
+        clock=_json(row["clock"]),
+    )
+
+
+def _run(row: RowMapping) -> RunRow:
+    values = {**row, "notes": _texts(row["notes"]), "partition_errors": _texts(row["partition_errors"])}
+    return RunRow(**{**values, "ok": bool(row["ok"])})
+
+
+def _partition(flow: str, row: RowMapping) -> PartitionRow:
+    values = {name: value for name, value in row.items() if name not in ("number", "end_offset")}
+    return PartitionRow(flow=flow, partition=row["number"], end=row["end_offset"], **values)
+
+
+def _group(flow: str, row: RowMapping) -> GroupRow:
+    sample = GroupSample(
+        row["name"],
+        row["positions"],
+        row["translated"],
+        row["reason"],
+        bool(row["synced"]),
+        row["checkpoint_latency_ms"],
+        row["checkpoint_ms"],
+    )
+    return GroupRow(flow, row["reported_ms"], sample)
+
+
+def _texts(text: str | None) -> tuple[str, ...]:
+    return tuple(json.loads(text)) if text else ()
+
+
+def _json(text: str | None) -> Mapping[str, Any] | None:
+    found: Mapping[str, Any] | None = json.loads(text) if text else None
+    return found

@@ -1,0 +1,137 @@
+"""The way to the database: SQLite or PostgreSQL, its faults as sentences."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from srm_common.errors import ConfigError, StoreError
+
+_DIALECTS = ("sqlite", "postgresql")
+_WRITES = "srm_writes"
+
+
+def parsed_url(text: str) -> URL:
+    """The address of a database that can be used.
+
+    Raises:
+        ConfigError: it is none; the sentence shows no password.
+    """
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise ConfigError(
+            "metrics.database.url is not an address of a database; write sqlite:////path/to/file.db or "
+            "postgresql+psycopg2://user:password@host:5432/database"
+        ) from None
+    if url.get_backend_name() not in _DIALECTS:
+        raise ConfigError(
+            f"metrics.database.url names a database of kind '{url.get_backend_name()}'; the metrics store is kept in "
+            f"{' or '.join(_DIALECTS)}"
+        )
+    return url
+
+
+def open_engine(url: URL, timeout_seconds: float) -> Engine:
+    """Connects at the first use. Waits ``timeout_seconds`` for locks and for an answer to a connection."""
+    if url.get_backend_name() == "sqlite":
+        return _sqlite(url, timeout_seconds)
+    milliseconds = int(timeout_seconds * 1000)
+    # Statements get longer than locks: the first roll-up after a long time moves much.
+    options = f"-c lock_timeout={milliseconds} -c statement_timeout={12 * milliseconds}"
+    arguments = {"connect_timeout": max(1, round(timeout_seconds)), "options": options}
+    try:
+        return create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=5, connect_args=arguments)
+    except (ImportError, SQLAlchemyError) as error:
+        raise StoreError(
+            f"the metrics store at {shown(url)} cannot be used: {error}; install its driver (pip install "
+            "'srm-kafka[postgres]')"
+        ) from error
+
+
+def _sqlite(url: URL, timeout_seconds: float) -> Engine:
+    engine = create_engine(url, connect_args={"timeout": timeout_seconds})
+
+    @event.listens_for(engine, "connect")
+    def _connected(connection: sqlite3.Connection, _record: ConnectionPoolEntry) -> None:
+        # Transactions begin where this module says so, not where Python's driver thinks they do.
+        connection.isolation_level = None
+        cursor = connection.cursor()
+        cursor.execute("PRAGMA foreign_keys=ON")
+        # With a write-ahead log readers never wait for a writer. A power cut may take the last report, nothing else.
+        cursor.execute("PRAGMA journal_mode=WAL")
+        cursor.execute("PRAGMA synchronous=NORMAL")
+        cursor.execute("PRAGMA cache_size=-16000")
+        cursor.close()
+
+    @event.listens_for(engine, "begin")
+    def _begun(connection: Connection) -> None:
+        # A reader that turns writer cannot wait for another one, it fails at once: so a writer is one from the start.
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+@contextmanager
+def reading(engine: Engine) -> Iterator[Connection]:
+    """A connection in a transaction that sees one state of the database."""
+    with faults(engine.url), engine.connect() as connection, connection.begin():
+        yield connection
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A connection in a transaction that is committed at the end, or undone by an exception."""
+    with faults(engine.url), engine.connect() as plain:
+        connection = plain.execution_options(**{_WRITES: True})
+        with connection.begin():
+            yield connection
+
+
+@contextmanager
+def faults(url: URL) -> Iterator[None]:
+    """Turns what SQLAlchemy raises into :class:`StoreError`."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        raise StoreError(_sentence(url, error)) from error
+
+
+def shown(url: URL) -> str:
+    """The address without its password; of SQLite the file."""
+    if url.get_backend_name() == "sqlite":
+        return url.database or "memory"
+    return url.render_as_string(hide_password=True)
+
+
+def sqlite_file(url: URL) -> Path | None:
+    """None for databases that are no file."""
+    if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
+        return None
+    return Path(str(url.database))
+
+
+def _sentence(url: URL, error: SQLAlchemyError) -> str:
+    reason = str(error.orig if isinstance(error, DBAPIError) else error).strip()
+    first = next(iter(reason.splitlines()), type(error).__name__)
+    place = f"the metrics store at {shown(url)}"
+    if url.get_backend_name() == "sqlite":
+        if "locked" in first:
+            return f"{place} is locked: another process has been writing to it for too long; try again"
+        if "unable to open" in first:
+            return f"{place} cannot be opened; its folder must exist and this user must be allowed to write there"
+        if "malformed" in first or "not a database" in first:
+            return f"{place} is damaged ({first}); move the file away, only history is lost with it"
+        if "full" in first or "readonly" in first or "read-only" in first:
+            return f"{place} cannot be written to ({first}); free some space, or give this user the right to write"
+    elif isinstance(error, DBAPIError) and error.connection_invalidated:
+        return f"{place} broke the connection off ({first}); see whether the database runs, then try again"
+    return f"{place} cannot be used now: {first}"

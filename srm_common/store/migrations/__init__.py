@@ -1,0 +1,1 @@
+"""Versions of the metrics store's schema, for Alembic."""

@@ -1,0 +1,171 @@
+"""A report as rows of the database. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.run_report import GroupSample, RunReport
+from srm_common.domain.monitoring.sample import Sample
+from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
+from srm_common.domain.run_record import PartitionRecord, RunState
+from srm_common.store.metric_codes import CODES
+from srm_common.store.tables import Level
+from srm_common.store.tiers import RAW
+
+Row = dict[str, Any]
+
+#: Partitions are many: of the metrics that are also known of their topic, those by which one tells them apart.
+PARTITION_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY, Metric.RECORDS_LAG)
+#: ``number`` of samples that are not of a partition, ``topic_id`` of those that are not of a topic.
+NO_PARTITION, NO_TOPIC = -1, 0
+_ERRORS = 20
+_UNFINISHED = "the run was ended before it had finished"
+
+
+def has_figures(report: RunReport) -> bool:
+    """Whether it tells how partitions stand; a run that could not begin does not."""
+    return report.run is not None and (bool(report.run.partitions) or report.run.error is None)
+
+
+def run_row(flow_id: int, report: RunReport) -> Row:
+    row: Row = {"flow_id": flow_id, "run_id": report.run_id, "reported_ms": report.reported_ms}
+    run = report.run
+    if run is None:
+        counts = ("passes", "partitions", "failed_partitions", "records", "bytes")
+        more = ("transactions", "retries", "reencoded_records", "lost_records")
+        return {
+            **row,
+            "started_ms": None,
+            "finished_ms": None,
+            "ok": False,
+            "error": report.fault or "the run left no record",
+            **dict.fromkeys((*counts, *more), 0),
+            "lag": None,
+            "notes": None,
+            "partition_errors": None,
+        }
+    failed = run.failed_partitions
+    return {
+        **row,
+        "started_ms": run.started_ms,
+        "finished_ms": run.finished_ms,
+        "ok": run.state is RunState.DONE and report.fault is None,
+        "error": run.error or report.fault or (_UNFINISHED if run.state is RunState.RUNNING else None),
+        "passes": run.passes,
+        "partitions": len(run.partitions),
+        "failed_partitions": len(failed),
+        "records": run.records,
+        "bytes": run.bytes,
+        "lag": known_lag(run.partitions) if has_figures(report) else None,
+        "transactions": run.transactions,
+        "retries": run.retries,
+        "reencoded_records": sum(one.reencoded_records for one in run.partitions),
+        "lost_records": sum(one.lost_records for one in run.partitions),
+        "notes": sentences(run.notes),
+        "partition_errors": sentences(
+            [f"{one.upstream_topic}-{one.partition}: {one.error}" for one in failed[:_ERRORS]]
+        ),
+    }
+
+
+def known_lag(partitions: Sequence[PartitionRecord]) -> int | None:
+    """Their sum, over those where it is known; None when it is known of none, 0 without partitions."""
+    lags = [lag for one in partitions if (lag := one.lag) is not None]
+    return sum(lags) if lags or not partitions else None
+
+
+def topic_rows(flow_id: int, report: RunReport) -> Iterator[tuple[Row, Sequence[PartitionRecord]]]:
+    """One for each upstream topic, with its partitions."""
+    for topic, partitions in by_topic(report.run.partitions if report.run else ()).items():
+        failed = [one for one in partitions if one.error is not None]
+        remote = partitions[0].downstream_topic
+        stamps = [one.last_record_timestamp_ms for one in partitions if one.last_record_timestamp_ms is not None]
+        row = {
+            "flow_id": flow_id,
+            "name": topic,
+            "remote_topic": remote,
+            "folded": f"{topic}\n{remote}".lower(),
+            "reported_ms": report.reported_ms,
+            "partitions": len(partitions),
+            "failed_partitions": len(failed),
+            "lag": known_lag(partitions),
+            "newest_record_ms": max(stamps, default=None),
+            "error": f"partition {failed[0].partition}: {failed[0].error}" if failed else None,
+        }
+        yield row, partitions
+
+
+def partition_row(topic_id: int, one: PartitionRecord, reported_ms: int) -> Row:
+    return {
+        "topic_id": topic_id,
+        "number": one.partition,
+        "reported_ms": reported_ms,
+        "position": one.position,
+        "end_offset": one.end,
+        "lag": one.lag,
+        "newest_record_ms": one.last_record_timestamp_ms,
+        "latency_ms_min": one.latency_ms_min,
+        "latency_ms_avg": one.latency_ms_avg,
+        "latency_ms_max": one.latency_ms_max,
+        "error": one.error,
+    }
+
+
+def group_row(flow_id: int, sample: GroupSample, reported_ms: int) -> Row:
+    return {
+        "flow_id": flow_id,
+        "name": sample.group,
+        "folded": sample.group.lower(),
+        "reported_ms": reported_ms,
+        "positions": sample.positions,
+        "translated": sample.translated,
+        "reason": sample.reason,
+        "synced": sample.synced,
+        "checkpoint_latency_ms": sample.checkpoint_latency_ms,
+        "checkpoint_ms": sample.checkpoint_ms,
+    }
+
+
+def sample_rows(flow_id: int, report: RunReport, topic_ids: Mapping[str, int], partitions_too: bool) -> Iterator[Row]:
+    """Of the flow, its topics and, where they are kept, its partitions."""
+    at = report.reported_ms
+    yield from _rows(flow_id, Level.FLOW, at, NO_TOPIC, NO_PARTITION, flow_samples(report))
+    for topic, partitions in by_topic(report.run.partitions if report.run else ()).items():
+        topic_id = topic_ids[topic]
+        yield from _rows(flow_id, Level.TOPIC, at, topic_id, NO_PARTITION, partition_samples(report, partitions))
+        if not partitions_too:
+            continue
+        for one in partitions:
+            found = partition_samples(report, (one,))
+            kept = {metric: found[metric] for metric in PARTITION_METRICS if metric in found}
+            yield from _rows(flow_id, Level.PARTITION, at, topic_id, one.partition, kept)
+
+
+def _rows(
+    flow_id: int, level: Level, at: int, topic_id: int, number: int, samples: Mapping[Metric, Sample]
+) -> Iterator[Row]:
+    for metric, sample in samples.items():
+        value = sample.value
+        yield {
+            "flow_id": flow_id,
+            "level": int(level),
+            "tier": RAW,
+            "at_ms": at,
+            "topic_id": topic_id,
+            "number": number,
+            "metric": CODES[metric],
+            "count": sample.count,
+            "low": None if sample.min == value else sample.min,
+            "high": None if sample.max == value else sample.max,
+            "total": None if sample.sum == value else sample.sum,
+            "latest": value,
+            "latest_ms": None,
+        }
+
+
+def sentences(texts: Sequence[str]) -> str | None:
+    """JSON; None for none."""
+    return json.dumps(list(texts), ensure_ascii=False) if texts else None

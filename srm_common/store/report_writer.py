@@ -1,0 +1,164 @@
+"""Keeping one report: how things stand, what the run did, and its samples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.store.report_rows import (
+    Row,
+    group_row,
+    has_figures,
+    partition_row,
+    run_row,
+    sample_rows,
+    sentences,
+    topic_rows,
+)
+from srm_common.store.roll_up import make_again, roll_up
+from srm_common.store.run_history import history_columns
+from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, Level
+from srm_common.store.tiers import Retention
+
+DOCUMENTS = ("decisions", "plan", "filters")
+
+
+def write_report(connection: Connection, report: RunReport, retention: Retention) -> None:
+    """In the transaction of ``connection``."""
+    flow = _locked_flow(connection, report.flow)
+    flow_id, newest_ms = int(flow["id"]), flow["reported_ms"]
+    before_ms = _keep_run(connection, flow_id, report)
+    # A report that comes late adds to the history and changes nothing of how things stand.
+    newest = newest_ms is None or report.reported_ms >= newest_ms
+    now_ms = max(report.reported_ms, newest_ms or 0)
+    topics = _keep_topics(connection, flow_id, report, newest)
+    _keep_samples(connection, flow_id, report, topics, retention, before_ms, newest_ms)
+    changed: Row = history_columns(connection, flow_id, report, flow)
+    if newest:
+        changed |= _standing(report)
+        if report.groups:
+            _keep_groups(connection, flow_id, report)
+        for key in DOCUMENTS:
+            value: Mapping[str, Any] | None = getattr(report, key)
+            if value is not None:
+                row = {"flow_id": flow_id, "key": key, "reported_ms": report.reported_ms}
+                put(connection, DOCUMENT, [{**row, "value": json.dumps(value, ensure_ascii=False)}])
+    connection.execute(update(FLOW).where(FLOW.c.id == flow_id).values(**changed))
+    if newest_ms is not None and newest:
+        roll_up(connection, flow_id, newest_ms, now_ms, retention)
+
+
+def put(connection: Connection, table: Table, rows: Sequence[Row], keep: Sequence[str] = ()) -> None:
+    """Insert rows, or change those that are there by the primary key. Where a new value of one of the columns in
+    ``keep`` is None, the old one stays."""
+    if not rows:
+        return
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    statement = make(table)
+    keys = [column.name for column in table.primary_key]
+    new = {
+        name: func.coalesce(statement.excluded[name], table.c[name]) if name in keep else statement.excluded[name]
+        for name in rows[0]
+        if name not in keys
+    }
+    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=new), list(rows))
+
+
+def _locked_flow(connection: Connection, name: str) -> Row:
+    """The flow's row, which no other writer changes until the transaction ends."""
+    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
+    connection.execute(make(FLOW).values(name=name).on_conflict_do_nothing())
+    return dict(connection.execute(select(FLOW).where(FLOW.c.name == name).with_for_update()).mappings().one())
+
+
+def _keep_run(connection: Connection, flow_id: int, report: RunReport) -> int | None:
+    """When the run was reported before, None when it was not."""
+    row = run_row(flow_id, report)
+    mine = (RUN.c.flow_id == flow_id) & (RUN.c.run_id == report.run_id)
+    before = connection.execute(select(RUN.c.id, RUN.c.reported_ms).where(mine)).one_or_none()
+    if before is None:
+        connection.execute(insert(RUN).values(**row))
+        return None
+    connection.execute(update(RUN).where(RUN.c.id == before.id).values(**row))
+    return int(before.reported_ms)
+
+
+def _standing(report: RunReport) -> Row:
+    """Columns of the flow that a newest report sets."""
+    found: Row = {
+        "reported_ms": report.reported_ms,
+        "run_id": report.run_id,
+        "schedule_interval_seconds": report.schedule_interval_seconds,
+        "lag_objective_records": report.lag_objective_records,
+        "warnings": sentences(report.warnings),
+        "heartbeats": None if report.heartbeats is None else json.dumps(report.heartbeats.to_json()),
+        "clock": json.dumps({name: getattr(report.clock, name) for name in report.clock.__slots__}),
+    }
+    if report.run is not None and has_figures(report):
+        found |= {
+            "figures_ms": report.reported_ms,
+            "topics": len({one.upstream_topic for one in report.run.partitions}),
+            "partitions": len(report.run.partitions),
+        }
+    found["failed_partitions"] = len(report.run.failed_partitions) if report.run is not None else 0
+    if report.groups:
+        behind = [one for one in report.groups if one.translated < one.positions]
+        first = min(behind, key=lambda one: one.group, default=None)
+        found |= {
+            "groups_ms": report.reported_ms,
+            "consumer_groups": len(report.groups),
+            "untranslated_groups": len(behind),
+            "untranslated_text": None if first is None else f"{first.group}: {first.reason or 'no reason is known'}",
+        }
+    return found
+
+
+def _keep_topics(connection: Connection, flow_id: int, report: RunReport, newest: bool) -> dict[str, int]:
+    """Topics and partitions as they stand; returns the ids of the report's topics."""
+    rows = [(row, partitions) for row, partitions in topic_rows(flow_id, report)]
+    if not rows:
+        return {}
+    known = dict(connection.execute(select(TOPIC.c.name, TOPIC.c.id).where(TOPIC.c.flow_id == flow_id)).tuples().all())
+    new = [row for row, _ in rows if row["name"] not in known]
+    if new:
+        connection.execute(insert(TOPIC), new)
+        found = select(TOPIC.c.name, TOPIC.c.id).where(TOPIC.c.flow_id == flow_id)
+        known = dict(connection.execute(found).tuples().all())
+    if newest:
+        put(connection, TOPIC, [{"id": known[row["name"]], **row} for row, _ in rows], keep=("newest_record_ms",))
+        now = [
+            partition_row(known[row["name"]], one, report.reported_ms) for row, partitions in rows for one in partitions
+        ]
+        put(connection, PARTITION, now, keep=("newest_record_ms",))
+    return {row["name"]: known[row["name"]] for row, _ in rows}
+
+
+def _keep_groups(connection: Connection, flow_id: int, report: RunReport) -> None:
+    put(connection, GROUP, [group_row(flow_id, one, report.reported_ms) for one in report.groups])
+    gone = (GROUP.c.flow_id == flow_id) & (GROUP.c.reported_ms < report.reported_ms)
+    connection.execute(delete(GROUP).where(gone))
+
+
+def _keep_samples(
+    connection: Connection,
+    flow_id: int,
+    report: RunReport,
+    topics: Mapping[str, int],
+    retention: Retention,
+    before_ms: int | None,
+    newest_ms: int | None,
+) -> None:
+    """``before_ms``: samples of this run are there already, of then."""
+    at = report.reported_ms
+    if before_ms is not None:
+        old = (SAMPLE.c.flow_id == flow_id) & (SAMPLE.c.level >= 0) & (SAMPLE.c.tier == 0)
+        connection.execute(delete(SAMPLE).where(old, SAMPLE.c.at_ms == before_ms))
+    rows = list(sample_rows(flow_id, report, topics, any(retention.of(Level.PARTITION))))
+    put(connection, SAMPLE, rows)
+    if newest_ms is not None:
+        make_again(connection, flow_id, {at} if before_ms is None else {at, before_ms}, newest_ms, retention)

@@ -1,0 +1,189 @@
+"""The tables of the metrics store, as this software has them; ``migrations`` makes them.
+
+Times are epoch milliseconds. ``flow``, ``topic``, ``partition`` and ``consumer_group`` say how it stood at the newest
+report, ``run`` what each run did, ``sample`` how figures went.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    SmallInteger,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects import postgresql
+
+METADATA = MetaData()
+
+#: A name that is sorted as Python sorts it, in SQLite by itself; PostgreSQL would by its locale.
+Name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+
+
+class Level(IntEnum):
+    """What a sample is of."""
+
+    FLOW = 0
+    TOPIC = 1
+    PARTITION = 2
+
+
+def _flow_id(*, primary_key: bool = False) -> Column[int]:
+    return Column("flow_id", Integer, ForeignKey("flow.id", ondelete="CASCADE"), primary_key=primary_key)
+
+
+FLOW = Table(
+    "flow",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("name", Name, nullable=False, unique=True),
+    # Of the newest report; None as long as a first one is being written.
+    Column("reported_ms", BigInteger),
+    Column("run_id", Text),
+    # Of the newest report that told about partitions.
+    Column("figures_ms", BigInteger),
+    Column("groups_ms", BigInteger),
+    Column("topics", Integer, nullable=False, default=0),
+    Column("partitions", Integer, nullable=False, default=0),
+    Column("failed_partitions", Integer, nullable=False, default=0),
+    Column("lag", BigInteger),
+    Column("lag_before", BigInteger),
+    Column("failing_since_ms", BigInteger),
+    Column("good_run_ended_ms", BigInteger),
+    Column("lost_records", BigInteger, nullable=False, default=0),
+    Column("lost_since_ms", BigInteger),
+    Column("lag_over_since_ms", BigInteger),
+    Column("consumer_groups", Integer, nullable=False, default=0),
+    Column("untranslated_groups", Integer, nullable=False, default=0),
+    Column("untranslated_text", Text),
+    Column("schedule_interval_seconds", Double),
+    Column("lag_objective_records", BigInteger),
+    Column("foreign_writers", Text),
+    # JSON from here on.
+    Column("warnings", Text),
+    Column("heartbeats", Text),
+    Column("clock", Text),
+)
+
+RUN = Table(
+    "run",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    _flow_id(),
+    Column("run_id", Text, nullable=False),
+    Column("reported_ms", BigInteger, nullable=False),
+    Column("started_ms", BigInteger),
+    Column("finished_ms", BigInteger),
+    Column("ok", Boolean, nullable=False),
+    Column("error", Text),
+    Column("passes", Integer, nullable=False),
+    Column("partitions", Integer, nullable=False),
+    Column("failed_partitions", Integer, nullable=False),
+    Column("records", BigInteger, nullable=False),
+    Column("bytes", BigInteger, nullable=False),
+    Column("lag", BigInteger),
+    Column("transactions", BigInteger, nullable=False),
+    Column("retries", BigInteger, nullable=False),
+    Column("reencoded_records", BigInteger, nullable=False),
+    Column("lost_records", BigInteger, nullable=False),
+    # JSON: lists of sentences.
+    Column("notes", Text),
+    Column("partition_errors", Text),
+    UniqueConstraint("flow_id", "run_id", name="run_once"),
+    Index("run_by_time", "flow_id", "reported_ms"),
+)
+
+TOPIC = Table(
+    "topic",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    _flow_id(),
+    Column("name", Name, nullable=False),
+    Column("remote_topic", Text, nullable=False),
+    # Both names in lower case, to search in: what a database takes for lower case depends on its locale.
+    Column("folded", Text, nullable=False),
+    Column("reported_ms", BigInteger, nullable=False),
+    Column("partitions", Integer, nullable=False),
+    Column("failed_partitions", Integer, nullable=False),
+    Column("lag", BigInteger),
+    Column("newest_record_ms", BigInteger),
+    Column("error", Text),
+    UniqueConstraint("flow_id", "name", name="topic_once"),
+)
+
+PARTITION = Table(
+    "partition",
+    METADATA,
+    Column("topic_id", Integer, ForeignKey("topic.id", ondelete="CASCADE"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("reported_ms", BigInteger, nullable=False),
+    Column("position", BigInteger),
+    Column("end_offset", BigInteger),
+    Column("lag", BigInteger),
+    Column("newest_record_ms", BigInteger),
+    Column("latency_ms_min", Double),
+    Column("latency_ms_avg", Double),
+    Column("latency_ms_max", Double),
+    Column("error", Text),
+    sqlite_with_rowid=False,
+)
+
+GROUP = Table(
+    "consumer_group",
+    METADATA,
+    _flow_id(primary_key=True),
+    Column("name", Name, primary_key=True),
+    Column("folded", Text, nullable=False),
+    Column("reported_ms", BigInteger, nullable=False),
+    Column("positions", Integer, nullable=False),
+    Column("translated", Integer, nullable=False),
+    Column("reason", Text),
+    Column("synced", Boolean, nullable=False),
+    Column("checkpoint_latency_ms", Double),
+    Column("checkpoint_ms", BigInteger),
+    sqlite_with_rowid=False,
+)
+
+DOCUMENT = Table(
+    "document",
+    METADATA,
+    _flow_id(primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("reported_ms", BigInteger, nullable=False),
+    Column("value", Text, nullable=False),
+)
+
+# Time comes before topic in the key: a report is written in one place, a range of time read and deleted in one.
+SAMPLE = Table(
+    "sample",
+    METADATA,
+    _flow_id(primary_key=True),
+    Column("level", SmallInteger, primary_key=True, autoincrement=False),
+    # 0: as reported; others: as srm_common.store.tiers has them.
+    Column("tier", SmallInteger, primary_key=True, autoincrement=False),
+    # Of the report; in other tiers where the bucket begins.
+    Column("at_ms", BigInteger, primary_key=True, autoincrement=False),
+    # 0 at the level of flows; ``number`` is -1 where the sample is not of a partition.
+    Column("topic_id", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("metric", SmallInteger, primary_key=True, autoincrement=False),
+    Column("count", Integer, nullable=False),
+    # None where they are equal to ``latest``: most samples are of one figure, and space is what history costs.
+    Column("low", Double),
+    Column("high", Double),
+    Column("total", Double),
+    Column("latest", Double, nullable=False),
+    # None where it is ``at_ms``.
+    Column("latest_ms", BigInteger),
+    sqlite_with_rowid=False,
+)

@@ -1,0 +1,69 @@
+"""How finely history is kept: as reported first, then in ever longer buckets. Pure.
+
+A bucket is made when a report of a later bucket comes, from the tier below. So a tier is complete up to the bucket of
+the newest report, and what comes after is in the tiers below.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from srm_common.domain.monitoring.time_range import TimeRange
+
+_SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
+
+#: Length of a bucket by tier; tier 0 has samples as they were reported.
+BUCKETS_MS = (1, 5 * _MINUTE, _HOUR, _DAY)
+RAW = 0
+COARSEST = len(BUCKETS_MS) - 1
+#: Statistics of a range are made of so many buckets at least, where they are kept for so long: the range is wider than
+#: asked for by one bucket at most.
+_STATISTIC_BUCKETS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long each tier is kept, milliseconds, counted from a flow's newest report; the same for partitions. No tier
+    is kept for less than what the next one is made of."""
+
+    tiers_ms: tuple[int, ...] = (2 * _HOUR, 2 * _DAY, 40 * _DAY, 400 * _DAY)
+    partitions_ms: tuple[int, ...] = (_HOUR, 6 * _HOUR, 2 * _DAY, 0)
+    runs_ms: int = 7 * _DAY
+
+    def of(self, level: int) -> tuple[int, ...]:
+        return self.partitions_ms if level == 2 else self.tiers_ms
+
+
+def bucket_start(at_ms: int, tier: int) -> int:
+    return at_ms - at_ms % BUCKETS_MS[tier]
+
+
+def tier_for_statistics(span: TimeRange, newest_ms: int, kept_ms: tuple[int, ...]) -> int:
+    """The coarsest tier of which the range has enough buckets; coarser where that is not kept for so long."""
+    return _kept(_finest(span.milliseconds // _STATISTIC_BUCKETS), span, newest_ms, kept_ms)
+
+
+def tier_for_series(span: TimeRange, points: int, newest_ms: int, kept_ms: tuple[int, ...]) -> int:
+    """The coarsest tier whose buckets are not longer than a point's."""
+    return _kept(_finest(span.milliseconds // points), span, newest_ms, kept_ms)
+
+
+def step_for_series(span: TimeRange, points: int, tier: int) -> int:
+    """Length of a point's bucket, milliseconds: whole buckets of the tier (whole seconds of tier 0), so that at most
+    ``points`` of them cover the range from the start of its first bucket."""
+    unit = max(BUCKETS_MS[tier], _SECOND)
+    start = bucket_start(span.start_ms, tier)
+    length = max(1, span.end_ms - start)
+    return -(-length // (points * unit)) * unit
+
+
+def _finest(bucket_ms: int) -> int:
+    return max(tier for tier, length in enumerate(BUCKETS_MS) if tier == RAW or length <= bucket_ms)
+
+
+def _kept(tier: int, span: TimeRange, newest_ms: int, kept_ms: tuple[int, ...]) -> int:
+    for one in range(tier, len(kept_ms)):
+        if kept_ms[one] and newest_ms - kept_ms[one] <= span.start_ms:
+            return one
+    # Nothing goes back so far: what goes back farthest.
+    return max(range(tier, len(kept_ms)), key=lambda one: kept_ms[one])

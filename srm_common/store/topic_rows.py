@@ -1,0 +1,73 @@
+"""The topics of a flow as they stand, with statistics of a range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from sqlalchemy import Connection, RowMapping, and_, func, or_, select
+
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.store.current_rows import listed
+from srm_common.store.history import flow_names, newest_report
+from srm_common.store.metric_codes import METRICS
+from srm_common.store.rows import Page, TopicRow
+from srm_common.store.sample_query import Scope, covered, statistics, stats
+from srm_common.store.tables import FLOW, TOPIC, Level
+from srm_common.store.tiers import Retention, tier_for_statistics
+
+TopicOrder = Literal[
+    "topic", "-topic", "lag", "-lag", "byte-rate", "-byte-rate", "replication-latency-ms", "-replication-latency-ms"
+]
+
+
+def topic_page(
+    connection: Connection,
+    flow: str,
+    span: TimeRange,
+    retention: Retention,
+    search: str,
+    order: TopicOrder,
+    offset: int,
+    limit: int,
+) -> Page[TopicRow]:
+    """Topics that are copied now, and those of which a report within the range told."""
+    names = flow_names(connection, [flow])
+    if not names:
+        return Page((), 0, offset)
+    (flow_id,) = names
+    tier = tier_for_statistics(span, newest_report(connection, names), retention.of(Level.TOPIC))
+    within = and_(TOPIC.c.reported_ms >= span.start_ms, TOPIC.c.reported_ms < span.end_ms)
+    wanted = select(TOPIC).select_from(FLOW.join(TOPIC, TOPIC.c.flow_id == FLOW.c.id))
+    wanted = wanted.where(FLOW.c.id == flow_id, or_(listed(), within))
+    if search:
+        wanted = wanted.where(TOPIC.c.folded.contains(search.lower(), autoescape=True))
+    total = connection.execute(select(func.count()).select_from(wanted.subquery())).scalar_one()
+    key, falling = order.removeprefix("-"), order.startswith("-")
+    if key in ("topic", "lag"):
+        column = TOPIC.c.name if key == "topic" else TOPIC.c.lag
+        wanted = wanted.order_by((column.desc() if falling else column.asc()).nulls_last(), TOPIC.c.name)
+        rows = list(connection.execute(wanted.offset(offset).limit(limit)).mappings())
+    else:
+        rows = list(connection.execute(wanted.order_by(TOPIC.c.name)).mappings())
+        metric = Metric(key)
+        scope = Scope(Level.TOPIC, [flow_id], metrics=[metric])
+        averages = {row.topic_id: row.total / row.figures for row in statistics(connection, scope, span, tier)}
+        sign = -1 if falling else 1
+        # Topics without a figure come last, either way.
+        rows.sort(key=lambda row: (row["id"] not in averages, sign * averages.get(row["id"], 0.0)))
+        rows = rows[offset : offset + limit]
+    figures: dict[int, dict[Metric, Stats]] = {row["id"]: {} for row in rows}
+    scope = Scope(Level.TOPIC, [flow_id], topic_ids=list(figures))
+    for row in statistics(connection, scope, span, tier) if figures else ():
+        known = METRICS.get(row.metric)
+        if known is not None:
+            figures[row.topic_id][known] = stats(known, covered(span, tier), row)
+    return Page([_topic(flow, row, figures[row["id"]]) for row in rows], total, offset)
+
+
+def _topic(flow: str, row: RowMapping, figures: Mapping[Metric, Stats]) -> TopicRow:
+    values: dict[str, Any] = {name: value for name, value in row.items() if name not in ("id", "flow_id", "folded")}
+    return TopicRow(flow=flow, topic=values.pop("name"), stats=figures, **values)
