@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 META_TOPIC = "srm-meta.internal"
 CONTROL_TOPIC = "srm-control.internal"
+SERVICES_TOPIC = "srm-services.internal"
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 
 
@@ -38,6 +39,11 @@ def segments_topic(source_alias: str) -> str:
 def flow_state_topic(source_alias: str) -> str:
     """Run record, slot count, last plan and decisions."""
     return f"srm-flow-state.{source_alias}.internal"
+
+
+def metrics_topic(source_alias: str) -> str:
+    """Raw metrics of each run."""
+    return f"srm-metrics.{source_alias}.internal"
 
 
 def heartbeats_topic() -> str:

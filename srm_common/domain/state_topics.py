@@ -36,7 +36,7 @@ class StateTopic:
     ``partitions`` and ``replication_factor`` (-1: the broker's default) are what it is created with.
     ``exact_partitions``: with any other number it cannot be used. ``precious``: records that are gone cannot be
     derived again, so a cleanup policy that may have deleted some is not mended silently. ``at_least`` are numeric
-    settings that may be larger.
+    settings that may be larger. ``cleanup_policy`` is what the topic must have.
     """
 
     name: str
@@ -47,12 +47,13 @@ class StateTopic:
     precious: bool = False
     created_with: Mapping[str, str] = field(default_factory=dict)
     at_least: Mapping[str, int] = field(default_factory=dict)
+    cleanup_policy: Literal["compact", "delete"] = "compact"
 
     @property
     def settings(self) -> dict[str, str]:
         """Topic settings at creation."""
         least = {name: str(value) for name, value in self.at_least.items()}
-        return {"cleanup.policy": "compact", **self.created_with, **least}
+        return {"cleanup.policy": self.cleanup_policy, **self.created_with, **least}
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,19 @@ def flow_state_topic(flow: FlowSettings) -> StateTopic:
     )
 
 
+def metrics_topic(flow: FlowSettings) -> StateTopic:
+    """Raw metrics in the order of time, as long as they are kept; made where a flow writes them."""
+    return StateTopic(
+        names.metrics_topic(flow.name.source),
+        "target",
+        1,
+        flow.internal_replication_factor,
+        exact_partitions=True,
+        created_with={"retention.ms": str(flow.metrics_topic_retention_ms)},
+        cleanup_policy="delete",
+    )
+
+
 def meta_topic(replication_factor: int) -> StateTopic:
     """The one topic with the records of all flows into a cluster."""
     small = {"segment.bytes": _SMALL_LOG_SEGMENTS}
@@ -174,6 +188,18 @@ def written_heartbeats(flow: FlowSettings) -> tuple[StateTopic, ...]:
 def control_log(flow: FlowSettings) -> StateTopic:
     """The history of edits, shared by all flows into a cluster; made when there is a first one."""
     return StateTopic(names.CONTROL_TOPIC, "target", 1, flow.internal_replication_factor, exact_partitions=True)
+
+
+def services_topic(replication_factor: int) -> StateTopic:
+    """Where to find the services of a cluster; records are renewed all the time, and few of them count."""
+    return StateTopic(
+        names.SERVICES_TOPIC,
+        "target",
+        1,
+        replication_factor,
+        exact_partitions=True,
+        created_with=_HOURLY_LOG_SEGMENTS,
+    )
 
 
 def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -> Verdict:
@@ -202,8 +228,8 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
         )
     policy = found.settings.get("cleanup.policy", "compact")
     repairs: dict[str, str] = {}
-    if policy != "compact":
-        repairs["cleanup.policy"] = "compact"
+    if policy != topic.cleanup_policy:
+        repairs["cleanup.policy"] = topic.cleanup_policy
         if topic.precious and not found.log_starts_at_zero:
             return Refuse(
                 topic,

@@ -1,0 +1,92 @@
+"""A service says in the Kafka of its targets that it is there, as long as it is."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from typing import Self
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.service_advertisement import Advertisement
+from srm_common.errors import ConfigError, SrmError
+from srm_common.kafka.service_log import ServiceLog
+from srm_common.settings_files.configuration import Configuration
+from srm_common.settings_files.service_settings import service_settings
+
+_LOG = logging.getLogger(__name__)
+#: Until a first file can be read, and for what a cluster may take to answer.
+_RETRY_SECONDS = 30.0
+_TIMEOUT_SECONDS = 10.0
+
+
+class Advertiser:
+    """Renews the record on every target, in a thread of its own, by the file as it is each time.
+
+    A target that does not answer is logged once, and tried again at the next renewal; nothing else depends on it.
+    """
+
+    def __init__(self, configuration: Callable[[], Configuration]) -> None:
+        self._configuration = configuration
+        self._logs: dict[ClusterSettings, ServiceLog] = {}
+        self._faults: dict[str, str] = {}
+        self._said: Advertisement | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="srm-advertiser", daemon=True)
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Take the records back; returns when that is done, or cannot be."""
+        self._ended.set()
+        self._thread.join()
+        said = self._said
+        if said is not None:
+            self._each(lambda log: log.withdraw(said), self._logs)
+
+    def renew(self) -> float:
+        """Once; returns in how many seconds again."""
+        try:
+            configuration = self._configuration()
+            settings = service_settings(configuration)
+        except ConfigError as error:
+            self._note("the configuration", str(error))
+            return _RETRY_SECONDS
+        self._note("the configuration", None)
+        if settings.advertised_url is None:
+            return settings.advertise_interval_seconds
+        targets = {flow.target.alias: flow for flow in configuration.enabled_flows}
+        seconds = settings.advertise_interval_seconds
+        name = settings.name or settings.advertised_url
+        service = Advertisement.of(name, settings.advertised_url, targets, round(seconds * 1000))
+        wanted = {
+            flow.target: self._logs.get(flow.target)
+            or ServiceLog(flow.target, flow.internal_replication_factor, timeout_seconds=_TIMEOUT_SECONDS)
+            for flow in targets.values()
+        }
+        self._logs, self._said = wanted, service
+        self._each(lambda log: log.renew(service), wanted)
+        return seconds
+
+    def _run(self) -> None:
+        while not self._ended.wait(self.renew()):
+            pass
+
+    def _each(self, act: Callable[[ServiceLog], None], logs: Mapping[ClusterSettings, ServiceLog]) -> None:
+        for cluster, log in logs.items():
+            try:
+                act(log)
+            except SrmError as error:
+                self._note(f"cluster '{cluster.alias}'", str(error))
+            else:
+                self._note(f"cluster '{cluster.alias}'", None)
+
+    def _note(self, place: str, fault: str | None) -> None:
+        if fault is not None and self._faults.get(place) != fault:
+            _LOG.warning("this service is not advertised by %s: %s", place, fault)
+        if fault is None:
+            self._faults.pop(place, None)
+        else:
+            self._faults[place] = fault

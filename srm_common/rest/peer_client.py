@@ -1,0 +1,107 @@
+"""Asking another service: one GET within a time limit, and an answer that is what it should be."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import ssl
+import time
+from typing import TypeVar
+from urllib.parse import urlencode
+
+from pydantic import BaseModel, ValidationError
+
+from srm_common.domain.service_advertisement import Advertisement
+from srm_common.errors import PeerError
+from srm_common.settings_files.service_settings import Login, ServiceSettings
+
+#: More than a page of 1,000 flows with all figures.
+_MOST_BYTES = 32 << 20
+_PIECE = 1 << 16
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+def ask(
+    peer: Advertisement,
+    path: str,
+    query: list[tuple[str, str]],
+    model: type[Answer],
+    settings: ServiceSettings,
+) -> Answer:
+    """GET ``path`` below the peer's address.
+
+    No redirection is followed: a login is for the host that it was given for.
+
+    Raises:
+        PeerError: it may not be asked, does not answer within ``service.peers.timeout.seconds``, refuses, or answers
+            something else.
+    """
+    body = fetch(peer, path, query, settings)
+    try:
+        return model.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise PeerError(
+            f"service '{peer.name}' ({peer.url}) answered what cannot be read: {place or 'the text'}: {first['msg']}"
+        ) from None
+
+
+def fetch(peer: Advertisement, path: str, query: list[tuple[str, str]], settings: ServiceSettings) -> bytes:
+    """The body of the answer. Raises as :func:`ask`."""
+    who = f"service '{peer.name}' ({peer.url})"
+    if not settings.may_ask(peer.host):
+        raise PeerError(f"{who} is not asked, as service.peers.hosts does not allow its host")
+    seconds = settings.peers_timeout_seconds
+    deadline = time.monotonic() + seconds
+    target = f"{peer.root_path}{path}" + (f"?{urlencode(query)}" if query else "")
+    connection = _connection(peer, settings)
+    try:
+        connection.request("GET", target, headers={"Accept": "application/json", **_login(settings, peer.host)})
+        answer = connection.getresponse()
+        if answer.status != 200:
+            raise PeerError(f"{who} {_refusal(answer.status, peer.host)}")
+        pieces, size = [], 0
+        while piece := answer.read1(_PIECE):
+            pieces.append(piece)
+            size += len(piece)
+            if size > _MOST_BYTES:
+                raise PeerError(f"{who} answers with more than {_MOST_BYTES >> 20} MB")
+            if time.monotonic() > deadline:
+                raise TimeoutError
+        return b"".join(pieces)
+    except TimeoutError:
+        raise PeerError(f"{who} did not answer within {seconds:g} s") from None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise PeerError(f"{who} cannot be asked: {error or type(error).__name__}") from None
+    finally:
+        connection.close()
+
+
+def _connection(peer: Advertisement, settings: ServiceSettings) -> http.client.HTTPConnection:
+    if peer.protocol == "http":
+        return http.client.HTTPConnection(peer.host, peer.port, timeout=settings.peers_timeout_seconds)
+    try:
+        trust = ssl.create_default_context(cafile=settings.peers_ca_location)
+    except OSError as error:
+        raise PeerError(f"service.peers.ca.location {settings.peers_ca_location} cannot be read: {error}") from None
+    return http.client.HTTPSConnection(peer.host, peer.port, timeout=settings.peers_timeout_seconds, context=trust)
+
+
+def _login(settings: ServiceSettings, host: str) -> dict[str, str]:
+    login = settings.logins.get(host.lower(), Login())
+    if login.token is not None:
+        return {"Authorization": f"Bearer {login.token}"}
+    if login.user is None:
+        return {}
+    pair = base64.b64encode(f"{login.user}:{login.password}".encode()).decode()
+    return {"Authorization": f"Basic {pair}"}
+
+
+def _refusal(status: int, host: str) -> str:
+    if status in (401, 403):
+        return f"refuses the login (HTTP {status}); see service.peer.{host}.user and .password"
+    if 300 <= status < 400:
+        return f"sends elsewhere (HTTP {status}); it should advertise the address where it answers"
+    return f"answers with HTTP {status}"
