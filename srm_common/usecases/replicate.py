@@ -10,12 +10,9 @@ from typing import Any
 
 from srm_common.domain.copying import CopyJob, CopyRange
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.partition_track import PartitionTrack
-from srm_common.domain.plan_record import plan_notes
 from srm_common.domain.progress import Progress, by_topic
 from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
-from srm_common.domain.selection import TopicDecision
+from srm_common.domain.run_record import RunRecord, RunState
 from srm_common.domain.source_topics import SourceTopics
 from srm_common.domain.start_position import StartKind, StartPosition
 from srm_common.domain.start_rules import StartRules
@@ -34,15 +31,8 @@ from srm_common.usecases.emit_heartbeat import SteadyHeartbeats
 from srm_common.usecases.lost_progress import refuse_lost_progress
 from srm_common.usecases.opposite_ends import opposite_ends
 from srm_common.usecases.others_at_work import new_owner, others_at_work
+from srm_common.usecases.run_journal import RunJournal
 from srm_common.usecases.topic_mappings import replicated_topics
-
-_LOG = logging.getLogger(__name__)
-#: How often a long run writes its record between passes.
-_RECORD_SECONDS = 10.0
-#: A topic's record size is written down again when it is off by more than this factor.
-_SIZE_TOLERANCE = 1.25
-#: The newest notes a run record keeps.
-_NOTES = 50
 
 ProgressReport = Callable[[Progress], None]
 
@@ -76,13 +66,9 @@ class _Run:
         self._runner = runner
         self._progress = progress
         self._store = FlowState(flow)
-        self._started_ms = _now_ms()
-        self._started = self._recorded = time.monotonic()
+        self._journal = RunJournal(flow, run, self._store)
+        self._started = time.monotonic()
         self._passes: Passes | None = None
-        self._last: RunRecord | None = None
-        self._sizes: dict[str, float] = {}
-        self._notes: list[str] = []
-        self._lost: dict[str, str] = {}
 
     def go(self) -> RunRecord:
         with self._store:
@@ -95,28 +81,27 @@ class _Run:
                     raise
                 raise FlowOwnedElsewhere(who) from error
             except SrmError as error:
-                self._write_in_spite_of(error)
+                self._journal.finish_in_spite_of(error, self._passes)
                 raise
             except KeyboardInterrupt as interrupt:
-                self._write_in_spite_of(interrupt)
+                self._journal.finish_in_spite_of(interrupt, self._passes)
                 raise
-            return self._write(self._outcome(), self._losses())
+            return self._journal.finish(self._passes)
 
     def _copy(self) -> None:
         flow = self._flow
         for note in self._run.notes:
-            self._note(note)
+            self._journal.note(note)
         state = ensure_state_topics(flow)
         for note in state.notes:
-            self._note(note, logging.INFO)
+            self._journal.note(note, logging.INFO)
         known = self._store.read_all("run", "slots", "topics", "sizes", "start", "plan")
-        self._last = RunRecord.from_json(known["run"]) if "run" in known else None
-        for note in plan_notes(known.get("plan"), self._last.started_ms if self._last else 0):
-            self._note(note, logging.INFO)
-        self._sizes = dict(known.get("sizes", {}))
+        self._journal.recall(known)
         topics = self._topics()
         if not topics:
-            self._note("no topic of the source is both accepted by the flow's filters and present on the target")
+            self._journal.note(
+                "no topic of the source is both accepted by the flow's filters and present on the target"
+            )
         slots = max(1, min(flow.tasks_max, sum(topic.partitions for topic in topics)))
         with ExitStack() as stack:
             source = stack.enter_context(SourceView(flow))
@@ -125,7 +110,7 @@ class _Run:
             stack.enter_context(SteadyHeartbeats(flow))
             owner = self._own(slots, known.get("slots") or {})
             for note in others_at_work(flow, self._run, self._store):
-                self._note(note)
+                self._journal.note(note)
             if owner is not None:
                 stack.push(lambda kind, error, trace: self._disown(owner, kind, job))
                 self._free(
@@ -149,7 +134,7 @@ class _Run:
                 remember=lambda memory: self._store.write("topics", memory.to_json()),
                 owner=owner,
                 slots_max=slots,
-                record_bytes=dict(self._sizes),
+                record_bytes=dict(self._journal.sizes),
                 max_seconds=flow.run_max_seconds if self._run.max_seconds is None else self._run.max_seconds,
                 patience_seconds=flow.retry_timeout_seconds,
                 watch=self._between_passes,
@@ -157,21 +142,12 @@ class _Run:
             self._prepare_override(points, topics, known.get("start"))
             passes.run()
 
-    def _note(self, note: str, level: int = logging.WARNING) -> None:
-        _LOG.log(level, "%s: %s", self._flow.name, note)
-        self._notes.append(note)
-
     def _topics(self) -> list[Mapped]:
         return [
             Mapped(topic.upstream, topic.downstream, topic.partitions, topic.max_message_bytes)
-            for topic in replicated_topics(self._flow, self._lose)
+            for topic in replicated_topics(self._flow, self._journal.lose)
             if self._run.wants(topic.upstream)
         ]
-
-    def _lose(self, decision: TopicDecision) -> None:
-        if decision.topic not in self._lost and self._run.wants(decision.topic):
-            self._lost[decision.topic] = decision.reason
-            self._note(f"{decision.topic} is not copied: {decision.reason}", logging.ERROR)
 
     def _own(self, slots: int, recorded: Mapping[str, Any]) -> Ownership | None:
         if not self._flow.exactly_once:
@@ -186,7 +162,7 @@ class _Run:
         """Free the copies that earlier transactions hold back; no slot is at work."""
         freed = free_held_partitions(job, owner.all_identities, copies)
         for fault in freed.faults:
-            self._note(fault)
+            self._journal.note(fault)
         if freed.looked_into:
             owner.refence()
 
@@ -209,7 +185,7 @@ class _Run:
     def _points(
         self, source: SourceView, state: StateTopics, known: Mapping[str, Any], topics: Sequence[Mapped]
     ) -> StartingPoints:
-        flow = self._flow
+        flow, last = self._flow, self._journal.last
 
         def committed() -> tuple[Mapping[Partition, int], Mapping[Partition, str]]:
             offsets = read_source_offsets(flow, state)
@@ -224,10 +200,10 @@ class _Run:
             on_data_loss=flow.on_data_loss,
             rules=StartRules(flow.start_positions, flow.auto_offset_reset),
             opposite_ends=lambda places: opposite_ends(flow, places),
-            note=self._note,
+            note=self._journal.note,
             last_ends={
                 (one.upstream_topic, one.partition): one.end
-                for one in (self._last.partitions if self._last else ())
+                for one in (last.partitions if last else ())
                 if one.end is not None
             },
         )
@@ -247,9 +223,8 @@ class _Run:
             self._store.write("start", {"run_id": self._run.run_id, "start": str(points.override)})
             points.override = StartPosition()
             points.overridden = set()
-        now = time.monotonic()
-        if not ranges and passes.count and now - self._recorded > _RECORD_SECONDS:
-            self._write(RunState.RUNNING)
+        if not ranges and passes.count and self._journal.is_due:
+            self._journal.write_so_far(passes)
         if not ranges:
             self._report({}, copying=False)
 
@@ -278,70 +253,6 @@ class _Run:
                 ),
             )
         )
-
-    def _outcome(self) -> RunState:
-        tracks = self._passes.tracks.values() if self._passes else ()
-        failed = self._lost or any(track.error is not None for track in tracks)
-        return RunState.FAILED if failed else RunState.DONE
-
-    def _losses(self) -> RunFailed | None:
-        if not self._lost:
-            return None
-        topic, reason = next(iter(self._lost.items()))
-        more = "" if len(self._lost) == 1 else f"; {len(self._lost) - 1} more likewise"
-        return RunFailed(f"{topic} is not copied: {reason}{more}")
-
-    def _record(self, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
-        passes = self._passes
-        tracks = list(passes.tracks.values()) if passes else []
-        copied = {track.place for track in tracks}
-        kept = [
-            one.carried()
-            for one in (self._last.partitions if self._last else ())
-            if (one.upstream_topic, one.partition) not in copied
-            and (passes is None or not self._run.wants(one.upstream_topic))
-        ]
-        return RunRecord(
-            flow=str(self._flow.name),
-            run_id=self._run.run_id,
-            started_ms=self._started_ms,
-            finished_ms=None if state is RunState.RUNNING else _now_ms(),
-            passes=passes.count if passes else 0,
-            state=state,
-            error=_sentence(error),
-            error_kind=type(error).__name__ if isinstance(error, SrmError) else None,
-            notes=tuple(self._notes[-_NOTES:]),
-            transactions=passes.transactions if passes else 0,
-            retries=passes.retries if passes else 0,
-            partitions=tuple(
-                sorted([*map(partition_record, tracks), *kept], key=lambda one: (one.upstream_topic, one.partition))
-            ),
-        )
-
-    def _write(self, state: RunState, error: SrmError | KeyboardInterrupt | None = None) -> RunRecord:
-        record = self._record(state, error)
-        self._store.write("run", record.to_json())
-        self._recorded = time.monotonic()
-        self._write_sizes()
-        return record
-
-    def _write_sizes(self) -> None:
-        observed = self._passes.record_bytes if self._passes else {}
-        changed = {
-            topic: round(size, 1)
-            for topic, size in observed.items()
-            if not 1 / _SIZE_TOLERANCE < size / self._sizes.get(topic, 1e-9) < _SIZE_TOLERANCE
-        }
-        if changed:
-            self._sizes |= changed
-            self._store.write("sizes", self._sizes)
-
-    def _write_in_spite_of(self, error: SrmError | KeyboardInterrupt) -> None:
-        """Write the record of a run that ends with ``error``; a target that cannot take it is the smaller trouble."""
-        try:
-            self._write(RunState.FAILED, error)
-        except SrmError as second:
-            error.add_note(f"the run record could not be written either: {second}")
 
 
 def summary(record: RunRecord) -> str:
@@ -389,41 +300,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
     )
 
 
-def partition_record(track: PartitionTrack) -> PartitionRecord:
-    """A partition's line of the run record."""
-    samples = track.latency_samples
-    return PartitionRecord(
-        upstream_topic=track.upstream_topic,
-        downstream_topic=track.downstream_topic,
-        partition=track.partition,
-        records=track.records,
-        bytes=track.bytes,
-        position=track.position,
-        end=track.end,
-        latency_ms_min=track.latency_ms_min,
-        latency_ms_max=track.latency_ms_max,
-        latency_ms_avg=track.latency_ms_sum / samples if samples else None,
-        last_record_timestamp_ms=track.last_timestamp_ms,
-        transactions=track.transactions,
-        retries=track.retries,
-        reencoded_records=track.reencoded_records,
-        lost_records=track.lost_records,
-        error=track.error,
-        error_kind=track.error_kind,
-    )
-
-
-def _sentence(error: SrmError | KeyboardInterrupt | None) -> str | None:
-    if isinstance(error, KeyboardInterrupt):
-        return "the run was stopped before its end"
-    return None if error is None else str(error)
-
-
 def _then(first: list[Mapped], later: Callable[[], list[Mapped]]) -> Callable[[], list[Mapped]]:
     """The listing at hand for the first call, a new one for each call after."""
     waiting = [first]
     return lambda: waiting.pop() if waiting else later()
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
