@@ -28,6 +28,8 @@ _HIDDEN = "***"
 _TIMEOUT_SECONDS = 30.0
 _PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
 _NOTHING: Mapping[int, Any] = {}
+#: Airflow's own limit (api.maximum_page_limit).
+_PAGE = 100
 
 
 class AirflowRest:
@@ -38,15 +40,24 @@ class AirflowRest:
     """
 
     def __init__(
-        self, url: str, user: str | None = None, password: str | None = None, token: str | None = None
+        self,
+        url: str,
+        user: str | None = None,
+        password: str | None = None,
+        token: str | None = None,
+        *,
+        timeout_seconds: float = _TIMEOUT_SECONDS,
     ) -> None:
         self.url = url.rstrip("/")
+        self._timeout_seconds = timeout_seconds
         self.user = user
         self._password = password
         self._token = token
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> AirflowRest | None:
+    def from_environment(
+        cls, environment: Mapping[str, str] = os.environ, *, timeout_seconds: float = _TIMEOUT_SECONDS
+    ) -> AirflowRest | None:
         """The Airflow that the environment names, None when it names none. Raises :class:`ConfigError`."""
         url = environment.get(URL, "").strip()
         if not url:
@@ -63,7 +74,7 @@ class AirflowRest:
             password = _from_keyring(user)
             if password is None:
                 raise ConfigError(f"{USER} is '{user}', and there is no password: set {PASSWORD}")
-        return cls(url, user, password, token)
+        return cls(url, user, password, token, timeout_seconds=timeout_seconds)
 
     # ---- variables
 
@@ -99,10 +110,13 @@ class AirflowRest:
         """Of a DAG that is paused, no run begins and no task of a run that has begun; tasks at work go on."""
         self._send("PATCH", f"/api/v2/dags/{_quoted(dag_id)}", {"is_paused": paused})
 
-    def start_run(self, dag_id: str, note: str) -> str:
+    def start_run(
+        self, dag_id: str, note: str, *, conf: Mapping[str, Any] | None = None, run_id: str | None = None
+    ) -> str:
         """Ask for a run; returns its id. A request that is repeated asks for the same run."""
-        run_id = f"srm-control__{datetime.now(UTC).isoformat(timespec='milliseconds')}"
-        body = {"dag_run_id": run_id, "logical_date": None, "note": note}
+        if run_id is None:
+            run_id = f"srm-control__{datetime.now(UTC).isoformat(timespec='milliseconds')}"
+        body = {"dag_run_id": run_id, "logical_date": None, "note": note, "conf": dict(conf or {})}
         self._send("POST", self._runs(dag_id), body, instead={409: None})
         return run_id
 
@@ -115,15 +129,64 @@ class AirflowRest:
         """Mark a run as failed, with a note that says why; Airflow ends its tasks within seconds."""
         self._send("PATCH", f"{self._runs(dag_id)}/{_quoted(run_id)}", {"state": "failed", "note": note})
 
+    def run(self, dag_id: str, run_id: str) -> dict[str, Any] | None:
+        """A run as Airflow tells it, None when there is none."""
+        found: dict[str, Any] | None = self._send("GET", self._run(dag_id, run_id), instead={404: None})
+        return found
+
+    def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
+        """The tasks of a run, with their states."""
+        return self._pages(f"{self._run(dag_id, run_id)}/taskInstances", "task_instances")
+
+    def task_results(self, dag_id: str, run_id: str, key: str) -> dict[str, Any]:
+        """What the tasks of a run left under ``key``, by task id."""
+        run = f"{self._run(dag_id, run_id)}/taskInstances"
+        listed = self._pages(f"{run}/~/xcomEntries?xcom_key={_quoted(key)}", "xcom_entries")
+        found = {}
+        for task in sorted({str(entry["task_id"]) for entry in listed}):
+            entry = self._send("GET", f"{run}/{_quoted(task)}/xcomEntries/{_quoted(key)}", instead={404: None})
+            # A task that is cleared meanwhile takes back what it left.
+            if entry is not None:
+                found[task] = entry["value"]
+        return found
+
+    def dags(self, tag: str) -> list[dict[str, Any]]:
+        """The DAGs with a tag, as Airflow tells them."""
+        return self._pages(f"/api/v2/dags?tags={_quoted(tag)}", "dags")
+
+    def running_runs(self) -> list[dict[str, Any]]:
+        """Runs of all DAGs that are at work."""
+        return self._pages(f"{self._runs('~')}?state=running", "dag_runs")
+
+    def _run(self, dag_id: str, run_id: str) -> str:
+        return f"{self._runs(dag_id)}/{_quoted(run_id)}"
+
     def _runs(self, dag_id: str) -> str:
         return f"/api/v2/dags/{_quoted(dag_id)}/dagRuns"
 
     # ---- requests
 
+    def _pages(self, path: str, key: str) -> list[dict[str, Any]]:
+        """All of a list, which Airflow gives in parts."""
+        found: list[dict[str, Any]] = []
+        while True:
+            sign = "&" if "?" in path else "?"
+            answer = self._send("GET", f"{path}{sign}limit={_PAGE}&offset={len(found)}")
+            found += answer[key]
+            if not answer[key] or len(found) >= answer["total_entries"]:
+                return found
+
     def _send(self, method: str, path: str, body: Any = None, *, instead: Mapping[int, Any] = _NOTHING) -> Any:
         """The decoded answer; what ``instead`` has for an HTTP error. Errors of the server are tried again: on a busy
         SQLite they come and go."""
-        if self._token is None and self.user is not None:
+        given = self.user is None or self._password is None
+        if not given and self._token is not None:
+            expired = object()
+            found = self._send_as(self._token, method, path, body, {401: expired, **instead})
+            if found is not expired:
+                return found
+            self._token = None
+        if not given and self._token is None:
             login = {"username": self.user, "password": self._password}
             self._token = self._send_as(None, "POST", "/auth/token", login)["access_token"]
         return self._send_as(self._token, method, path, body, instead)
@@ -152,7 +215,7 @@ class AirflowRest:
             data = json.dumps(body).encode()
             request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, data=data, timeout=_TIMEOUT_SECONDS) as answer:
+            with urllib.request.urlopen(request, data=data, timeout=self._timeout_seconds) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError:
             raise

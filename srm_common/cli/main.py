@@ -40,6 +40,7 @@ COMMANDS = {
     "switch-direction": "Move everything to the target and turn the flow round: the last step of a migration.",
     "rebind": "Let an alias mean the Kafka cluster that its addresses lead to now.",
     "check-copies": "Look for records in a flow's copies that the flow did not write.",
+    "serve": "Serve the REST API and the Replications page without Airflow.",
     "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
 }
 

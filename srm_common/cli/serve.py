@@ -1,0 +1,70 @@
+"""``srm-control serve``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from srm_common.cli.invocation import Invocation, config_option, pass_invocation
+from srm_common.cli.output import Answer
+from srm_common.errors import ConfigError
+
+
+@click.command("serve")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Listen here.")
+@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="And here; 0: any.")
+@click.option(
+    "--password-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Logins, a line each: NAME:ROLE:PASSWORD; the role is viewer, user or op.",
+)
+@click.option(
+    "--tls-cert",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Certificate and those of its authorities, PEM.",
+)
+@click.option(
+    "--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="Its key, PEM."
+)
+@click.option(
+    "--insecure", is_flag=True, help="Let others reach it without logins or TLS, which something in front provides."
+)
+@click.option("--hash-password", is_flag=True, help="Ask for a password, print it as it may be in the file, and end.")
+@config_option
+@pass_invocation
+def command(
+    invocation: Invocation,
+    host: str,
+    port: int,
+    password_file: Path | None,
+    tls_cert: Path | None,
+    tls_key: Path | None,
+    insecure: bool,
+    hash_password: bool,
+) -> Answer:
+    """Serve the REST API and the Replications page without Airflow.
+
+    \b
+      srm-control serve --config srm.properties
+      SRM_SERVE_USER=ann SRM_SERVE_PASSWORD=... srm-control serve --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem
+
+    Who may ask: the login of SRM_SERVE_USER and SRM_SERVE_PASSWORD, and those of --password-file; without any,
+    everybody on this machine. The password of the TLS key is SRM_SERVE_TLS_KEY_PASSWORD. With SRM_AIRFLOW_URL,
+    SRM_AIRFLOW_USER and SRM_AIRFLOW_PASSWORD flows are paused, resumed and run in that Airflow.
+    """
+    try:
+        from srm_common.rest.logins import hashed
+        from srm_common.rest.service import KEY_PASSWORD, Listener, access_of, serve, service_house
+    except ModuleNotFoundError as error:
+        raise ConfigError(f"{error.name} is missing: pip install 'srm-kafka[serve]'") from error
+    if hash_password:
+        made = hashed(click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True))
+        return Answer({"password": made}, made)
+    invocation.configuration()
+    listener = Listener(host, port, tls_cert, tls_key, os.environ.get(KEY_PASSWORD), insecure)
+    serve(service_house(invocation.config, access_of(listener, password_file, os.environ), os.environ), listener)
+    return Answer({}, "ended")

@@ -1,0 +1,152 @@
+"""Who may ask ``srm-control serve``: names, passwords and roles, from the environment or a file.
+
+A line of the file is ``NAME:ROLE:PASSWORD``, with a role of viewer, user and op as Airflow has them. The password is
+plain text, or hashed by ``srm-control serve --hash-password``. Empty lines and lines that begin with # do not count.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+import threading
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from srm_common.errors import ConfigError
+from srm_common.rest.ports import Right
+
+ROLES: Mapping[str, frozenset[Right]] = {
+    "viewer": frozenset({Right.READ}),
+    "user": frozenset({Right.READ, Right.TRIGGER}),
+    "op": frozenset(Right),
+}
+USER, PASSWORD = "SRM_SERVE_USER", "SRM_SERVE_PASSWORD"
+
+_SCHEME = "{scrypt}"
+# RFC 7914; 16 MB and some 50 ms for each guess.
+_COST, _BLOCK, _PARALLEL = 1 << 14, 8, 1
+_SALT_BYTES, _KEY_BYTES = 16, 32
+#: Logins that were right lately; more only cost memory.
+_REMEMBERED = 1000
+
+
+@dataclass(frozen=True)
+class Login:
+    """``secret`` is a password, plain or hashed."""
+
+    name: str
+    role: str
+    secret: str = field(repr=False)
+
+
+class Logins:
+    """Checks names and passwords. A wrong name takes as long as a wrong password."""
+
+    def __init__(self, logins: Collection[Login]) -> None:
+        self._logins = {one.name: one for one in logins}
+        self._nobody = hashed(secrets.token_hex(8))
+        # What was right is known again by a digest that means nothing outside this process.
+        self._key = secrets.token_bytes(32)
+        self._right: dict[bytes, Login] = {}
+        self._lock = threading.Lock()
+
+    def __bool__(self) -> bool:
+        return bool(self._logins)
+
+    def find(self, name: str, password: str) -> Login | None:
+        """The login, when the password is right."""
+        digest = hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
+        with self._lock:
+            known = self._right.get(digest)
+        if known is not None:
+            return known
+        login = self._logins.get(name)
+        if not matches(password, self._nobody if login is None else login.secret) or login is None:
+            return None
+        with self._lock:
+            if len(self._right) >= _REMEMBERED:
+                self._right.clear()
+            self._right[digest] = login
+        return login
+
+
+def hashed(password: str) -> str:
+    """The password as it may lie in a file."""
+    salt = secrets.token_bytes(_SALT_BYTES)
+    return f"{_SCHEME}{_COST}:{_text(salt)}:{_text(_key(password, salt, _COST))}"
+
+
+def matches(password: str, secret: str) -> bool:
+    """Whether ``secret``, plain or hashed, is of ``password``."""
+    if not secret.startswith(_SCHEME):
+        return hmac.compare_digest(password.encode(), secret.encode())
+    cost, salt, key = _parts(secret)
+    return hmac.compare_digest(_key(password, salt, cost), key)
+
+
+def read_logins(path: Path) -> list[Login]:
+    """Raises :class:`ConfigError` with the line; never with what is in it."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the password file cannot be read: {error}", file=str(path)) from error
+    logins: dict[str, Login] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        name, _, rest = line.strip().partition(":")
+        role, colon, secret = rest.partition(":")
+        fault = _fault(name, role, secret) if colon else "it is not NAME:ROLE:PASSWORD"
+        if fault is None and name in logins:
+            fault = "the name is there twice"
+        if fault is not None:
+            raise ConfigError(fault, file=str(path), line=number)
+        logins[name] = Login(name, role, secret)
+    if not logins:
+        raise ConfigError("there is no login in it; write lines such as NAME:ROLE:PASSWORD", file=str(path))
+    return list(logins.values())
+
+
+def environment_login(environment: Mapping[str, str]) -> Login | None:
+    """The login of SRM_SERVE_USER and SRM_SERVE_PASSWORD, who may do everything. Raises :class:`ConfigError`."""
+    name, password = environment.get(USER, ""), environment.get(PASSWORD, "")
+    if not name and not password:
+        return None
+    if not name or not password:
+        raise ConfigError(f"{USER} and {PASSWORD} go together, and {PASSWORD if name else USER} is not set")
+    if ":" in name:
+        raise ConfigError(f"{USER} must hold no colon, which HTTP's Basic login does not know in names")
+    return Login(name, "op", password)
+
+
+def _fault(name: str, role: str, secret: str) -> str | None:
+    if not name or not secret:
+        return f"the {'password' if name else 'name'} is missing"
+    if role not in ROLES:
+        return f"the role is one of {', '.join(ROLES)}"
+    if secret.startswith(_SCHEME):
+        try:
+            _parts(secret)
+        except (ValueError, binascii.Error):
+            return "the hash cannot be read; make one with srm-control serve --hash-password"
+    return None
+
+
+def _parts(secret: str) -> tuple[int, bytes, bytes]:
+    """Cost, salt and key. Raises ValueError."""
+    cost, salt, key = secret.removeprefix(_SCHEME).split(":")
+    if not 2 <= int(cost) <= _COST or int(cost) & (int(cost) - 1):
+        raise ValueError("no cost that can be used")
+    return int(cost), base64.b64decode(salt, validate=True), base64.b64decode(key, validate=True)
+
+
+def _key(password: str, salt: bytes, cost: int) -> bytes:
+    return hashlib.scrypt(password.encode(), salt=salt, n=cost, r=_BLOCK, p=_PARALLEL, dklen=_KEY_BYTES)
+
+
+def _text(data: bytes) -> str:
+    return base64.b64encode(data).decode()

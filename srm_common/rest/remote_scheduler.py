@@ -1,0 +1,101 @@
+"""The scheduler, an Airflow elsewhere, by its REST API."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import quote
+
+from srm_common.airflow_rest import AirflowRest
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun
+from srm_common.rest.ports import Caller
+
+#: A list of flows is as good as new for this long; every request of the page asks for it.
+_FRESH_SECONDS = 2.0
+_FLOW_TAG, _MISCONFIGURED_TAG = "srm", "srm:misconfigured"
+
+
+class RemoteScheduler:
+    """Does what ``airflow``'s login may do, whoever the caller is; notes say for whom. Raises :class:`AirflowError`
+    from every method."""
+
+    def __init__(self, airflow: AirflowRest) -> None:
+        self._airflow = airflow
+        self._lock = threading.Lock()
+        self._flows: tuple[float, list[ScheduledFlow]] | None = None
+
+    def flows(self) -> list[ScheduledFlow]:
+        with self._lock:
+            if self._flows is None or time.monotonic() - self._flows[0] > _FRESH_SECONDS:
+                running = {run["dag_id"]: run for run in self._airflow.running_runs()}
+                found = [self._flow(dag, running.get(dag["dag_id"])) for dag in self._airflow.dags(_FLOW_TAG)]
+                self._flows = (time.monotonic(), sorted(found, key=lambda one: one.dag_id))
+            return list(self._flows[1])
+
+    def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:
+        self._airflow.set_paused(flow.dag_id, paused)
+        self._forget()
+
+    def trigger(self, dag_id: str, conf: Mapping[str, Any], note: str, caller: Caller) -> ScheduledRun:
+        run_id = f"srm__{datetime.now(UTC).isoformat(timespec='milliseconds')}"
+        self._airflow.start_run(dag_id, f"{note} ({caller.name})" if note else caller.name, conf=conf, run_id=run_id)
+        self._forget()
+        return ScheduledRun(dag_id, run_id, "queued", None, None, dict(conf), url=self.run_url(dag_id, run_id))
+
+    def run(self, dag_id: str, run_id: str) -> ScheduledRun | None:
+        found = self._airflow.run(dag_id, run_id)
+        if found is None:
+            return None
+        tasks = self._airflow.task_instances(dag_id, run_id)
+        tasks.sort(key=lambda one: (one["start_date"] is None, one["start_date"] or "", one["task_id"]))
+        return ScheduledRun(
+            dag_id,
+            run_id,
+            str(found["state"]),
+            _ms(found["start_date"]),
+            _ms(found["end_date"]),
+            found["conf"] or {},
+            tuple((one["task_id"], one["state"]) for one in tasks),
+            self.run_url(dag_id, run_id),
+        )
+
+    def run_url(self, dag_id: str, run_id: str) -> str | None:
+        return f"{self._dag_url(dag_id)}/runs/{quote(run_id, safe='')}"
+
+    def results(self, dag_id: str, run_id: str, key: str = "return_value") -> dict[str, Any]:
+        return self._airflow.task_results(dag_id, run_id, key)
+
+    def variable(self, name: str) -> str | None:
+        return self._airflow.variable(name)
+
+    def set_variable(self, name: str, value: str, description: str, caller: Caller) -> None:
+        self._airflow.set_variable(name, value, description)
+
+    def _flow(self, dag: Mapping[str, Any], running: Mapping[str, Any] | None) -> ScheduledFlow:
+        tags = {tag["name"] for tag in dag["tags"]}
+        values = {tag.partition(":")[0]: tag.partition(":")[2] for tag in tags}
+        return ScheduledFlow(
+            FlowName(values.get("source", ""), values.get("target", "")),
+            dag["dag_id"],
+            paused=bool(dag["is_paused"]),
+            misconfigured=dag["description"] if _MISCONFIGURED_TAG in tags else None,
+            running_since_ms=None if running is None else _ms(running["start_date"]),
+            running_run_id=None if running is None else running["dag_run_id"],
+            next_run_ms=_ms(dag["next_dagrun_run_after"]),
+            dag_url=self._dag_url(dag["dag_id"]),
+        )
+
+    def _dag_url(self, dag_id: str) -> str:
+        return f"{self._airflow.url}/dags/{quote(dag_id, safe='')}"
+
+    def _forget(self) -> None:
+        with self._lock:
+            self._flows = None
+
+
+def _ms(text: str | None) -> int | None:
+    return None if text is None else int(datetime.fromisoformat(text).timestamp() * 1000)
