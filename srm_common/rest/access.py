@@ -14,6 +14,7 @@ from srm_common.rest.ports import Caller, Right
 
 #: Names of clusters: what properties can say, and no longer than a topic's name.
 Alias = Annotated[str, Path(min_length=1, max_length=249, examples=["east"])]
+TargetAlias = Annotated[str, Path(min_length=1, max_length=249, examples=["west"])]
 
 
 def caller(request: Request, house: HouseDep) -> Caller:
@@ -27,7 +28,7 @@ CallerDep = Annotated[Caller, Depends(caller)]
 def flow_for(right: Right) -> Callable[..., FlowName]:
     """A dependency: the flow of the path's ``{source}`` and ``{target}``, when the caller has the right; else 403."""
 
-    def flow_of_path(source: Alias, target: Alias, caller: CallerDep) -> FlowName:
+    def flow_of_path(source: Alias, target: TargetAlias, caller: CallerDep) -> FlowName:
         flow = FlowName(source, target)
         require(caller, right, flow)
         return flow

@@ -23,8 +23,10 @@ from srm_common.rest import (
     v1,
     whoami,
 )
+from srm_common.rest.description import TITLE, describe, operation_id
 from srm_common.rest.faults import handle_faults
 from srm_common.rest.house import House
+from srm_common.rest.peers import Peers
 from srm_common.rest.safe_headers import SafeHeaders
 from srm_common.rest.same_origin import SameOrigin
 
@@ -50,23 +52,18 @@ ROUTERS: tuple[APIRouter, ...] = (
     page.router,
 )
 
-_DESCRIPTION = """
-What the replication flows do, and how to steer them.
-
-Errors have one shape, `{"errors": [{"code", "message"}]}`; an answer that could be given in part has its data and the
-rest's errors. Times are epoch milliseconds. Every figure says when it was taken.
-"""
-
 
 def create_app(house: House) -> FastAPI:
     """The app for one house; it opens nothing before its first request."""
     app = FastAPI(
-        title="Replication flows", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None
+        title=TITLE, version=__version__, docs_url=None, redoc_url=None, generate_unique_id_function=operation_id
     )
     app.state.house = house
+    app.state.peers = Peers(house.configuration)
     handle_faults(app)
     for router in ROUTERS:
         app.include_router(router)
+    describe(app)
     app.add_middleware(SameOrigin)
     app.add_middleware(SafeHeaders)
     app.add_middleware(GZipMiddleware, minimum_size=1000)

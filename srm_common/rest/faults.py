@@ -48,7 +48,7 @@ OF_STATUS: Mapping[int, str] = {
     404: "not_found",
     405: "method_not_allowed",
     413: "too_large",
-    415: "json_expected",
+    415: "not_json",
     422: "invalid_parameter",
     500: "internal_error",
     503: "unavailable",
@@ -105,14 +105,15 @@ def _of_class(error: errors.SrmError) -> tuple[int, str]:
     return next(OF_CLASS[kind] for kind in type(error).__mro__ if kind in OF_CLASS)
 
 
-def _answer(status: int, faults: Sequence[Fault], headers: Mapping[str, str] | None = None) -> JSONResponse:
+def refusal(status: int, faults: Sequence[Fault], headers: Mapping[str, str] | None = None) -> JSONResponse:
+    """The answer in place of data."""
     content = {"errors": [jsonable_encoder(fault, exclude_none=True) for fault in faults]}
     return JSONResponse(content, status, dict(headers or {}))
 
 
 def _api_error(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, ApiError)
-    return _answer(error.status, [error.fault], error.headers)
+    return refusal(error.status, [error.fault], error.headers)
 
 
 def _srm_error(request: Request, error: Exception) -> JSONResponse:
@@ -120,7 +121,7 @@ def _srm_error(request: Request, error: Exception) -> JSONResponse:
     status, code = _of_class(error)
     if status >= 500:
         _LOG.warning("%s %s: %s", request.method, request.url.path, error)
-    return _answer(status, [Fault(code=code, message=str(error))])
+    return refusal(status, [Fault(code=code, message=str(error))])
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:
@@ -132,7 +133,7 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
         place = [str(part) for part in one["loc"]]
         field = ".".join(place[1:] or place)
         faults.append(Fault(code=OF_STATUS[422], message=f"{field}: {one['msg']}", field=field))
-    return _answer(422, faults)
+    return refusal(422, faults)
 
 
 def _http_error(request: Request, error: Exception) -> JSONResponse:
@@ -144,10 +145,10 @@ def _http_error(request: Request, error: Exception) -> JSONResponse:
             404: f"there is nothing at {request.url.path}",
             405: f"{request.method} is not possible here; the API's description is at docs",
         }.get(status, message)
-    return _answer(status, [Fault(code=OF_STATUS.get(status, "http_error"), message=message)], error.headers)
+    return refusal(status, [Fault(code=OF_STATUS.get(status, "http_error"), message=message)], error.headers)
 
 
 def _unexpected(request: Request, error: Exception) -> JSONResponse:
     _LOG.error("%s %s failed", request.method, request.url.path, exc_info=error)
     sentence = f"something unexpected failed ({type(error).__name__}); the server's log has it"
-    return _answer(500, [Fault(code=OF_STATUS[500], message=sentence)])
+    return refusal(500, [Fault(code=OF_STATUS[500], message=sentence)])

@@ -11,7 +11,7 @@ from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.metric_table import BY_METRIC
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.rest import answers
-from srm_common.rest.access import Alias, ReaderDep
+from srm_common.rest.access import ReaderDep, TargetAlias
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_details import TopicName
 from srm_common.rest.house import House, HouseDep
@@ -65,7 +65,7 @@ def topic_metrics(
 def downstream_topic_metrics(
     house: HouseDep,
     caller: ReaderDep,
-    target: Alias,
+    target: TargetAlias,
     downstream_topic: DownstreamTopic,
     metric: Metric,
     span: RangeDep,
