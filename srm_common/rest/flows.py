@@ -19,6 +19,8 @@ from srm_common.rest.faults import fault_of, responses
 from srm_common.rest.house import House, HouseDep
 from srm_common.rest.overview import Overview, look
 from srm_common.rest.paging import Limit, Offset, Search
+from srm_common.rest.peer_flows import flows_of_peers
+from srm_common.rest.peers import Local, PeersDep
 from srm_common.rest.ranges import RangeDep, now_ms, shown
 from srm_common.rest.schemas import Fault, FlowDetail, FlowList, FlowSummary
 from srm_common.settings_files.explanations import Explainer
@@ -36,6 +38,7 @@ _States = Annotated[list[HealthState], Query(max_length=20, description="only fl
 @router.get("/flows", responses=responses(422))
 def flows(
     house: HouseDep,
+    peers: PeersDep,
     caller: ReaderDep,
     span: RangeDep,
     source: _Sources = [],  # noqa: B006  FastAPI copies it
@@ -43,23 +46,29 @@ def flows(
     search: Search = "",
     offset: Offset = 0,
     limit: Limit = 100,
+    local: Local = False,
 ) -> FlowList:
-    """All flows that the caller may see, by name, with their figures of the range."""
+    """All flows that the caller may see, by name, with their figures of the range; those of other services, too, where
+    this one is a gateway."""
     seen = look(house, caller, now_ms())
     wanted = search.casefold()
-    found = [
-        flow
+    own = {
+        str(flow): flow
         for flow in seen.names
         if (not source or flow.source in source)
         and wanted in str(flow).casefold()
         and (not status or seen.verdict(flow).health.state in status)
-    ]
-    figures = Figures.read(house, found[offset : offset + limit], span)
+    }
+    others, missing = ([], []) if local else flows_of_peers(peers, span, source, status, search)
+    known, allowed = set(seen.names), caller.readable([FlowName(one.source, one.target) for one in others])
+    told = {one.flow: one for one in others if FlowName(one.source, one.target) in allowed - known}
+    page = sorted([*own, *told])[offset : offset + limit]
+    figures = Figures.read(house, [own[flow] for flow in page if flow in own], span)
     return FlowList(
-        flows=[summary(seen, flow, figures, house) for flow in found[offset : offset + limit]],
-        total=len(found),
+        flows=[summary(seen, own[flow], figures, house) if flow in own else told[flow] for flow in page],
+        total=len(own) + len(told),
         range=shown(span),
-        errors=_faults(seen, figures),
+        errors=[*_faults(seen, figures), *missing],
         now_ms=seen.now_ms,
     )
 

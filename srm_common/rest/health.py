@@ -11,6 +11,8 @@ from srm_common.rest.access import ReaderDep
 from srm_common.rest.faults import responses
 from srm_common.rest.house import HouseDep
 from srm_common.rest.overview import look
+from srm_common.rest.peer_flows import health_of_peers
+from srm_common.rest.peers import Answers, Local, PeersDep
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.schemas import ClusterGraph, ClusterNode, HealthAnswer
 
@@ -21,23 +23,30 @@ _GOOD = {HealthState.RUNNING, HealthState.CATCHING_UP, HealthState.IDLE, HealthS
 
 
 @router.get("/health", responses=responses())
-def health(house: HouseDep, caller: ReaderDep) -> HealthAnswer:
-    """How the service and its flows do. ``status`` is ``down`` when every flow is in trouble or nothing can be told,
-    ``degraded`` when some are or something does not answer, else ``up``."""
+def health(house: HouseDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
+    """How the service and its flows do, and the other services and theirs where this one is a gateway. ``status`` is
+    ``down`` when every flow is in trouble or nothing can be told, ``degraded`` when some are or something does not
+    answer, else ``up``; it is about this service's own flows."""
     seen = look(house, caller, now_ms())
     states = {flow: seen.verdict(flow).health for flow in seen.names}
+    others, asked = ({}, Answers()) if local else health_of_peers(peers)
+    faults = [*seen.faults, *asked.faults]
     bad = sum(one.state not in _GOOD for one in states.values())
     if (states and bad == len(states)) or (seen.faults and not states):
         status = "down"
     else:
-        status = "degraded" if bad or seen.faults else "up"
+        status = "degraded" if bad or faults else "up"
+    readable = caller.readable(others)
+    found = {flow: one for flow, one in others.items() if flow in readable}
+    found |= {flow: answers.health(one) for flow, one in states.items()}
     return HealthAnswer(
         status=status,
         store=seen.store_fault,
         schedule=seen.schedule_fault,
-        flows={str(flow): answers.health(one) for flow, one in states.items()},
+        flows={str(flow): found[flow] for flow in sorted(found)},
+        services=list(asked.services),
         version=__version__,
-        errors=list(seen.faults),
+        errors=faults,
         now_ms=seen.now_ms,
     )
 

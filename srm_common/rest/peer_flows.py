@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
+from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.errors import PeerError
+from srm_common.errors import ConfigError, PeerError
 from srm_common.rest.faults import fault_of
 from srm_common.rest.paging import MOST_ROWS
 from srm_common.rest.peers import Answers, Peers
@@ -35,18 +37,24 @@ def flows_of_peers(
             text = f"service '{peer.name}' has {answer.total} flows; the first {len(answer.flows)} are shown"
             faults.append(fault_of(PeerError(text), service=peer.name))
         for one in answer.flows:
+            if one.flow != str(FlowName(one.source, one.target)):
+                text = f"service '{peer.name}' tells of a flow '{one.flow}' from '{one.source}' to '{one.target}'"
+                faults.append(fault_of(PeerError(text), service=peer.name))
+                continue
             known = found.get(one.flow)
             if known is None or (known.reported_ms or 0) < (one.reported_ms or 0):
                 found[one.flow] = _foreign(one, peer.name)
     return [found[flow] for flow in sorted(found)], faults
 
 
-def health_of_peers(peers: Peers) -> tuple[dict[str, HealthModel], Answers[HealthAnswer]]:
-    """How the flows of the others do, by name, and the answers themselves."""
+def health_of_peers(peers: Peers) -> tuple[dict[FlowName, HealthModel], Answers[HealthAnswer]]:
+    """How the flows of the others do, and the answers themselves."""
     asked = peers.ask("/api/v2/health", (), HealthAnswer)
-    found: dict[str, HealthModel] = {}
+    found: dict[FlowName, HealthModel] = {}
     for _, answer in asked.answers:
-        found |= {flow: _without_button(health) for flow, health in answer.flows.items()}
+        for flow, health in answer.flows.items():
+            with suppress(ConfigError):  # no name of a flow
+                found[FlowName.parse(flow)] = _without_button(health)
     return found, asked
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Generic, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.service_advertisement import Advertisement
@@ -162,6 +162,8 @@ def peers(request: Request) -> Peers:
 
 
 PeersDep = Annotated[Peers, Depends(peers)]
+#: What a gateway asks the others with, so that two gateways do not ask each other for ever.
+Local = Annotated[bool, Query(description="what this service knows by itself, even where it is a gateway")]
 
 
 def _own_url(settings: ServiceSettings) -> str | None:
