@@ -67,4 +67,4 @@ def _hosts(headers: Headers) -> list[str]:
 
 
 def _told(status: int, code: str, message: str) -> JSONResponse:
-    return JSONResponse(Faults(errors=[Fault(code=code, message=message)]).model_dump(exclude_none=True), status)
+    return refusal(status, [Fault(code=code, message=message)])
