@@ -12,6 +12,8 @@ from srm_common.errors import ConfigError
 
 #: Distributions that slots import, and that bring no further ones.
 NEEDED = ("kafka-python", "crc32c", "cramjam")
+#: Packages that no slot imports, and that are large: web pages.
+_LEFT_OUT = ("rest",)
 
 
 def pack_worker_archive(path: Path) -> int:
@@ -35,7 +37,8 @@ def _files() -> Iterator[tuple[Path, str]]:
     """(where it is, its name in the archive)."""
     package = Path(srm_common.__file__).parent
     for origin in package.rglob("*"):
-        if origin.is_file() and "__pycache__" not in origin.parts:
+        within = origin.relative_to(package).parts
+        if origin.is_file() and "__pycache__" not in within and within[0] not in _LEFT_OUT:
             yield origin, str(origin.relative_to(package.parent))
     for needed in NEEDED:
         try:
