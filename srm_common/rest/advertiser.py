@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from types import TracebackType
 from typing import Self
 
 from srm_common.domain.cluster import ClusterSettings
@@ -34,11 +35,14 @@ class Advertiser:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="srm-advertiser", daemon=True)
 
-    def start(self) -> Self:
+    def __enter__(self) -> Self:
+        """Begin; for who never ends, as an app inside another server, that is all there is."""
         self._thread.start()
         return self
 
-    def stop(self) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         """Take the records back; returns when that is done, or cannot be."""
         self._ended.set()
         self._thread.join()

@@ -17,6 +17,7 @@ from fastapi import FastAPI
 
 from srm_common.airflow_rest import AirflowRest
 from srm_common.errors import ConfigError
+from srm_common.rest.advertiser import Advertiser
 from srm_common.rest.app import House, create_app
 from srm_common.rest.basic_access import BasicAccess, OpenAccess
 from srm_common.rest.logins import Logins, environment_login, read_logins
@@ -140,7 +141,7 @@ def service_house(path: Path, access: Access, environment: Mapping[str, str]) ->
 
 def companions(house: House, url: str) -> list[AbstractContextManager[object]]:
     """What runs beside the app while it serves."""
-    return []
+    return [Advertiser(house.configuration)]
 
 
 def serve(house: House, listener: Listener) -> None:
