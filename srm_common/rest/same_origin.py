@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from srm_common.rest.faults import OF_STATUS, Faults
+from srm_common.rest.faults import OF_STATUS, refusal
 from srm_common.rest.schemas import Fault
 
 CROSS_SITE = "cross_site"
