@@ -104,6 +104,7 @@ def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
         warnings=_texts(row["warnings"]),
         heartbeats=_json(row["heartbeats"]),
         clock=_json(row["clock"]),
+        foreign_writers=row["foreign_writers"],
     )
 
 

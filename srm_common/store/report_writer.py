@@ -9,7 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Table, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from srm_common.domain.monitoring.reported import untranslated
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.store.level import Level
 from srm_common.store.report_rows import (
     Row,
     group_row,
@@ -22,8 +24,8 @@ from srm_common.store.report_rows import (
 )
 from srm_common.store.roll_up import make_again, roll_up
 from srm_common.store.run_history import history_columns
-from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, Level
-from srm_common.store.tiers import Retention
+from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC
+from srm_common.store.tiers import RAW, Retention
 
 DOCUMENTS = ("decisions", "plan", "filters")
 
@@ -95,6 +97,7 @@ def _standing(report: RunReport) -> Row:
         "run_id": report.run_id,
         "schedule_interval_seconds": report.schedule_interval_seconds,
         "lag_objective_records": report.lag_objective_records,
+        "foreign_writers": report.foreign_writers,
         "warnings": sentences(report.warnings),
         "heartbeats": None if report.heartbeats is None else json.dumps(report.heartbeats.to_json()),
         "clock": json.dumps({name: getattr(report.clock, name) for name in report.clock.__slots__}),
@@ -107,13 +110,12 @@ def _standing(report: RunReport) -> Row:
         }
     found["failed_partitions"] = len(report.run.failed_partitions) if report.run is not None else 0
     if report.groups:
-        behind = [one for one in report.groups if one.translated < one.positions]
-        first = min(behind, key=lambda one: one.group, default=None)
+        behind, sentence = untranslated(report.groups)
         found |= {
             "groups_ms": report.reported_ms,
             "consumer_groups": len(report.groups),
-            "untranslated_groups": len(behind),
-            "untranslated_text": None if first is None else f"{first.group}: {first.reason or 'no reason is known'}",
+            "untranslated_groups": behind,
+            "untranslated_text": sentence,
         }
     return found
 
@@ -156,9 +158,9 @@ def _keep_samples(
     """``before_ms``: samples of this run are there already, of then."""
     at = report.reported_ms
     if before_ms is not None:
-        old = (SAMPLE.c.flow_id == flow_id) & (SAMPLE.c.level >= 0) & (SAMPLE.c.tier == 0)
+        old = (SAMPLE.c.flow_id == flow_id) & SAMPLE.c.level.in_(list(Level)) & (SAMPLE.c.tier == RAW)
         connection.execute(delete(SAMPLE).where(old, SAMPLE.c.at_ms == before_ms))
-    rows = list(sample_rows(flow_id, report, topics, any(retention.of(Level.PARTITION))))
+    rows = list(sample_rows(flow_id, report, topics, retention.makes(Level.PARTITION, RAW)))
     put(connection, SAMPLE, rows)
     if newest_ms is not None:
         make_again(connection, flow_id, {at} if before_ms is None else {at, before_ms}, newest_ms, retention)

@@ -68,7 +68,8 @@ def _with_report(seen: Observation, row: FlowRow) -> Observation:
         last_run_error=run.error or next(iter(run.partition_errors), None),
         last_run_records=run.records,
         last_run_lost_records=run.lost_records,
-        failed_partitions=row.failed_partitions,
+        # What stopped the whole run counts more than what it left of its partitions.
+        failed_partitions=0 if run.error is not None else row.failed_partitions,
         partitions=row.partitions,
         lost_records=row.lost_records,
         lost_since_ms=row.lost_since_ms,

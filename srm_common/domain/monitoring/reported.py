@@ -31,7 +31,8 @@ def observe_report(flow: FlowSettings, report: RunReport, memory: AlarmMemory) -
         last_run_error=report.fault or (run and run.error) or next(iter(errors), None),
         last_run_records=None if run is None else run.records,
         last_run_lost_records=lost,
-        failed_partitions=len(errors),
+        # What stopped the whole run counts more than what it left of its partitions.
+        failed_partitions=0 if report.fault or (run and run.error) else len(errors),
         partitions=0 if run is None else len(run.partitions),
         lost_records=memory.lost_records,
         lost_since_ms=memory.lost_since_ms,
