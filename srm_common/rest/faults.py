@@ -48,7 +48,7 @@ OF_STATUS: Mapping[int, str] = {
     404: "not_found",
     405: "method_not_allowed",
     413: "too_large",
-    415: "not_json",
+    415: "json_expected",
     422: "invalid_parameter",
     500: "internal_error",
     503: "unavailable",
