@@ -1,0 +1,64 @@
+"""The app over a real store with a day of history, a real configuration file and callers chosen by a header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from bench.history import Shape, flow_names, reports
+from srm_common.rest.app import House, create_app
+from srm_common.rest.ranges import now_ms
+from srm_common.rest.watched_configuration import WatchedConfiguration
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.store.metrics_store import MetricsStore
+from tests.unit.rest.airflow_stand_in import MemoryScheduler
+from tests.unit.rest.people import HEADER, HeaderAccess
+
+#: Nine flows, each with a story of its own (:class:`bench.history.Story`).
+SHAPE = Shape(flows=9, topics=4, partitions=2, groups=3, days=0.1)
+
+
+@dataclass(frozen=True)
+class Stage:
+    house: House
+    scheduler: MemoryScheduler
+    file: Path
+    database: Path
+
+    def client(self, who: str | None = "viewer") -> TestClient:
+        headers = {} if who is None else {HEADER: who}
+        return TestClient(create_app(self.house), headers=headers, raise_server_exceptions=False)
+
+
+@pytest.fixture(scope="session")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with reports of the last hours."""
+    path = tmp_path_factory.mktemp("history") / "metrics.db"
+    store = MetricsStore(f"sqlite:///{path}")
+    for report in reports(replace(SHAPE, end_ms=now_ms() - 1000)):
+        store.write(report)
+    store.close()
+    return path
+
+
+@pytest.fixture
+def stage(history: Path, tmp_path: Path) -> Iterator[Stage]:
+    names = flow_names(SHAPE.flows)
+    aliases = sorted({alias for name in names for alias in (name.source, name.target)})
+    file = tmp_path / "srm.properties"
+    file.write_text(
+        f"clusters = {', '.join(aliases)}\n"
+        + "".join(f"{alias}.bootstrap.servers = localhost:{port}\n" for port, alias in enumerate(aliases, 1))
+        + "".join(f"{name}.enabled = true\n" for name in names)
+    )
+    database = tmp_path / "metrics.db"
+    database.write_bytes(history.read_bytes())
+    store = MetricsStore(f"sqlite:///{database}", timeout_seconds=0.2)
+    scheduler = MemoryScheduler(*names)
+    configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
+    yield Stage(House(HeaderAccess(), store, scheduler, configuration, "/srm"), scheduler, file, database)
+    store.close()
