@@ -11,6 +11,7 @@ from srm_common.domain.settings_of_files import file_keys
 from srm_common.domain.settings_of_offsets import offsets_keys, state_keys
 from srm_common.domain.settings_of_runs import copying_keys, scheduling_keys
 from srm_common.domain.settings_of_services import service_keys
+from srm_common.domain.settings_of_store import store_keys
 from srm_common.domain.settings_of_topics import selection_keys, topics_keys
 from srm_common.domain.settings_without_effect import without_effect_keys
 
@@ -23,6 +24,7 @@ KEYS: tuple[Key, ...] = (
     *copying_keys(),
     *scheduling_keys(),
     *alarm_keys(),
+    *store_keys(),
     *service_keys(),
     *without_effect_keys(),
 )

@@ -19,7 +19,7 @@ from srm_common.settings_files.providers import Providers
 
 MASK = "***"
 _SECRET = re.compile(
-    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential|webhook|alarm\.notifier\..*url"
+    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential|webhook|alarm\.notifier\..*url|database\.url"
 )
 _ONE_REFERENCE = re.compile(r"\$\{[^}]*\}")
 _PEM = "-----BEGIN"

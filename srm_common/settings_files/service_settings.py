@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import urlsplit
 
 from srm_common.domain.filters import PatternList
-from srm_common.domain.settings import BadValue
-from srm_common.domain.settings_table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
-from srm_common.settings_files.flow_faults import at_entry
-from srm_common.settings_files.providers import Providers
+from srm_common.settings_files.top_keys import TopKeys
 
 _PEER = "service.peer."
 _URL = "service.advertised.url"
@@ -75,31 +71,16 @@ def service_settings(configuration: Configuration) -> ServiceSettings:
     )
 
 
-class _Reader:
-    def __init__(self, configuration: Configuration) -> None:
-        self._top = configuration.layers.top
-        self._providers = Providers.of(self._top)
-
-    def value(self, name: str) -> Any:
-        """Typed; the default where the file has none, None where there is no default or the value is empty."""
-        key, entry = BY_NAME[name], self._top.get(name)
-        text = key.default if entry is None else self._providers.resolve(entry).strip()
-        if not text:
-            return None
-        try:
-            return key.parse(text)
-        except BadValue as error:
-            raise self.fault(name, str(error)) from None
-
+class _Reader(TopKeys):
     def logins(self) -> dict[str, Login]:
         found: dict[str, dict[str, str]] = {}
-        for written, entry in self._top.items():
+        for written, entry in self.entries.items():
             if not written.startswith(_PEER):
                 continue
             host, _, what = written[len(_PEER) :].rpartition(".")
             if not host or what not in _LOGIN_KEYS:
                 raise self.fault(written, f"is not {_PEER}<host>.user, .password or .token")
-            found.setdefault(host.lower(), {})[what] = self._providers.resolve(entry)
+            found.setdefault(host.lower(), {})[what] = self.providers.resolve(entry)
         for host, one in found.items():
             if ("user" in one) != ("password" in one) or ("token" in one) == ("user" in one):
                 raise ConfigError(
@@ -107,6 +88,3 @@ class _Reader:
                     f"{_PEER}{host}.token alone"
                 )
         return {host: Login(**one) for host, one in found.items()}
-
-    def fault(self, name: str, reason: str) -> ConfigError:
-        return at_entry(self._top.get(name), reason)

@@ -9,9 +9,10 @@ from sqlalchemy import Connection, func, select
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.store.level import Level
 from srm_common.store.metric_codes import METRICS
 from srm_common.store.sample_query import Scope, bucket_span, buckets, covered, statistics, stats
-from srm_common.store.tables import FLOW, TOPIC, Level
+from srm_common.store.tables import FLOW, TOPIC
 from srm_common.store.tiers import Retention, step_for_series, tier_for_series, tier_for_statistics
 
 Figures = Mapping[str, Mapping[Metric, Stats]]

@@ -6,7 +6,8 @@ from collections.abc import Collection
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, select
 
-from srm_common.store.tables import RUN, SAMPLE, Level
+from srm_common.store.level import Level
+from srm_common.store.tables import RUN, SAMPLE
 from srm_common.store.tiers import BUCKETS_MS, COARSEST, Retention, bucket_start
 
 _KEY = ("topic_id", "number", "metric")
@@ -21,7 +22,7 @@ def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, r
             break  # buckets of coarser tiers end where some of this one end
         ended = True
         for level in Level:
-            if retention.of(level)[tier]:
+            if retention.makes(level, tier):
                 _make(connection, flow_id, level, tier, start, end)
     if ended:
         _forget(connection, flow_id, now_ms, retention)
@@ -39,7 +40,7 @@ def make_again(
                 continue
             for level in Level:
                 kept = retention.of(level)
-                if not kept[tier] or start < newest_ms - kept[tier - 1]:
+                if not retention.makes(level, tier) or start < newest_ms - kept[tier - 1]:
                     continue
                 connection.execute(delete(SAMPLE).where(_within(flow_id, level, tier, start, end)))
                 _make(connection, flow_id, level, tier, start, end)

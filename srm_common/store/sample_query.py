@@ -12,8 +12,9 @@ from sqlalchemy.sql.selectable import Subquery
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.store.level import Level
 from srm_common.store.metric_codes import CODES
-from srm_common.store.tables import FLOW, SAMPLE, Level
+from srm_common.store.tables import FLOW, SAMPLE
 from srm_common.store.tiers import BUCKETS_MS, RAW, bucket_start
 
 #: What identifies a series of samples.

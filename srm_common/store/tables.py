@@ -6,8 +6,6 @@ report, ``run`` what each run did, ``sample`` how figures went.
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -28,14 +26,6 @@ METADATA = MetaData()
 
 #: A name that is sorted as Python sorts it, in SQLite by itself; PostgreSQL would by its locale.
 Name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
-
-
-class Level(IntEnum):
-    """What a sample is of."""
-
-    FLOW = 0
-    TOPIC = 1
-    PARTITION = 2
 
 
 def _flow_id(*, primary_key: bool = False) -> Column[int]:
@@ -168,6 +158,7 @@ SAMPLE = Table(
     "sample",
     METADATA,
     _flow_id(primary_key=True),
+    # A srm_common.store.level.Level.
     Column("level", SmallInteger, primary_key=True, autoincrement=False),
     # 0: as reported; others: as srm_common.store.tiers has them.
     Column("tier", SmallInteger, primary_key=True, autoincrement=False),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.store.level import Level
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 
@@ -23,15 +24,33 @@ _STATISTIC_BUCKETS = 12
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How long each tier is kept, milliseconds, counted from a flow's newest report; the same for partitions. No tier
-    is kept for less than what the next one is made of."""
+    """How long each tier is kept, milliseconds, counted from a flow's newest report: of flows and topics, and of
+    partitions. 0: not longer than the next tier needs it."""
 
     tiers_ms: tuple[int, ...] = (2 * _HOUR, 2 * _DAY, 40 * _DAY, 400 * _DAY)
     partitions_ms: tuple[int, ...] = (_HOUR, 6 * _HOUR, 2 * _DAY, 0)
     runs_ms: int = 7 * _DAY
 
     def of(self, level: int) -> tuple[int, ...]:
-        return self.partitions_ms if level == 2 else self.tiers_ms
+        return self.partitions_ms if level == Level.PARTITION else self.tiers_ms
+
+    def makes(self, level: int, tier: int) -> bool:
+        """Whether the tier, or one that is made of it, is kept."""
+        return any(self.of(level)[tier:])
+
+
+def kept_for(tiers_ms: tuple[int, ...], partitions_ms: int, runs_ms: int) -> Retention:
+    """``partitions_ms`` is how long the buckets of an hour are kept of partitions; the finer ones of so many things
+    not for long, the coarser ones not at all."""
+    defaults = Retention().partitions_ms
+    raw, fine, hours, days = tiers_ms
+    of_partitions = (
+        min(raw, partitions_ms, defaults[0]),
+        min(fine, partitions_ms, defaults[1]),
+        min(hours, partitions_ms),
+        0,
+    )
+    return Retention((raw, fine, hours, days), of_partitions, runs_ms)
 
 
 def bucket_start(at_ms: int, tier: int) -> int:

@@ -12,10 +12,11 @@ from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.store.current_rows import listed
 from srm_common.store.history import flow_names, newest_report
+from srm_common.store.level import Level
 from srm_common.store.metric_codes import METRICS
 from srm_common.store.rows import Page, TopicRow
 from srm_common.store.sample_query import Scope, covered, statistics, stats
-from srm_common.store.tables import FLOW, TOPIC, Level
+from srm_common.store.tables import FLOW, TOPIC
 from srm_common.store.tiers import Retention, tier_for_statistics
 
 TopicOrder = Literal[
