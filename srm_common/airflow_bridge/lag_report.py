@@ -10,11 +10,16 @@ from typing import Any
 
 from srm_common.domain.flow import ARROW
 from srm_common.domain.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.metric_table import BY_METRIC, DEFINITIONS, Across, Level
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.sample import Sample
+from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 
 # Airflow keeps values of at most 65,535 bytes; a flow may have thousands of topics.
 MAX_STATE_BYTES = 60_000
+_OF_EACH_CLUSTER = (Metric.HEARTBEAT_AGE, Metric.HEARTBEAT_LATENCY)
 
 
 class FlowHealth(StrEnum):
@@ -33,7 +38,7 @@ class MetricKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class AirflowMetric:
     """One figure with its tags. Counters hold what this run adds."""
 
     name: str
@@ -127,39 +132,43 @@ class LagReport:
             grouped.setdefault(partition.upstream_topic, []).append(partition)
         return [TopicFigures.of(grouped[topic]) for topic in sorted(grouped)]
 
-    def metrics(self) -> Iterator[Metric]:
+    def metrics(self) -> Iterator[AirflowMetric]:
         """For Airflow's metrics (docs/metrics.md)."""
         # As in the asset's address: StatsD refuses names with a '>' in them.
         flow = {"flow": self.flow.replace(ARROW, "/")}
-        yield Metric("srm.flow_ok", MetricKind.GAUGE, float(self.health is FlowHealth.OK), flow)
-        for beat in self.heartbeats.to_json()["heartbeats"] if self.heartbeats else ():
-            for name in ("age_ms", "latency_ms"):
-                if beat[name] is not None:
-                    tags = {**flow, "cluster": beat["cluster"], "hops": str(beat["hops"])}
-                    yield Metric(f"srm.heartbeat_{name}", MetricKind.GAUGE, float(beat[name]), tags)
+        yield AirflowMetric("srm.flow_ok", MetricKind.GAUGE, float(self.health is FlowHealth.OK), flow)
+        yield from self._of_heartbeats(flow)
         if self.record is None:
             return
-        for one in self.record.partitions:
-            tags = {**flow, "topic": one.upstream_topic, "partition": str(one.partition)}
-            if one.lag is not None:
-                yield Metric("srm.records_lag", MetricKind.GAUGE, one.lag, tags)
-            for name, count in (
-                ("srm.records", one.records),
-                ("srm.bytes", one.bytes),
-                ("srm.reencoded_records", one.reencoded_records),
-                ("srm.lost_records", one.lost_records),
-                ("srm.retries", one.retries),
-                ("srm.errors", int(one.error is not None)),
-            ):
-                if count:
-                    yield Metric(name, MetricKind.COUNTER, count, tags)
-            for name, value in (
-                ("srm.latency_ms_min", one.latency_ms_min),
-                ("srm.latency_ms_avg", one.latency_ms_avg),
-                ("srm.latency_ms_max", one.latency_ms_max),
+        yield from _sent(Level.FLOW, flow_samples(self.report), flow)
+        for topic, partitions in by_topic(self.record.partitions).items():
+            tags = {**flow, "topic": topic}
+            yield from _sent(Level.TOPIC, partition_samples(self.report, partitions), tags)
+            for one in partitions:
+                yield from self._of_partition(one, {**tags, "partition": str(one.partition)})
+
+    def _of_heartbeats(self, flow: Mapping[str, str]) -> Iterator[AirflowMetric]:
+        """Of every cluster upstream, where the table has the source's only."""
+        for beat in self.heartbeats.to_json()["heartbeats"] if self.heartbeats else ():
+            tags = {**flow, "cluster": beat["cluster"], "hops": str(beat["hops"])}
+            for metric, value in (
+                (Metric.HEARTBEAT_AGE, beat["age_ms"]),
+                (Metric.HEARTBEAT_LATENCY, beat["latency_ms"]),
             ):
                 if value is not None:
-                    yield Metric(name, MetricKind.GAUGE, value, tags)
+                    yield AirflowMetric(BY_METRIC[metric].airflow, MetricKind.GAUGE, float(value), tags)
+
+    def _of_partition(self, one: PartitionRecord, tags: Mapping[str, str]) -> Iterator[AirflowMetric]:
+        yield from _sent(Level.PARTITION, partition_samples(self.report, (one,)), tags)
+        for name, count in (
+            ("srm.records", one.records),
+            ("srm.bytes", one.bytes),
+            ("srm.reencoded_records", one.reencoded_records),
+            ("srm.retries", one.retries),
+            ("srm.errors", int(one.error is not None)),
+        ):
+            if count:
+                yield AirflowMetric(name, MetricKind.COUNTER, count, tags)
 
     def asset_state(self, before: Mapping[str, Any] | None, now_ms: int) -> dict[str, Any]:
         """Values by key for the flow's asset; ``before`` is the ``status`` it has. Figures that are not known now are
@@ -212,6 +221,22 @@ class LagReport:
         if self.record is not None:
             lines += [f"{p.upstream_topic}-{p.partition}: {p.error}" for p in self.record.failed_partitions]
         return "\n".join(lines)
+
+
+def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str]) -> Iterator[AirflowMetric]:
+    """The metrics that are sent at ``level``; counters where they count something."""
+    for one in DEFINITIONS:
+        sample = samples.get(one.metric)
+        if sample is None or one.airflow_level is not level or one.metric in _OF_EACH_CLUSTER:
+            continue
+        if one.counter:
+            if sample.sum:
+                yield AirflowMetric(one.airflow, MetricKind.COUNTER, sample.sum, tags)
+        elif one.across is Across.POOL:
+            for end, value in (("min", sample.min), ("avg", sample.value), ("max", sample.max)):
+                yield AirflowMetric(f"{one.airflow}_{end}", MetricKind.GAUGE, value, tags)
+        else:
+            yield AirflowMetric(one.airflow, MetricKind.GAUGE, sample.value, tags)
 
 
 def _why(record: RunRecord) -> str:

@@ -127,6 +127,7 @@ class ReportLagOperator(FlowOperator):
         from srm_common.airflow_bridge.alarms import tell_alarms
         from srm_common.airflow_bridge.lag_report import LagReport
         from srm_common.errors import ClusterError
+        from srm_common.usecases.raw_metrics import publish_report
         from srm_common.usecases.report_run import keep_in_history, make_report, unreachable_report
 
         run_id = context["run_id"]
@@ -142,6 +143,7 @@ class ReportLagOperator(FlowOperator):
                 tell_alarms(self.settings(), report, context, context["asset_state_store"][self.asset])
                 raise
         keep_in_history(report, configuration)
+        publish_report(now.flow, report)
         self._tell(LagReport.of(report), context)
         tell_alarms(now.flow, report, context, context["asset_state_store"][self.asset])
 

@@ -129,6 +129,8 @@ class FlowSettings:
     lag_objective_records: int | None = None
     #: None: by the schedule.
     stalled_after_seconds: float | None = None
+    metrics_topic: bool = False
+    metrics_topic_retention_ms: int = 604_800_000
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()
     chunk_bytes: int = 64 << 20
     chunk_seconds: float = 5.0

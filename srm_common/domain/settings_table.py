@@ -8,6 +8,7 @@ from __future__ import annotations
 from srm_common.domain.settings import Key
 from srm_common.domain.settings_of_alarms import alarm_keys
 from srm_common.domain.settings_of_files import file_keys
+from srm_common.domain.settings_of_metrics_topic import metrics_topic_keys
 from srm_common.domain.settings_of_offsets import offsets_keys, state_keys
 from srm_common.domain.settings_of_runs import copying_keys, scheduling_keys
 from srm_common.domain.settings_of_services import service_keys
@@ -24,6 +25,7 @@ KEYS: tuple[Key, ...] = (
     *copying_keys(),
     *scheduling_keys(),
     *alarm_keys(),
+    *metrics_topic_keys(),
     *store_keys(),
     *service_keys(),
     *without_effect_keys(),

@@ -31,8 +31,9 @@ class Across(StrEnum):
 class Definition:
     """One metric.
 
-    ``unit`` is a word or a fraction of words. ``airflow`` is its name among Airflow's metrics, None where it is not
-    sent; those of :attr:`Across.POOL` per partition end in ``_min``, ``_avg`` and ``_max`` there.
+    ``unit`` is a word or a fraction of words. ``airflow`` is its name among Airflow's metrics, where it is sent at
+    ``airflow_level``; figures of :attr:`Across.POOL` end in ``_min``, ``_avg`` and ``_max`` there. ``counter``: it is
+    sent as what a run adds.
     """
 
     metric: Metric
@@ -40,7 +41,8 @@ class Definition:
     levels: tuple[Level, ...]
     across: Across
     text: str
-    airflow: str | None = None
+    airflow: str
+    airflow_level: Level = Level.FLOW
     counter: bool = False
 
 
@@ -56,6 +58,7 @@ DEFINITIONS = (
         "Bytes copied by a run, as the batches lie in the source's log, divided by the time from the run's start to "
         "its end. MirrorMaker 2 counts the bytes of values only, so it shows less.",
         "srm.byte_rate",
+        Level.TOPIC,
     ),
     Definition(
         Metric.RECORD_RATE,
@@ -64,6 +67,7 @@ DEFINITIONS = (
         Across.SUM,
         "Records copied by a run, divided by the time from its start to its end.",
         "srm.record_rate",
+        Level.TOPIC,
     ),
     Definition(
         Metric.REPLICATION_LATENCY,
@@ -74,6 +78,7 @@ DEFINITIONS = (
         "time that the record waited for a run, so it is large for a backlog. One sample a run for each partition "
         "that copied something: the average over its batches, with their smallest and largest.",
         "srm.latency_ms",
+        Level.PARTITION,
     ),
     Definition(
         Metric.REPLICATION_LATENCY_CORRECTED,
@@ -103,6 +108,7 @@ DEFINITIONS = (
         "everything is committed on the target, in offsets. The end is as the run saw it last; of a run that could "
         "not copy at all, as it was when the run was reported.",
         "srm.records_lag",
+        Level.PARTITION,
     ),
     Definition(
         Metric.RECORD_AGE,
@@ -112,6 +118,7 @@ DEFINITIONS = (
         "How old the newest copied record was when the run was reported. One sample a run for each partition where "
         "records were copied or wait; a partition where nothing comes in has no age.",
         "srm.record_age_ms",
+        Level.TOPIC,
     ),
     Definition(
         Metric.HEARTBEAT_LATENCY,
@@ -181,6 +188,7 @@ DEFINITIONS = (
         Across.SUM,
         "Records that vanished at the source before they were copied, found by the run.",
         "srm.lost_records",
+        Level.PARTITION,
         counter=True,
     ),
     Definition(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, FlowHealth, LagReport, Metric, MetricKind
+from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, AirflowMetric, FlowHealth, LagReport, MetricKind
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
@@ -50,7 +50,7 @@ def report(
     return LagReport.of(RunReport("a->b", run_id, 5_000, record, fault, warnings, heartbeats))
 
 
-def by_name(found: LagReport, name: str) -> list[Metric]:
+def by_name(found: LagReport, name: str) -> list[AirflowMetric]:
     return [metric for metric in found.metrics() if metric.name == name]
 
 
@@ -77,7 +77,9 @@ def test_heartbeats_are_told_and_missed() -> None:
     beat = CopiedHeartbeat("a.heartbeats", ("a", "b"), Heartbeat("a", "b", 1_000_000), 1_000_250)
     fresh = report(DONE, heartbeats=make_heartbeat_report(flow, 1_005_000, [beat]))
     tags = {"flow": "a/b", "cluster": "a", "hops": "1"}
-    assert by_name(fresh, "srm.heartbeat_age_ms") == [Metric("srm.heartbeat_age_ms", MetricKind.GAUGE, 5000.0, tags)]
+    assert by_name(fresh, "srm.heartbeat_age_ms") == [
+        AirflowMetric("srm.heartbeat_age_ms", MetricKind.GAUGE, 5000.0, tags)
+    ]
     assert [metric.value for metric in by_name(fresh, "srm.heartbeat_latency_ms")] == [250.0]
     assert fresh.warning is None
     assert "after 250 ms on its way" in fresh.text()
@@ -90,6 +92,23 @@ def test_every_partition_with_a_known_lag_is_a_gauge() -> None:
     lags = by_name(report(DONE), "srm.records_lag")
     assert {(m.tags["topic"], m.tags["partition"]): m.value for m in lags} == {("orders", "0"): 10, ("clicks", "0"): 0}
     assert all(m.kind is MetricKind.GAUGE and m.tags["flow"] == "a/b" for m in lags)
+
+
+def test_flows_and_topics_have_metrics_of_their_own() -> None:
+    sent = {(m.name, m.tags.get("topic")): m.value for m in report(replace(DONE, transactions=4)).metrics()}
+    assert sent["srm.run_duration_ms", None] == 1_000
+    assert (sent["srm.byte_rate", "orders"], sent["srm.record_rate", "orders"]) == (1_000, 10)
+    assert sent["srm.byte_rate", "clicks"] == 0
+    # Reported at 5,000; the newest copied record is of 7.
+    assert (sent["srm.record_age_ms_min", "orders"], sent["srm.record_age_ms_max", "orders"]) == (4_993, 4_993)
+    assert ("srm.record_age_ms_min", "clicks") not in sent
+    assert sent["srm.transactions", None] == 4
+    assert (sent["srm.failed_partitions", None], sent["srm.untranslated_groups", None]) == (0, 0)
+
+
+def test_latencies_are_sent_only_where_something_was_copied() -> None:
+    (found,) = by_name(report(DONE), "srm.latency_ms_avg")
+    assert (found.value, found.tags) == (12.5, {"flow": "a/b", "topic": "orders", "partition": "0"})
 
 
 def test_counts_are_of_this_run_and_only_of_what_happened() -> None:

@@ -1,0 +1,120 @@
+"""docs/metrics.md, written from the table of metrics.
+
+``python -m srm_common.domain.monitoring.reference > docs/metrics.md`` brings it up to date; a test compares.
+"""
+
+from __future__ import annotations
+
+from srm_common.domain.monitoring.metric_table import DEFINITIONS, Across, Definition
+
+_INTRODUCTION = """\
+# Metrics
+
+Each run of a flow ends with a report (task `report_lag`; `srm-control run` does the same). What it says goes to the
+metrics store ([metrics-store.md](metrics-store.md)), from there to the Replications page, the REST API and Prometheus
+([monitoring.md](monitoring.md)), to Airflow's own metrics, and, where it is switched on, to a topic. All have the
+figures of this one table.
+
+<!-- Written from the table of metrics by `python -m srm_common.domain.monitoring.reference`; do not edit. -->
+
+| metric | unit | levels | over partitions | definition |
+| --- | --- | --- | --- | --- |
+"""
+
+_ACROSS = {Across.SUM: "sum", Across.POOL: "pooled", Across.RATIO: "ratio of sums", Across.ONCE: "-"}
+
+_AGGREGATION = """
+Names are those of Streams Replication Manager and MirrorMaker 2 where they have one.
+
+## How figures are put together
+
+A report gives one sample of each metric for each partition, topic and flow. Topics and flows are computed from the
+partitions of that report, by the column *over partitions*:
+
+- *sum*: the partitions are added up. The lag of a flow is its whole backlog, its byte rate all that it copies in a
+  second, since the partitions of a run are copied at the same time.
+- *pooled*: the figures of the partitions side by side, each with the same weight; the smallest and largest are those
+  of any batch.
+- *ratio of sums*: the sums of both sides are divided, so that a partition with few records counts for little.
+
+Over a range of time there are `min`, `max`, `avg`, `sum` and `count` of the samples in it, and the `latest` one with
+its time. `avg` is `sum / count`. A window slides with the time asked for: the last hour is the hour before the
+question. The `sum` of a rate or of a lag over time means nothing by itself; for Streams Replication Manager's "sum
+over partitions" of them take `avg` of the flow or topic.
+
+A partition that a run did not look at (`srm-control run --topics`) keeps its lag and adds nothing else. A run that
+left no record, as when a cluster is away, has no rates; its lag is that of the source's ends at that time, so the
+backlog of a flow that cannot copy is seen to grow. Nothing reports while a flow is paused: its figures get old, and
+each has its time with it; `srm-control status` asks the clusters now.
+
+Lag counts offsets. Transaction markers and records that compaction removed have offsets, too, so the lag of such a
+topic is larger than the number of records that are to come; it is 0 when all are copied.
+
+## Clocks
+
+Latencies compare two clocks: a record's timestamp is by the clock of its producer (or of the broker, with
+`message.timestamp.type=LogAppendTime`), the commit by the clock of the host that copied. `replication-latency-ms` is
+what is measured, and may be negative; `replication-latency-corrected-ms` has the difference of the clocks taken out:
+raw latency plus how far the source's clock is ahead. Negative values that remain are producers whose clock is off.
+
+The source's clock is that of its active controller, which tells its time whenever the quorum is described (Kafka 3.3
+and later with KRaft; needs Describe on the cluster). It is asked by each report; half of the time until the answer is
+the error, below a millisecond in one data centre. Both clusters' clocks and the error are part of each report. Where
+it cannot be told there is no corrected latency. Heartbeats are written and received by hosts that run flows, not by
+the source's brokers, so their latency is not corrected.
+
+## Airflow's metrics
+
+| name | kind | tags | metric |
+| --- | --- | --- | --- |
+"""
+
+_AIRFLOW = """\
+| `srm.flow_ok` | gauge | flow | 1 when the run did all it had to, else 0 |
+| `srm.records`, `srm.bytes`, `srm.reencoded_records`, `srm.retries`, `srm.errors` | counter \
+| flow, topic, partition | what the run adds |
+
+`flow` is `source/target`. Heartbeats come with `cluster` (where one was written) and `hops`. Airflow's plain StatsD
+drops tags, so that topics overwrite each other: use `statsd_influxdb_enabled`, `statsd_datadog_enabled` or
+OpenTelemetry ([install.md](install.md#5-metrics)).
+
+## Raw metrics
+
+With `metrics.topic.enabled = true` each report is written to `srm-metrics.<source>.internal` on the target: one
+partition, in the order of time, kept for `metrics.topic.retention.ms`. The key is the flow. A value is JSON below 1
+MB:
+
+```json
+{"version": 1, "flow": "east->west", "run_id": "scheduled__...", "reported_ms": 1790000000000, "part": 0, "parts": 2,
+ "report": {"run": {"started_ms": 0, "columns": ["upstream_topic", "..."], "...": 0}, "clock": {}, "...": 0},
+ "partitions": [["orders", "east.orders", 0, 1200]], "groups": [], "decisions": []}
+```
+
+`report` is in the first part only; rows are spread over the parts of a report, and later parts have `columns`. A plan
+or list of filters that would fill a part by itself is left out. Fields may be added; `version` changes when one is
+removed. `srm-control serve` reads these topics into its own store, so it needs no access to Airflow's.
+
+What cannot be written there is logged by `report_lag`; the run is none the worse for it.
+"""
+
+
+def metrics_reference() -> str:
+    """The page."""
+    rows = "".join(_row(one) for one in DEFINITIONS)
+    airflow = "".join(_airflow_row(one) for one in DEFINITIONS)
+    return f"{_INTRODUCTION}{rows}{_AGGREGATION}{airflow}{_AIRFLOW}"
+
+
+def _row(one: Definition) -> str:
+    levels = ", ".join(one.levels)
+    return f"| `{one.metric}` | {one.unit} | {levels} | {_ACROSS[one.across]} | {one.text} |\n"
+
+
+def _airflow_row(one: Definition) -> str:
+    name = f"`{one.airflow}_min`, `_avg`, `_max`" if one.across is Across.POOL else f"`{one.airflow}`"
+    tags = {"flow": "flow", "topic": "flow, topic", "partition": "flow, topic, partition"}[one.airflow_level]
+    return f"| {name} | {'counter' if one.counter else 'gauge'} | {tags} | `{one.metric}` |\n"
+
+
+if __name__ == "__main__":
+    print(metrics_reference(), end="")
