@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from srm_common.cli.invocation import Invocation, config_option, pass_invocation
+from srm_common.cli.invocation import Invocation, config_option, output_option, pass_invocation
 from srm_common.cli.output import Answer
 from srm_common.errors import ConfigError
 
@@ -35,6 +35,7 @@ from srm_common.errors import ConfigError
 )
 @click.option("--hash-password", is_flag=True, help="Ask for a password, print it as it may be in the file, and end.")
 @config_option
+@output_option
 @pass_invocation
 def command(
     invocation: Invocation,

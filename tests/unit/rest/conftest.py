@@ -20,6 +20,16 @@ from tests.unit.rest.people import HEADER, HeaderAccess
 
 #: Nine flows, each with a story of its own (:class:`bench.history.Story`).
 SHAPE = Shape(flows=9, topics=4, partitions=2, groups=3, days=0.1)
+NAMES = flow_names(SHAPE.flows)
+
+
+def configuration_text() -> str:
+    """A file with all flows of the history."""
+    aliases = sorted({alias for name in NAMES for alias in (name.source, name.target)})
+    lines = [f"clusters = {', '.join(aliases)}"]
+    lines += [f"{alias}.bootstrap.servers = localhost:1" for alias in aliases]
+    lines += [f"{name}.enabled = true" for name in NAMES]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -47,18 +57,12 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def stage(history: Path, tmp_path: Path) -> Iterator[Stage]:
-    names = flow_names(SHAPE.flows)
-    aliases = sorted({alias for name in names for alias in (name.source, name.target)})
     file = tmp_path / "srm.properties"
-    file.write_text(
-        f"clusters = {', '.join(aliases)}\n"
-        + "".join(f"{alias}.bootstrap.servers = localhost:{port}\n" for port, alias in enumerate(aliases, 1))
-        + "".join(f"{name}.enabled = true\n" for name in names)
-    )
+    file.write_text(configuration_text())
     database = tmp_path / "metrics.db"
     database.write_bytes(history.read_bytes())
     store = MetricsStore(f"sqlite:///{database}", timeout_seconds=0.2)
-    scheduler = MemoryScheduler(*names)
+    scheduler = MemoryScheduler(*NAMES)
     configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
     yield Stage(House(HeaderAccess(), store, scheduler, configuration, "/srm"), scheduler, file, database)
     store.close()
