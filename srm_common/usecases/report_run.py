@@ -18,7 +18,7 @@ from srm_common.errors import ConfigError, SrmError, StoreError
 from srm_common.kafka.cluster_clock import clock_offset
 from srm_common.kafka.flow_state import FlowState
 from srm_common.settings_files.configuration import Configuration
-from srm_common.store.location import store_location
+from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.usecases.effective_filters import EffectiveFilters
 from srm_common.usecases.heartbeats import heartbeat_report
@@ -102,7 +102,7 @@ def keep_report(report: RunReport, store: MetricsStore) -> str | None:
 def keep_in_history(report: RunReport, configuration: Configuration) -> str | None:
     """The same, in the store that the configuration or the environment names."""
     try:
-        store = MetricsStore(store_location(configuration))
+        store = open_store(configuration)
     except (StoreError, ConfigError) as error:
         return _not_kept(report, error)
     try:
