@@ -60,7 +60,8 @@ def _lost(connection: Connection, flow_id: int, flow: Mapping[str, Any]) -> tupl
     """When the newest loss began and how many records it cost: of the runs that lost some, without a good one that lost
     none between them.
 
-    A run that stands still for a loss finds the same one again each time; runs that go on each find another.
+    A run that stands still for a loss finds the same one again each time, and so does the first that goes on; runs
+    after that each find another.
     """
     mine = RUN.c.flow_id == flow_id
     newest = select(func.max(RUN.c.reported_ms)).where(mine, RUN.c.lost_records > 0)
@@ -77,4 +78,4 @@ def _lost(connection: Connection, flow_id: int, flow: Mapping[str, Any]) -> tupl
             func.coalesce(func.max(RUN.c.lost_records).filter(~RUN.c.ok), 0),
         ).where(mine, of_loss)
     ).one()
-    return int(row[0]), int(row[1]) + int(row[2])
+    return int(row[0]), max(int(row[1]), int(row[2]))

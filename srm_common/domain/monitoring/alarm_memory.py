@@ -15,11 +15,15 @@ from srm_common.domain.run_record import RunState
 @dataclass(frozen=True, slots=True)
 class AlarmMemory:
     """Times are epoch milliseconds. ``told`` has, by notifier and kind of alarm, the text of alarms that the notifier
-    was told and that are not over yet. The ``lost`` fields are of the newest run that lost records."""
+    was told and that are not over yet. The ``lost`` fields are of the newest loss, which began at ``lost_since_ms`` and
+    goes on (``losing``) until a good run loses nothing; ``lost_records`` is the most that one of its runs lost."""
 
     good_run_ended_ms: int | None = None
     failing_since_ms: int | None = None
+    lag: int | None = None
+    lag_before: int | None = None
     lag_over_since_ms: int | None = None
+    losing: bool = False
     lost_records: int = 0
     lost_since_ms: int | None = None
     lost_text: str | None = None
@@ -46,23 +50,31 @@ class AlarmMemory:
         run, now_ms = report.run, report.reported_ms
         ended_ms = (run.finished_ms if run is not None else None) or now_ms
         good = report.fault is None and run is not None and run.state is RunState.DONE
-        over = run is not None and lag_objective_records is not None and run.lag > lag_objective_records
+        # Without a run nothing is known of the lag, which is no reason to call it small.
+        over_since_ms = self.lag_over_since_ms if run is None else None
+        if run is not None and lag_objective_records is not None and run.lag > lag_objective_records:
+            over_since_ms = self.lag_over_since_ms or now_ms
         known = replace(
             self,
             good_run_ended_ms=ended_ms if good else self.good_run_ended_ms,
             failing_since_ms=None if good else self.failing_since_ms or ended_ms,
-            # Without a run nothing is known of the lag, which is no reason to call it small.
-            lag_over_since_ms=self.lag_over_since_ms or now_ms
-            if over
-            else self.lag_over_since_ms
-            if run is None
-            else None,
+            lag=None if run is None else run.lag,
+            lag_before=self.lag,
+            lag_over_since_ms=over_since_ms,
+            losing=self.losing and not good,
         )
         lost = 0 if run is None else sum(one.lost_records for one in run.partitions)
         if run is None or not lost:
             return known
         errors = (f"{one.upstream_topic}-{one.partition}: {one.error}" for one in run.failed_partitions)
-        return replace(known, lost_records=lost, lost_since_ms=now_ms, lost_text=loss_told(errors, run.notes))
+        return replace(
+            known,
+            losing=True,
+            # A run that stands still for a loss finds the same one again each time.
+            lost_records=max(lost, self.lost_records if self.losing else 0),
+            lost_since_ms=self.lost_since_ms if self.losing else now_ms,
+            lost_text=loss_told(errors, run.notes),
+        )
 
     def news(
         self, notifier: str, alarms: Iterable[Alarm], *, informed: bool = True
