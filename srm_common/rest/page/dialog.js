@@ -50,7 +50,7 @@ export async function confirm({ title, sentences, label, act, testid = "confirm"
     title,
     testid,
     draw: (self) => [
-      sentences.map((one) => h("p", { class: "break" }, one)),
+      sentences.map((one) => (one instanceof Node ? one.cloneNode(true) : one && h("p", { class: "break" }, one))),
       faults(state.errors, `${testid}-faults`),
       footer(
         button("Cancel", { testid: `${testid}-cancel`, onclick: self.close }),

@@ -8,6 +8,7 @@ import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
 import { link, rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
 import { STATES, alarmChip, badge, byUrgency, needsSomebody, since, stateOf } from "./states.js";
+import { sortable } from "./table.js";
 import { button, command, empty, faults, flowName, loading, pager, search, taken } from "./widgets.js";
 
 const ASKED = 500;
@@ -107,7 +108,7 @@ function attention(flows, reload) {
   return h(
     "section",
     { class: "panel attention", "aria-label": "Attention", "data-testid": "attention" },
-    h("div", { class: `headline ${waiting.length ? stateOf(waiting[0].health.state).tone : "good"}` }, icon(waiting.length ? "warning" : "check"), h("div", null, h("h2", { "data-testid": "headline" }, headline), h("p", { class: "muted number" }, total))),
+    h("div", { class: `headline ${waiting.length ? stateOf(waiting[0].health.state).tone : "good"}` }, icon(waiting.length ? "warning" : "check"), h("div", null, h("h2", { "data-testid": "headline" }, headline), h("p", { class: "muted" }, total))),
     h("ol", null, waiting.slice(0, WORST).map((flow) => trouble(flow, reload))),
     waiting.length > WORST ? h("p", { class: "muted more" }, `and ${waiting.length - WORST} more in the table below`) : null,
   );
@@ -173,6 +174,8 @@ function filterBar(flows, { states, sources }) {
   );
 }
 
+const by = (name, text, right = false) => sortable(name, text, { right, parameter: "sort" });
+
 function table(flows, reload) {
   return h(
     "div",
@@ -183,24 +186,10 @@ function table(flows, reload) {
       h(
         "thead",
         null,
-        h("tr", null, sortable("flow", "Flow"), sortable("lag", "Lag", true), sortable("throughput", "Throughput", true), sortable("latency", "Latency", true), sortable("checkpoints", "Checkpoints", true), h("th", { scope: "col", class: "right" }, "Topics"), h("th", { scope: "col", class: "right" }, "Groups"), h("th", { scope: "col" }, "Reported"), h("th", { scope: "col" }, h("span", { class: "hide" }, "Actions"))),
+        h("tr", null, by("flow", "Flow"), by("lag", "Lag", true), by("throughput", "Throughput", true), by("latency", "Latency", true), by("checkpoints", "Checkpoints", true), h("th", { scope: "col", class: "right" }, "Topics"), h("th", { scope: "col", class: "right" }, "Groups"), h("th", { scope: "col" }, "Reported"), h("th", { scope: "col" }, h("span", { class: "hide" }, "Actions"))),
       ),
       h("tbody", null, flows.map((flow) => row(flow, reload))),
     ),
-  );
-}
-
-function sortable(name, text, right = false) {
-  const order = route().query.get("sort") ?? "";
-  const now = order === name ? "ascending" : order === `-${name}` ? "descending" : null;
-  // Figures: the largest first. A third click goes back to the order of urgency.
-  const first = right ? `-${name}` : name;
-  const second = right ? name : `-${name}`;
-  const next = order === first ? second : order === second ? null : first;
-  return h(
-    "th",
-    { scope: "col", "aria-sort": now ?? "none", class: right ? "right" : "" },
-    h("button", { type: "button", class: "sort", "data-testid": `sort-${name}`, onclick: () => setQuery({ sort: next }) }, text, icon("down", { class: now ?? "unsorted" })),
   );
 }
 

@@ -1,1 +1,199 @@
-export function flowView() { return { load: async () => {}, draw: () => null }; }
+// One flow: how it does and what helps, its figures, and everything about it in tabs.
+
+import { filtersButton, helpButton, moveButton, steerButton } from "./actions.js";
+import { flowPath, get } from "./api.js";
+import { chart } from "./chart.js";
+import { h, icon } from "./dom.js";
+import { byteRate, count, duration, exact, known, plural, recordRate, serverNow, span, time } from "./format.js";
+import { link, rangeQuery, route, statistic } from "./route.js";
+import { ALARMS, badge, since, stateOf } from "./states.js";
+import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
+import { groupsTab } from "./tabs_groups.js";
+import { planTab, runsTab, settingsTab } from "./tabs_runs.js";
+import { airflowLink, command, empty, faults, flowName, loading, taken } from "./widgets.js";
+
+const POINTS = 200;
+const CHARTS = [
+  { metric: "replication-records-lag", title: "Lag in records", format: count, tone: "info" },
+  { metric: "byte-rate", title: "Throughput", format: byteRate, tone: "good" },
+  { metric: "replication-latency-ms", title: "Replication latency", format: duration, tone: "lost" },
+];
+const CHECKPOINT_CHART = { metric: "checkpoint-latency-ms", title: "Checkpoint latency", format: duration, tone: "calm" };
+
+/** A part that fails leaves the others as they are. */
+const part = (promise) =>
+  promise.then(
+    (value) => ({ value, errors: [] }),
+    (error) => {
+      if (!error.errors) throw error;
+      return { value: null, errors: error.errors };
+    },
+  );
+
+export function flowView(page, source, target) {
+  const path = flowPath(source, target);
+  const tabs = [topicsTab, partitionsTab, groupsTab(page.redraw), decisionsTab, planTab(page.redraw), runsTab, settingsTab];
+  const now = { detail: null, series: {}, tab: {}, topic: null };
+
+  const at = () => {
+    const [, , , name, topic] = route().path;
+    return { tab: tabs.find((tab) => tab.id === name) ?? topicsTab, topic: name === "topics" ? topic : undefined };
+  };
+  const asks = () => ["q", "order", "offset", "failed", "copied", "group"].map((name) => route().query.get(name));
+  const place = () => JSON.stringify([at().tab.id, at().topic]);
+
+  async function load(signal) {
+    const { tab, topic } = at();
+    const asked = place();
+    const flow = { source, target, flow: `${source}->${target}` };
+    const charts = topic ? CHARTS : [...CHARTS, CHECKPOINT_CHART];
+    const [detail, content, ...series] = await Promise.all([
+      get(path, rangeQuery(), signal),
+      part(topic ? loadTopic(flow, topic, signal) : tab.load(flow, signal)),
+      ...charts.map(({ metric }) => part(get(`${path}/metrics/${metric}`, { ...rangeQuery(), topic, samples: POINTS }, signal))),
+    ]);
+    now.detail = detail;
+    now.series = { place: topic ?? "", ...Object.fromEntries(charts.map(({ metric }, index) => [metric, series[index]])) };
+    now.tab = { place: asked, ...content };
+    document.title = `${source} → ${target} · Replications`;
+  }
+
+  const loadTopic = async (flow, topic, signal) => {
+    const [told, found] = await Promise.all([get(`${path}/topics/${encodeURIComponent(topic)}`, rangeQuery(), signal), partitions(flow, { topic }, signal)]);
+    return { ...told, partitions: found };
+  };
+
+  const head = () => {
+    const flow = now.detail?.flow;
+    const name = flowName({ source, target }, { "data-testid": "flow-title" });
+    return h(
+      "header",
+      { class: "top", key: "flow-head" },
+      h("div", { class: "line" }, h("a", { href: link([]), class: "button quiet", "data-testid": "back", "aria-label": "All flows", title: "All flows (u)" }, icon("back")), h("h1", null, name), flow ? badge(flow.health, { class: `badge big ${stateOf(flow.health.state).tone}`, "data-testid": "flow-state" }) : null),
+      page.controls(),
+    );
+  };
+
+  function draw() {
+    if (!now.detail) return loading("the flow");
+    const { flow, errors } = now.detail;
+    const { tab, topic } = at();
+    const charts = topic ? CHARTS : [...CHARTS, CHECKPOINT_CHART];
+    const fresh = now.series.place === (topic ?? "");
+    return [
+      faults(errors),
+      health(flow, page.reload),
+      topic ? null : tiles(flow),
+      topic ? topicHead(source, target, topic, now.tab.place === place() ? now.tab.value?.topic : null) : null,
+      h("section", { class: "charts", "aria-label": "Figures over time", key: `charts ${topic ?? ""}` }, charts.map(({ metric, ...rest }) => drawn(metric, rest, fresh ? now.series[metric] : null))),
+      h("section", { class: "panel", key: "tabs" }, tabBar(tabs, tab, flow, source, target), h("div", { class: "tab", id: "tab", role: "tabpanel", "aria-label": topic ?? tab.label, "data-testid": `panel-${tab.id}`, key: `tab ${tab.id} ${topic ?? ""}` }, now.tab.place === place() ? content(tab, topic, flow) : loading(topic ?? tab.label.toLowerCase()))),
+    ];
+  }
+
+  function content(tab, topic, flow) {
+    const { value, errors } = now.tab;
+    if (!value) return faults(errors, "tab-faults");
+    const told = faults(value.errors, "tab-faults");
+    if (!topic) return [told, tab.draw(value, flow, now.detail)];
+    const found = value.partitions;
+    return [told, found.partitions.length ? partitionTable(found.partitions) : empty("No partitions were reported", null), listPager(found)];
+  }
+
+  return { load, draw, head, asks };
+}
+
+function drawn(metric, options, found) {
+  return chart({ ...options, key: metric, series: found?.value ?? null, fault: found?.errors[0]?.message ?? null, testid: `chart-${metric}` });
+}
+
+/** Why, since when, what helps; and below it what can be done anyway. */
+function health(flow, reload) {
+  const { health: state, alarms } = flow;
+  const { tone } = stateOf(state.state);
+  return h(
+    "section",
+    { class: `panel health ${tone}`, "aria-label": "Health", key: "health", "data-testid": "health" },
+    h(
+      "div",
+      { class: "why" },
+      h("p", { class: "break" }, h("b", { "data-testid": "cause" }, state.cause), " ", since(state.since_ms, { class: "muted number" })),
+      state.help ? h("p", { class: "muted break" }, state.help.text) : null,
+      state.help?.command ? command(state.help.command) : null,
+      alarms.length ? h("ul", { class: "alarms" }, alarms.map((alarm) => alarmLine(alarm, flow, reload))) : null,
+    ),
+    h(
+      "div",
+      { class: "line steering" },
+      steerButton("runs", flow, reload, { primary: state.help?.action === "run" }),
+      steerButton(flow.paused ? "resume" : "pause", flow, reload, { primary: state.help?.action === "resume" }),
+      filtersButton(flow, reload, { primary: state.help?.action === "filters" }),
+      moveButton(flow, reload, { primary: state.help?.action === "failover" }),
+      airflowLink(flow.dag_url, "Open in Airflow", "open-dag"),
+    ),
+  );
+}
+
+function alarmLine(alarm, flow, reload) {
+  const tone = alarm.severity === "critical" ? "bad" : "warn";
+  const steps = alarm.help?.action && !["run", "resume", "filters", "failover"].includes(flow.health.help?.action) ? helpButton(alarm.help.action, flow, reload) : null;
+  return h("li", { "data-testid": `alarm-${alarm.kind}` }, h("span", { class: `chip ${tone}` }, icon("warning"), ALARMS[alarm.kind] ?? alarm.kind), h("span", { class: "break" }, alarm.text, " ", since(alarm.since_ms, { class: "muted number" })), alarm.help?.command ? command(alarm.help.command) : null, steps);
+}
+
+/** The figures of now, each with its age. */
+function tiles(flow) {
+  const { metrics, heartbeats, last_run: run } = flow;
+  const stat = statistic();
+  const figure = (name) => metrics[name]?.[stat];
+  const tile = (name, value, detail, at, late = false) =>
+    h("div", { class: "tile", key: name }, h("dt", null, name), h("dd", null, h("b", { class: "number" }, value), h("span", { class: "muted" }, detail), at ? taken(at, late) : null));
+  const latest = (name) => metrics[name]?.latest_ms ?? flow.reported_ms;
+  const hops = (heartbeats?.hops ?? []).map((hop) => `${hop.flow} ${duration(hop.corrected_ms ?? hop.latency_ms)}`).join(", ");
+  const heard = heartbeats ? [known(heartbeats.age_ms) ? span(heartbeats.age_ms) : "–", heartbeats.sentence ?? `end to end ${duration(heartbeats.corrected_latency_ms ?? heartbeats.latency_ms)}${hops ? ` (${hops})` : ""}`] : ["–", "none was seen"];
+  return h(
+    "dl",
+    { class: "tiles", key: "tiles", "data-testid": "tiles" },
+    tile("Lag", count(flow.lag), `${known(flow.lag) ? exact(flow.lag) : "unknown"} records`, flow.reported_ms),
+    tile(`Throughput, ${stat}`, byteRate(figure("byte-rate")), recordRate(figure("record-rate")), latest("byte-rate")),
+    tile(`Replication latency, ${stat}`, duration(figure("replication-latency-ms")), "source to target", latest("replication-latency-ms")),
+    tile(`Checkpoint latency, ${stat}`, duration(figure("checkpoint-latency-ms")), `${plural(flow.groups, "group")}, ${flow.untranslated_groups} untranslated`, latest("checkpoint-latency-ms")),
+    tile("Age of the heartbeat", heard[0], heard[1], flow.reported_ms),
+    tile("Last run", run ? (run.ok ? "done" : run.state) : "–", run ? `${count(run.records)} records, ${bytesTook(run)}` : "none yet", run?.finished_ms ?? run?.started_ms),
+    tile("Next run", nextRun(flow), flow.paused ? "resume the flow" : "by its schedule", null),
+  );
+}
+
+const bytesTook = (run) => (run.started_ms && run.finished_ms ? duration(run.finished_ms - run.started_ms) : "at work");
+
+function nextRun(flow) {
+  if (flow.paused) return "paused";
+  if (!known(flow.next_run_ms)) return "–";
+  return flow.next_run_ms <= serverNow() ? "due" : time(flow.next_run_ms).slice(11);
+}
+
+function topicHead(source, target, name, topic) {
+  const copy = topic && topic.remote_topic !== name ? h("span", { class: "muted break" }, `→ ${topic.remote_topic}`) : null;
+  const figures = topic ? [h("span", { class: "number" }, h("b", null, count(topic.lag)), " behind"), h("span", { class: "number" }, plural(topic.partitions, "partition")), taken(topic.reported_ms)] : null;
+  return h(
+    "div",
+    { class: "line topic-head", key: "topic", "data-testid": "topic-head" },
+    h("a", { href: link(["flows", source, target, "topics"]), class: "button quiet", "data-testid": "all-topics" }, icon("back"), "All topics"),
+    h("h2", { class: "break" }, name),
+    copy,
+    figures,
+  );
+}
+
+function tabBar(tabs, chosen, flow, source, target) {
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": "Parts of the flow" },
+    tabs.map((tab) =>
+      h(
+        "a",
+        { key: tab.id, href: link(["flows", source, target, tab.id]), "aria-current": tab === chosen ? "page" : null, "data-testid": `tab-${tab.id}` },
+        tab.label,
+        tab.number && flow.reported_ms ? h("small", { class: "number" }, count(tab.number(flow))) : null,
+      ),
+    ),
+  );
+}

@@ -1,0 +1,124 @@
+// What runs did and would do: runs with their errors, the plan, and the settings behind them.
+
+import { flowPath, get, post } from "./api.js";
+import { h, icon } from "./dom.js";
+import { age, bytes, count, duration, exact, plural } from "./format.js";
+import { whyNot } from "./session.js";
+import { table } from "./table.js";
+import { listBar, listPager, listQuery } from "./tabs_data.js";
+import { airflowLink, button, empty, faults, taken } from "./widgets.js";
+
+const STATES = { done: ["good", "check", "Done"], failed: ["bad", "cross", "Failed"], running: ["info", "refresh", "Running"] };
+
+export const runsTab = {
+  id: "runs",
+  label: "Runs",
+  load(flow, signal) {
+    const { offset, limit } = listQuery();
+    return get(`${flowPath(flow.source, flow.target)}/runs`, { offset, limit }, signal);
+  },
+  draw(answer) {
+    const took = (row) => (row.started_ms && row.finished_ms ? duration(row.finished_ms - row.started_ms) : "–");
+    const columns = [
+      { label: "Run", cell: runState },
+      { label: "Took", right: true, cell: took },
+      { label: "Records", right: true, cell: (row) => h("span", { title: exact(row.records) }, count(row.records)) },
+      { label: "Bytes", right: true, cell: (row) => bytes(row.bytes) },
+      { label: "Lag after it", right: true, cell: (row) => h("span", { title: exact(row.lag) }, count(row.lag)) },
+      { label: "Passes", right: true, cell: (row) => exact(row.passes) },
+      { label: "Transactions", right: true, cell: (row) => count(row.transactions) },
+      { label: "Retries", right: true, cell: (row) => count(row.retries) },
+      { label: "Re-encoded", right: true, cell: (row) => count(row.reencoded_records) },
+      { label: "Lost", right: true, cell: (row) => (row.lost_records ? h("b", { class: "fault-text" }, count(row.lost_records)) : "0") },
+    ];
+    return [
+      answer.runs.length ? table({ label: "Runs", columns, rows: answer.runs, key: (row) => row.run_id, below: told, tone: (row) => (row.ok ? "" : "bad"), testid: "run" }) : empty("No run was reported yet", "The report task of each run writes it here."),
+      listPager(answer),
+    ];
+  },
+};
+
+function runState(row) {
+  const [tone, picture, word] = STATES[row.state] ?? ["warn", "question", row.state];
+  const started = age(row.started_ms ?? row.reported_ms, { class: "number" });
+  return h("div", { class: "name" }, h("div", { class: "line" }, h("span", { class: `chip ${tone}` }, icon(picture), word), started), row.url ? airflowLink(row.url, row.run_id, `open-run-${row.run_id}`) : h("small", { class: "muted break" }, row.run_id));
+}
+
+/** Why it failed, and what else it has to say. */
+function told(row) {
+  const lines = [row.error, ...row.partition_errors].filter(Boolean);
+  const more = row.failed_partitions > row.partition_errors.length && row.partition_errors.length ? `${row.failed_partitions} partitions failed; these are the first.` : null;
+  if (!lines.length && !row.notes.length) return null;
+  return h(
+    "div",
+    { class: "told" },
+    lines.map((line) => h("p", { class: "fault break" }, icon("warning"), line)),
+    more ? h("p", { class: "muted" }, more) : null,
+    row.notes.map((note) => h("p", { class: "muted break" }, note)),
+  );
+}
+
+export function planTab(redraw) {
+  // What the next run would change costs a look at both clusters, so it is asked for, and kept until it is asked anew.
+  const next = { flow: null, answer: null, errors: [], busy: false };
+
+  async function ask(flow) {
+    Object.assign(next, { flow: flow.flow, busy: true, errors: [] });
+    redraw();
+    try {
+      next.answer = await post(`${flowPath(flow.source, flow.target)}/plan`);
+    } catch (error) {
+      if (!error.errors) throw error;
+      Object.assign(next, { answer: null, errors: error.errors });
+    }
+    next.busy = false;
+    redraw();
+  }
+
+  return {
+    id: "plan",
+    label: "Plan",
+    load: (flow, signal) => get(`${flowPath(flow.source, flow.target)}/plan`, {}, signal),
+    draw(answer, flow) {
+      const why = next.busy ? "Both clusters are being asked" : flow.service ? whyNot("read", flow) : null;
+      return [
+        listBar(button(next.busy ? "Asking both clusters…" : "What would the next run change?", { picture: "search", testid: "plan-next", why, onclick: () => ask(flow) })),
+        next.answer || next.errors.length
+          ? h("section", { class: "plan", key: "next", "data-testid": "plan-next-result" }, h("h3", null, "The next run ", next.answer ? taken(next.answer.computed_ms ?? next.answer.now_ms) : null), faults(next.errors, "plan-faults"), next.answer ? actions(next.answer, "It would change nothing.") : null)
+          : null,
+        h("section", { class: "plan", key: "last", "data-testid": "plan-last" }, h("h3", null, "The last refresh ", taken(answer.computed_ms)), actions(answer, "It changed nothing.")),
+      ];
+    },
+  };
+}
+
+function actions(plan, nothing) {
+  if (!plan.actions.length && !plan.notes.length) return h("p", { class: "muted" }, nothing);
+  const mark = (action) => (action.error ? ["bad", "cross"] : action.done ? ["good", "check"] : ["info", "arrow"]);
+  return h(
+    "ul",
+    { class: "actions" },
+    plan.actions.map((action) => {
+      const [tone, picture] = mark(action);
+      return h("li", null, h("span", { class: `chip ${tone}` }, icon(picture), action.kind.replaceAll("_", " ")), h("span", { class: "break" }, action.sentence, action.error ? h("span", { class: "fault-text" }, ` – ${action.error}`) : null));
+    }),
+    plan.notes.map((note) => h("li", null, h("span", { class: "chip calm" }, "note"), h("span", { class: "break" }, note))),
+  );
+}
+
+export const settingsTab = {
+  id: "settings",
+  label: "Settings",
+  load: async () => ({}),
+  draw(_, flow, detail) {
+    const rows = Object.entries(detail.settings).sort(([one], [other]) => one.localeCompare(other));
+    const columns = [
+      { label: "Key", cell: ([name]) => h("code", { class: "break" }, name) },
+      { label: "Value", cell: ([, value]) => h("code", { class: "break" }, value) },
+    ];
+    return [
+      h("p", { class: "muted note" }, `${plural(rows.length, "setting")} of this flow; all others have their defaults. They are changed in the properties file.`),
+      rows.length ? table({ label: "Settings", columns, rows, key: ([name]) => name, testid: "setting" }) : null,
+    ];
+  },
+};
