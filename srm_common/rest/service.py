@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import logging
+import signal
 import socket
 import ssl
 import sys
@@ -21,11 +22,11 @@ from srm_common.rest.advertiser import Advertiser
 from srm_common.rest.app import House, create_app
 from srm_common.rest.basic_access import BasicAccess, OpenAccess
 from srm_common.rest.logins import Logins, environment_login, read_logins
+from srm_common.rest.metrics_follower import MetricsFollower
 from srm_common.rest.ports import Access
 from srm_common.rest.remote_scheduler import RemoteScheduler
 from srm_common.rest.watched_configuration import WatchedConfiguration
-from srm_common.store.location import store_location
-from srm_common.store.metrics_store import MetricsStore
+from srm_common.store.location import open_store
 
 KEY_PASSWORD = "SRM_SERVE_TLS_KEY_PASSWORD"
 #: Of one request to Airflow: a page must not wait for one that hangs.
@@ -94,6 +95,8 @@ class Listener:
             made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 made.bind(address)
+                # From here on requests wait for the server rather than being refused.
+                made.listen()
             except OSError:
                 made.close()
                 raise
@@ -128,20 +131,21 @@ def service_house(path: Path, access: Access, environment: Mapping[str, str]) ->
 
     Raises:
         ConfigError: the file or the environment cannot be used.
+        StoreError: the driver of the history's database is not installed.
     """
     configuration = WatchedConfiguration(lambda: path)
     airflow = AirflowRest.from_environment(environment, timeout_seconds=_AIRFLOW_SECONDS)
     return House(
         access=access,
-        store=MetricsStore(store_location(configuration())),
+        store=open_store(configuration(), environment),
         scheduler=None if airflow is None else RemoteScheduler(airflow),
         configuration=configuration,
     )
 
 
-def companions(house: House, url: str) -> list[AbstractContextManager[object]]:
+def companions(house: House) -> list[AbstractContextManager[object]]:
     """What runs beside the app while it serves."""
-    return [Advertiser(house.configuration)]
+    return [Advertiser(house.configuration), MetricsFollower(house.configuration().flows.values(), house.store)]
 
 
 def serve(house: House, listener: Listener) -> None:
@@ -160,7 +164,10 @@ def serve(house: House, listener: Listener) -> None:
     )
     with ExitStack() as stack:
         stack.callback(house.store.close)
-        for companion in companions(house, listener.url):
+        for companion in companions(house):
             stack.enter_context(companion)
         print(f"srm-control: serving on {listener.url}; its API is described at {listener.url}/docs", file=sys.stderr)
+        # uvicorn ends well first, and then sends itself the signal once more, for handlers that were there before.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
         uvicorn.Server(config).run(sockets=[opened])
