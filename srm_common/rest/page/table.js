@@ -10,10 +10,11 @@ import { route, setQuery } from "./route.js";
 export function table({ label, columns, rows, key, below = () => null, usual, tone = () => "", testid }) {
   return h(
     "div",
-    { class: "scroll" },
+    // Reached by keys, as it may have to be scrolled sideways.
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": label },
     h(
       "table",
-      { class: "rows", "aria-label": label, "data-testid": testid },
+      { class: "rows", "data-testid": testid },
       h("thead", null, h("tr", null, columns.map((column) => heading(column, usual)))),
       h("tbody", null, rows.map((row) => [line(row, columns, key, tone, testid), under(row, columns.length, key, below)])),
     ),
