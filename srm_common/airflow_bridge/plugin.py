@@ -1,4 +1,5 @@
-"""What Airflow loads of this project by itself: one web app, mounted under ``/srm`` of the API server.
+"""What Airflow loads of this project by itself: one web app, mounted under ``/srm`` of the API server, the page
+*Replications* in the menu, and a tab with it on every DAG.
 
 Every Airflow process imports this file, each task's among them, so it imports nothing itself.
 """
@@ -16,6 +17,9 @@ Send = Callable[[Message], Awaitable[None]]
 Asgi = Callable[[Message, Receive, Send], Awaitable[None]]
 
 URL_PREFIX = "/srm"
+# Relative to the base of Airflow's own page, which is not always the root of the server.
+_PAGE = "srm/"
+_ICON = "srm/page/icon/icon.svg"
 
 
 class LazyApp:
@@ -26,14 +30,55 @@ class LazyApp:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if self._app is None:
-            from srm_common.airflow_bridge.rest import create_app
+            from srm_common.airflow_bridge.airflow_house import airflow_app
 
-            self._app = create_app()
+            self._app = airflow_app(URL_PREFIX)
         await self._app(scope, receive, send)
+
+
+class TrailingSlash:
+    """Middleware of the whole API server that sends ``/srm`` on to ``/srm/``; Airflow's own page would answer it."""
+
+    def __init__(self, app: Asgi) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or not self._is_bare(scope):
+            await self._app(scope, receive, send)
+            return
+        query = scope.get("query_string", b"")
+        place = scope["path"].encode() + b"/" + (b"?" + query if query else b"")
+        await send({"type": "http.response.start", "status": 307, "headers": [(b"location", place)]})
+        await send({"type": "http.response.body", "body": b""})
+
+    @staticmethod
+    def _is_bare(scope: Message) -> bool:
+        path, root = str(scope["path"]), str(scope.get("root_path", ""))
+        return path == root + URL_PREFIX or path == URL_PREFIX
 
 
 class SrmPlugin(AirflowPlugin):
     name = "srm"
     fastapi_apps = [  # noqa: RUF012  Airflow's own base class declares it so
         {"app": LazyApp(), "url_prefix": URL_PREFIX, "name": "Replications"}
+    ]
+    fastapi_root_middlewares = [  # noqa: RUF012
+        {"middleware": TrailingSlash, "name": "Replications without a slash"}
+    ]
+    external_views = [  # noqa: RUF012
+        {
+            "name": "Replications",
+            "href": _PAGE,
+            "destination": "nav",
+            "url_route": "replications",
+            "icon": _ICON,
+            "nav_top_level": True,
+        },
+        {
+            "name": "Replication",
+            "href": _PAGE + "?dag={DAG_ID}",
+            "destination": "dag",
+            "url_route": "replication",
+            "icon": _ICON,
+        },
     ]

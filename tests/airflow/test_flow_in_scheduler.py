@@ -22,10 +22,13 @@ from srm_common.errors import LocalAirflowError
 from srm_common.testing import LocalKafka
 from srm_common.testing.local_airflow import LocalAirflow, wait_until
 from srm_common.testing.ports import LOOPBACK
+from tests.airflow.mailbox import Mailbox
 
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 
 DAG_ID = "srm.a.b"
+#: States of a flow that does what it is told to.
+GOOD = ("running", "catching_up", "idle")
 PASSWORD = "hush-hush"
 TASKS = {"refresh_topics", "replicate", "sync_checkpoints", "emit_heartbeat", "report_lag", "outcome"}
 Headers = list[tuple[str, bytes | None]]
@@ -68,6 +71,12 @@ def statsd() -> Iterator[Statsd]:
     listener.close()
 
 
+@pytest.fixture(scope="module")
+def mailbox() -> Iterator[Mailbox]:
+    with Mailbox() as listening:
+        yield listening
+
+
 # Brokers of their own: one test stops them.
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[tuple[LocalKafka, LocalKafka]]:
@@ -79,6 +88,7 @@ def clusters() -> Iterator[tuple[LocalKafka, LocalKafka]]:
 def airflow(
     clusters: tuple[LocalKafka, LocalKafka],
     statsd: Statsd,
+    mailbox: Mailbox,
     dags_folder: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[LocalAirflow]:
@@ -96,6 +106,11 @@ a->b.topcs = mistyped
 schedule.interval.seconds = 86400
 task.retries = 1
 task.retry.delay.seconds = 2
+alarm.notifiers = mail
+alarm.notifier.mail.class = airflow.providers.smtp.notifications.smtp.SmtpNotifier
+alarm.notifier.mail.to = ops@example.com
+alarm.notifier.mail.subject = {{{{ alarm.text }}}}
+alarm.notifier.mail.html_content = {{{{ ti.task_id }}}} of {{{{ run_id }}}}
 admin.timeout.ms = 5000
 replication.factor = 1
 offset.storage.replication.factor = 1
@@ -105,6 +120,7 @@ config.storage.replication.factor = 1
     )
     environment = {
         "SRM_CONFIG": str(configuration),
+        "AIRFLOW_CONN_SMTP_DEFAULT": mailbox.connection,
         "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"}),
         "AIRFLOW__METRICS__STATSD_ON": "True",
         "AIRFLOW__METRICS__STATSD_HOST": LOOPBACK,
@@ -220,7 +236,9 @@ def test_an_enabled_flow_copies_by_itself_and_reports(
     assert (figures["records"], figures["lag"], figures["remote_topic"]) == (1000, 0, f"a.{topic}")
 
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
-    assert (flow["flow"], flow["dag_id"], flow["paused"], flow["status"]["state"]) == ("a->b", DAG_ID, False, "ok")
+    assert (flow["flow"], flow["dag_id"], flow["paused"]) == ("a->b", DAG_ID, False)
+    assert flow["health"]["state"] in GOOD, flow["health"]
+    assert (flow["last_run"]["run_id"], flow["last_run"]["lag"]) == (run_id, 0)
 
     heartbeat = read(target, "heartbeats", partitions=1)[0]
     assert heartbeat, "emit_heartbeat has written"
@@ -288,14 +306,14 @@ def test_a_cluster_that_is_down_fails_the_run_with_its_name_and_the_next_run_rec
     assert tasks["replicate"]["try_number"] == 1, "no Spark job for what is known to be in vain"
     assert "refresh_topics of this run could not work: " in airflow.log(DAG_ID, run_id, "replicate")
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
-    assert flow["status"]["state"] == "unreachable"
-    assert "cluster 'b'" in flow["status"]["reason"]
+    assert flow["health"]["state"] == "failing"
+    assert "cluster 'b'" in flow["health"]["cause"]
 
     run_id, state = run(airflow)
     assert state == "success", airflow.task_states(DAG_ID, run_id)
     assert read(target, f"a.{topic}") == read(source, topic)
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
-    assert flow["status"]["state"] == "ok"
+    assert flow["health"]["state"] in GOOD, flow["health"]
 
 
 def test_a_killed_spark_job_is_tried_again_without_loss_or_repeat(
@@ -330,8 +348,7 @@ def test_marked_failed_while_running_ends_spark(
     states = airflow.task_states(DAG_ID, run_id)
     assert (states["replicate"], states["report_lag"], states["outcome"]) == ("failed", "success", "upstream_failed")
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
-    # The driver may live on for a moment after its JVM, long enough to write down that it is gone.
-    assert flow["status"]["state"] in ("stalled", "failed"), flow["status"]
+    assert flow["health"]["state"] == "failing", flow["health"]
 
     write(source, topic, 100, first=100)
     run_id, state = run(airflow)
@@ -340,12 +357,13 @@ def test_marked_failed_while_running_ends_spark(
 
 
 def test_lost_records_fail_the_run_at_once_until_the_operator_says_where_to_start(
-    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka], topic: str
+    airflow: LocalAirflow, clusters: tuple[LocalKafka, LocalKafka], topic: str, mailbox: Mailbox
 ) -> None:
     source, target = clusters
     write(source, topic, 100)
     only = {"topics": [topic]}
     assert run(airflow, only)[1] == "success"
+    assert not [subject for subject in mailbox.subjects if "vanished" in subject]
     write(source, topic, 100, first=100)
     # Everything is gone before it was copied, as when retention overtakes a flow.
     whole = {TopicPartition(topic, number, -1) for number in range(2)}
@@ -359,8 +377,11 @@ def test_lost_records_fail_the_run_at_once_until_the_operator_says_where_to_star
     assert tasks["replicate"]["try_number"] == 1, "no retry brings the records back"
     assert topic in airflow.log(DAG_ID, run_id, "replicate").rpartition("AirflowFailException")[2]
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
-    assert flow["status"]["state"] == "failed"
-    assert topic in flow["status"]["reason"]
+    assert flow["health"]["state"] == "lost_data"
+    assert topic in flow["health"]["cause"]
+    (mail,) = [mail for mail in mailbox.mails if "vanished" in mail["Subject"]]
+    assert "100 records of a->b vanished at the source before they were copied" in mail["Subject"]
+    assert f"report_lag of {run_id}" in mail.as_string()
 
     write(source, topic, 100, first=200)
     run_id, state = run(airflow, {**only, "start": "earliest"})
@@ -376,7 +397,7 @@ def test_figures_are_for_those_who_are_logged_in(airflow: LocalAirflow) -> None:
 
     from srm_common.testing.airflow_client import AirflowClient
 
-    for path in ("/srm/api/v2/flows", f"/srm/api/v2/flows/{DAG_ID}"):
+    for path in ("/srm/api/v2/flows", "/srm/api/v2/flows/a/b"):
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(airflow.url + path, timeout=10)
         assert refused.value.code == 401
@@ -481,8 +502,8 @@ def test_a_variable_that_cannot_be_read_keeps_the_last_good_filters_and_says_so(
     for task in ("refresh_topics", "replicate", "sync_checkpoints", "report_lag"):
         assert sentence in airflow.log(DAG_ID, run_id, task)
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
-    assert flow["status"]["state"] == "ok"
-    assert sentence in flow["status"]["warning"]
+    assert flow["health"]["state"] in GOOD, flow["health"]
+    assert any(sentence in warning for warning in flow["warnings"])
     assert sentence in srm_control("status")
 
     assert "cannot be edited, since they cannot be read" in srm_control("topics", "--add", "x", code=2)

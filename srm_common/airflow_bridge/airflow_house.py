@@ -1,0 +1,33 @@
+"""The web app inside Airflow's API server: its logins, its DAGs, and the history of metrics beside its home."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from srm_common.airflow_bridge.airflow_access import AirflowAccess
+from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
+from srm_common.airflow_bridge.configuration_path import configuration_path
+from srm_common.errors import ConfigError
+from srm_common.rest.app import House, create_app
+from srm_common.rest.watched_configuration import WatchedConfiguration
+from srm_common.settings_files.configuration import Configuration
+from srm_common.store.location import store_location
+from srm_common.store.metrics_store import MetricsStore
+
+
+def airflow_app(url_prefix: str) -> FastAPI:
+    """The app that the plugin mounts under ``url_prefix``. Where the history is, is read now: a change of
+    ``metrics.database.url`` needs a restart of the API server."""
+    configuration = WatchedConfiguration(configuration_path)
+    try:
+        found: Configuration | None = configuration()
+    except ConfigError:
+        found = None  # each request reads the file again, and says what is wrong with it
+    house = House(
+        access=AirflowAccess(),
+        store=MetricsStore(store_location(found)),
+        scheduler=AirflowScheduler(),
+        configuration=configuration,
+        base_path=url_prefix,
+    )
+    return create_app(house)
