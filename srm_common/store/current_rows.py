@@ -13,6 +13,21 @@ from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRo
 from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, TOPIC
 
 _RUN_COLUMNS = [column for column in RUN.columns if column.name not in ("id", "flow_id")]
+#: In the order of PartitionRow's fields: there may be tens of thousands of rows.
+_PARTITION_COLUMNS = (
+    TOPIC.c.name,
+    TOPIC.c.remote_topic,
+    PARTITION.c.number,
+    PARTITION.c.position,
+    PARTITION.c.end_offset,
+    PARTITION.c.lag,
+    PARTITION.c.newest_record_ms,
+    PARTITION.c.latency_ms_min,
+    PARTITION.c.latency_ms_avg,
+    PARTITION.c.latency_ms_max,
+    PARTITION.c.reported_ms,
+    PARTITION.c.error,
+)
 
 
 def flow_rows(connection: Connection, only: Collection[str] | None) -> list[FlowRow]:
@@ -38,12 +53,10 @@ def partition_page(
     joined = FLOW.join(TOPIC, TOPIC.c.flow_id == FLOW.c.id).join(
         PARTITION, and_(PARTITION.c.topic_id == TOPIC.c.id, PARTITION.c.reported_ms == TOPIC.c.reported_ms)
     )
-    names = (TOPIC.c.name.label("topic"), TOPIC.c.remote_topic)
-    columns = [column for column in PARTITION.columns if column.name != "topic_id"]
-    rows = select(*names, *columns).select_from(joined).where(*wanted).order_by(TOPIC.c.name, PARTITION.c.number)
+    rows = select(*_PARTITION_COLUMNS).select_from(joined).where(*wanted).order_by(TOPIC.c.name, PARTITION.c.number)
     total = connection.execute(select(func.count()).select_from(joined).where(*wanted)).scalar_one()
-    found = connection.execute(rows.offset(offset).limit(limit)).mappings()
-    return Page([_partition(flow, row) for row in found], total, offset)
+    found = connection.execute(rows.offset(offset).limit(limit))
+    return Page([PartitionRow(flow, *row) for row in found], total, offset)
 
 
 def group_page(connection: Connection, flow: str, search: str, offset: int, limit: int) -> Page[GroupRow]:
@@ -111,11 +124,6 @@ def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
 def _run(row: RowMapping) -> RunRow:
     values = {**row, "notes": _texts(row["notes"]), "partition_errors": _texts(row["partition_errors"])}
     return RunRow(**{**values, "ok": bool(row["ok"])})
-
-
-def _partition(flow: str, row: RowMapping) -> PartitionRow:
-    values = {name: value for name, value in row.items() if name not in ("number", "end_offset")}
-    return PartitionRow(flow=flow, partition=row["number"], end=row["end_offset"], **values)
 
 
 def _group(flow: str, row: RowMapping) -> GroupRow:

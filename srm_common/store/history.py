@@ -76,7 +76,7 @@ def flow_names(connection: Connection, only: Collection[str] | None) -> dict[int
     wanted = select(FLOW.c.id, FLOW.c.name).where(FLOW.c.reported_ms.is_not(None))
     if only is not None:
         wanted = wanted.where(FLOW.c.name.in_(only))
-    return dict(connection.execute(wanted).tuples().all())
+    return {row.id: row.name for row in connection.execute(wanted)}
 
 
 def newest_report(connection: Connection, flows: Collection[int]) -> int:

@@ -125,12 +125,11 @@ def _keep_topics(connection: Connection, flow_id: int, report: RunReport, newest
     rows = [(row, partitions) for row, partitions in topic_rows(flow_id, report)]
     if not rows:
         return {}
-    known = dict(connection.execute(select(TOPIC.c.name, TOPIC.c.id).where(TOPIC.c.flow_id == flow_id)).tuples().all())
+    known = _topic_ids(connection, flow_id)
     new = [row for row, _ in rows if row["name"] not in known]
     if new:
         connection.execute(insert(TOPIC), new)
-        found = select(TOPIC.c.name, TOPIC.c.id).where(TOPIC.c.flow_id == flow_id)
-        known = dict(connection.execute(found).tuples().all())
+        known = _topic_ids(connection, flow_id)
     if newest:
         put(connection, TOPIC, [{"id": known[row["name"]], **row} for row, _ in rows], keep=("newest_record_ms",))
         now = [
@@ -138,6 +137,11 @@ def _keep_topics(connection: Connection, flow_id: int, report: RunReport, newest
         ]
         put(connection, PARTITION, now, keep=("newest_record_ms",))
     return {row["name"]: known[row["name"]] for row, _ in rows}
+
+
+def _topic_ids(connection: Connection, flow_id: int) -> dict[str, int]:
+    rows = connection.execute(select(TOPIC.c.name, TOPIC.c.id).where(TOPIC.c.flow_id == flow_id))
+    return {row.name: row.id for row in rows}
 
 
 def _keep_groups(connection: Connection, flow_id: int, report: RunReport) -> None:

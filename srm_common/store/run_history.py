@@ -78,4 +78,8 @@ def _lost(connection: Connection, flow_id: int, flow: Mapping[str, Any]) -> tupl
             func.coalesce(func.max(RUN.c.lost_records).filter(~RUN.c.ok), 0),
         ).where(mine, of_loss)
     ).one()
-    return int(row[0]), max(int(row[1]), int(row[2]))
+    since, lost = int(row[0]), max(int(row[1]), int(row[2]))
+    if sound_ms is None and flow["lost_since_ms"] is not None:
+        # It may have begun with runs that are not kept any more.
+        return min(since, flow["lost_since_ms"]), max(lost, int(flow["lost_records"]))
+    return since, lost

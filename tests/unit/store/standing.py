@@ -1,0 +1,219 @@
+"""What any metrics store says of how things stand; run for SQLite and for PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.store.metrics_store import MetricsStore
+from tests.unit.store.made_up import DAY, FLOW, HOUR, MIDNIGHT, MINUTE, SECOND, partition, report
+
+T = MIDNIGHT
+LAST_HOUR = TimeRange(T - HOUR, T + HOUR)
+
+
+class StandingBehaviour:
+    @pytest.fixture
+    def store(self, url: str) -> Iterator[MetricsStore]:
+        store = MetricsStore(url)
+        yield store
+        store.close()
+
+    def test_a_store_that_nobody_wrote_to_is_empty(self, store: MetricsStore) -> None:
+        assert store.flows() == []
+        assert store.flow_stats(LAST_HOUR) == {}
+        assert store.topics(FLOW, LAST_HOUR).total == 0
+        assert store.runs(FLOW).rows == ()
+        assert store.documents(FLOW) == {}
+
+    def test_what_is_not_known_has_no_rows(self, store: MetricsStore) -> None:
+        store.write(report(T, partition()))
+        assert store.flows(only=["other->flow"]) == []
+        assert store.partitions("other->flow").total == 0
+        assert store.groups("other->flow").total == 0
+        assert store.topics("other->flow", LAST_HOUR).total == 0
+        assert store.documents(FLOW, "plan") == {}
+
+    def test_a_report_comes_back_as_it_was(self, store: MetricsStore) -> None:
+        store.write(
+            report(
+                T,
+                partition(number=0, lag=7, transactions=2, last_record_timestamp_ms=T - 5),
+                partition(number=1, lag=None, error="no leader", records=0),
+                partition("payments", lag=3, reencoded_records=4),
+                notes=("a note",),
+                warnings=("a warning",),
+                clock=ClockSkew(12.5, None, 1.0),
+                groups=(GroupSample("g1", 2, 2, None, True, 8.5, T - 1), GroupSample("g2", 2, 1, "too old")),
+                schedule_interval_seconds=30.0,
+                lag_objective_records=100,
+                decisions={"decisions": [{"topic": "<b>"}]},
+            )
+        )
+        (flow,) = store.flows()
+        assert (flow.flow, flow.reported_ms, flow.topics, flow.partitions, flow.failed_partitions) == (FLOW, T, 2, 3, 1)
+        assert (flow.lag, flow.lag_before, flow.lag_over_since_ms) == (10, None, None)
+        assert (flow.groups, flow.untranslated_groups, flow.untranslated_text) == (
+            2,
+            1,
+            "g2 on 1 of 2 partitions: too old",
+        )
+        assert (flow.schedule_interval_seconds, flow.lag_objective_records) == (30.0, 100)
+        assert flow.warnings == ("a warning",)
+        assert flow.clock == {"source_ms": 12.5, "target_ms": None, "uncertainty_ms": 1.0}
+        run = flow.last_run
+        assert (run.run_id, run.started_ms, run.finished_ms, run.ok, run.error) == (
+            f"run-{T}",
+            T - 10_000,
+            T,
+            False,
+            None,
+        )
+        assert (run.records, run.bytes, run.lag, run.reencoded_records, run.notes) == (200, 3000, 10, 4, ("a note",))
+        assert run.partition_errors == ("orders-1: no leader",)
+        assert store.runs(FLOW).rows == [run]
+        first, second, third = store.partitions(FLOW).rows
+        assert (first.topic, first.remote_topic, first.partition, first.position, first.end, first.lag) == (
+            *("orders", "east.orders", 0, 1000),
+            *(1007, 7),
+        )
+        assert (first.latency_ms_min, first.latency_ms_avg, first.latency_ms_max) == (5.0, 10.0, 30.0)
+        assert (first.newest_record_ms, first.reported_ms, first.error) == (T - 5, T, None)
+        assert (second.end, second.lag, second.error) == (None, None, "no leader")
+        assert third.topic == "payments"
+        orders, payments = store.topics(FLOW, LAST_HOUR).rows
+        assert (orders.topic, orders.partitions, orders.failed_partitions, orders.lag) == ("orders", 2, 1, 7)
+        assert (orders.error, orders.newest_record_ms) == ("partition 1: no leader", T - 5)
+        assert (payments.lag, payments.error) == (3, None)
+        assert [row.sample for row in store.groups(FLOW).rows] == [
+            GroupSample("g2", 2, 1, "too old"),
+            GroupSample("g1", 2, 2, None, True, 8.5, T - 1),
+        ]
+        document = store.documents(FLOW, "decisions")["decisions"]
+        assert (document.value, document.reported_ms) == ({"decisions": [{"topic": "<b>"}]}, T)
+
+    def test_the_newest_report_counts(self, store: MetricsStore) -> None:
+        store.write(report(T, partition(lag=9, last_record_timestamp_ms=T - 1), plan={"n": 1}))
+        store.write(report(T + MINUTE, partition(lag=4, records=0), plan={"n": 2}))
+        store.write(report(T + 2 * MINUTE, partition(lag=5)))
+        (flow,) = store.flows()
+        assert (flow.lag, flow.lag_before) == (5, 4)
+        assert store.documents(FLOW)["plan"].value == {"n": 2}
+        assert store.documents(FLOW)["plan"].reported_ms == T + MINUTE
+        assert [run.reported_ms for run in store.runs(FLOW).rows] == [T + 2 * MINUTE, T + MINUTE, T]
+        # A run that copied nothing does not make the newest record unknown.
+        assert store.partitions(FLOW).rows[0].newest_record_ms == T - 1
+
+    def test_a_late_report_is_history_only(self, store: MetricsStore) -> None:
+        store.write(report(T + MINUTE, partition(lag=1), plan={"n": 2}))
+        store.write(report(T, partition(lag=50), partition("gone"), plan={"n": 1}))
+        (flow,) = store.flows()
+        assert (flow.reported_ms, flow.lag, flow.lag_before, flow.topics) == (T + MINUTE, 1, 50, 1)
+        assert store.documents(FLOW)["plan"].value == {"n": 2}
+        assert store.partitions(FLOW).rows[0].lag == 1
+        assert store.runs(FLOW).total == 2
+
+    def test_the_same_run_again_replaces(self, store: MetricsStore) -> None:
+        store.write(report(T, partition(lag=5, error="broken"), run_id="r"))
+        store.write(report(T + SECOND, partition(lag=2), run_id="r"))
+        (flow,) = store.flows()
+        assert (flow.lag, flow.lag_before, flow.failing_since_ms) == (2, None, None)
+        assert store.runs(FLOW).total == 1
+        assert store.runs(FLOW).rows[0].ok
+
+    def test_since_when_a_flow_fails(self, store: MetricsStore) -> None:
+        store.write(report(T, partition()))
+        assert store.flows()[0].failing_since_ms is None
+        store.write(report(T + MINUTE, partition(error="broken")))
+        store.write(report(T + 2 * MINUTE, error="no broker answered"))
+        (flow,) = store.flows()
+        assert (flow.failing_since_ms, flow.good_run_ended_ms) == (T + MINUTE, T)
+        # Of a run that could not begin nothing is known but that; how many partitions there are does not change.
+        assert (flow.lag, flow.lag_before, flow.partitions) == (None, 0, 1)
+        assert flow.last_run.error == "no broker answered"
+        store.write(RunReport(FLOW, "r4", T + 3 * MINUTE, None, fault="run r4 left no record"))
+        assert store.flows()[0].last_run.error == "run r4 left no record"
+        store.write(report(T + 4 * MINUTE, partition()))
+        (flow,) = store.flows()
+        assert (flow.failing_since_ms, flow.good_run_ended_ms) == (None, T + 4 * MINUTE)
+
+    def test_since_when_is_known_longer_than_runs_are_kept(self, store: MetricsStore) -> None:
+        lost = partition(lag=200, error="lost", lost_records=3)
+        for day in range(12):
+            store.write(report(T + day * DAY, lost if day else partition(), lag_objective_records=100))
+        (flow,) = store.flows()
+        assert store.runs(FLOW).total < 12
+        assert (flow.failing_since_ms, flow.lag_over_since_ms, flow.lost_since_ms) == (T + DAY, T + DAY, T + DAY)
+        assert flow.good_run_ended_ms == T
+
+    def test_since_when_the_lag_is_over_its_objective(self, store: MetricsStore) -> None:
+        for minute, lag in enumerate((200, 50, 101, 300)):
+            store.write(report(T + minute * MINUTE, partition(lag=lag), lag_objective_records=100))
+        assert store.flows()[0].lag_over_since_ms == T + 2 * MINUTE
+        store.write(report(T + 5 * MINUTE, partition(lag=100), lag_objective_records=100))
+        assert store.flows()[0].lag_over_since_ms is None
+
+    def test_a_loss_that_stops_a_partition_is_counted_once(self, store: MetricsStore) -> None:
+        store.write(report(T, partition()))
+        for minute in (1, 2, 3):
+            store.write(report(T + minute * MINUTE, partition(lost_records=70, error="lost")))
+        (flow,) = store.flows()
+        assert (flow.lost_records, flow.lost_since_ms) == (70, T + MINUTE)
+
+    def test_losses_that_a_flow_goes_on_after_add_up(self, store: MetricsStore) -> None:
+        for minute, lost in enumerate((5, 0, 20, 30)):
+            store.write(report(T + minute * MINUTE, partition(lost_records=lost)))
+        (flow,) = store.flows()
+        assert (flow.lost_records, flow.lost_since_ms) == (50, T + 2 * MINUTE)
+
+    def test_topics_and_partitions_that_are_not_copied_any_more_are_not_shown(self, store: MetricsStore) -> None:
+        store.write(report(T, partition("a"), partition("a", 1), partition("b")))
+        store.write(report(T + 2 * HOUR, partition("a")))
+        after = TimeRange(T + HOUR, T + 3 * HOUR)
+        assert [row.topic for row in store.topics(FLOW, after).rows] == ["a"]
+        assert [(row.topic, row.partition) for row in store.partitions(FLOW).rows] == [("a", 0)]
+        assert [row.topic for row in store.topics(FLOW, LAST_HOUR).rows] == ["a", "b"]
+
+    def test_groups_that_are_gone_are_not_shown(self, store: MetricsStore) -> None:
+        store.write(report(T, groups=(GroupSample("a", 1, 1), GroupSample("b", 1, 1))))
+        store.write(report(T + MINUTE, groups=(GroupSample("b", 1, 1),)))
+        assert [row.sample.group for row in store.groups(FLOW).rows] == ["b"]
+
+    def test_pages_searches_and_orders(self, store: MetricsStore) -> None:
+        names = ("B", "a", "c_1", "c%2", "ü" + "x" * 248, "<img src=x>")
+        sizes = dict(zip(names, (3, 1, 2, 6, 5, 4), strict=True))
+        store.write(report(T, *(partition(one, lag=lag, bytes=lag * 10) for one, lag in sizes.items())))
+        by_name = [row.topic for row in store.topics(FLOW, LAST_HOUR).rows]
+        assert by_name == sorted(names)
+        assert [row.topic for row in store.topics(FLOW, LAST_HOUR, order="-topic").rows] == by_name[::-1]
+        by_lag = [row.lag for row in store.topics(FLOW, LAST_HOUR, order="-lag", limit=3).rows]
+        assert by_lag == [6, 5, 4]
+        by_rate = store.topics(FLOW, LAST_HOUR, order="byte-rate", offset=4)
+        assert ([row.lag for row in by_rate.rows], by_rate.total, by_rate.offset) == ([5, 6], 6, 4)
+
+        def found(search: str) -> list[str]:
+            return [row.topic for row in store.topics(FLOW, LAST_HOUR, search=search).rows]
+
+        assert found("b") == ["B"]
+        assert found("_") == ["c_1"]
+        assert found("%") == ["c%2"]
+        assert found("Ü") == ["ü" + "x" * 248]
+        assert found("EAST.A") == ["a"]
+        assert found("nowhere") == []
+        assert [row.topic for row in store.partitions(FLOW, offset=1, limit=2).rows] == by_name[1:3]
+        assert store.partitions(FLOW, topic="c_1").total == 1
+
+    def test_failed_partitions_only(self, store: MetricsStore) -> None:
+        store.write(report(T, partition(number=0), partition(number=1, error="no leader")))
+        page = store.partitions(FLOW, failed_only=True)
+        assert ([row.partition for row in page.rows], page.total) == ([1], 1)
+
+    def test_flows_do_not_see_each_other(self, store: MetricsStore) -> None:
+        store.write(report(T, partition(lag=1)))
+        store.write(report(T, partition(lag=2), flow="west->east"))
+        assert [(row.flow, row.lag) for row in store.flows()] == [("east->west", 1), ("west->east", 2)]
+        assert [row.lag for row in store.partitions("west->east").rows] == [2]
+        assert [row.flow for row in store.flows(only=["west->east"])] == ["west->east"]

@@ -1,0 +1,18 @@
+"""The metrics store in SQLite."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.store.standing import StandingBehaviour
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'metrics.db'}"
+
+
+class TestStanding(StandingBehaviour):
+    pass
