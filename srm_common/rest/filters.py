@@ -28,7 +28,10 @@ router = APIRouter(prefix="/api/v2", tags=["filters", TAG])
 _EDITS = 100
 _TOPICS = ("topics", "topics.exclude")
 _GROUPS = ("groups", "groups.exclude")
-_CONDITIONS = 5
+#: Sentences of the answer to an edit.
+_SAID = 5
+#: Lists are shown as the file has them where nobody says more in time.
+_SHOWING_SECONDS = 5.0
 
 
 @router.get("/flows/{source}/{target}/filters", responses=responses(404, 422, 503, 504))
@@ -40,13 +43,15 @@ def filters(flow: ReadableFlow, caller: CallerDep, house: HouseDep) -> Filters:
     effective: EffectiveFilters | None = None
     history = []
     try:
-        effective = CALLS.ask(f"the filters of {flow}", place.effective)
+        effective = CALLS.ask(f"the filters of {flow}", place.effective, _SHOWING_SECONDS)
         faults += [Fault(code="filters_unusable", message=one, flow=str(flow)) for one in effective.faults]
-        records, unreadable = CALLS.ask(f"the history of {flow}", lambda: filter_history(settings))
+        records, unreadable = CALLS.ask(f"the history of {flow}", lambda: filter_history(settings), _SHOWING_SECONDS)
         history = [one.to_json() for one in records[: -_EDITS - 1 : -1]]
         faults += [Fault(code="state_unusable", message=one, flow=str(flow)) for one in unreadable]
     except SrmError as error:
         faults.append(fault_of(error, flow=str(flow)))
+    except ApiError as error:
+        faults.append(error.fault)
     now = in_file if effective is None else effective.filters
     return Filters(
         lists=now.lists().to_json(),
@@ -74,7 +79,7 @@ def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerD
             return f"the filters of {flow} in {place.place} are like this already"
         notes = [*result.notes, *place.write(result.lists, effective, request.note or "edited by the REST API")]
         sentence = f"the filters of {flow} are edited in {place.place}; it acts at the next run"
-        return "; ".join([sentence, *notes[:_CONDITIONS]])
+        return "; ".join([sentence, *notes[:_SAID]])
 
     return Done(done=CALLS.ask(f"the edit of {flow}", make), now_ms=now_ms())
 

@@ -30,11 +30,12 @@ class LiveCalls:
         self._free = threading.BoundedSemaphore(most)
         self._pool = ThreadPoolExecutor(most, thread_name_prefix="srm-live")
 
-    def ask(self, what: str, call: Callable[[], T]) -> T:
+    def ask(self, what: str, call: Callable[[], T], seconds: float | None = None) -> T:
         """The call's answer, or the error that it raises.
 
         Args:
             what: is asked for, for people, such as ``the plan of a->b``.
+            seconds: to wait at most, where that is less than usual.
 
         Raises:
             ApiError: 503 when too many are at work, 504 when there is no answer in time.
@@ -49,14 +50,13 @@ class LiveCalls:
             self._free.release()
             raise
         future.add_done_callback(lambda _: self._free.release())
+        limit = self._limit_seconds if seconds is None else seconds
         try:
-            return future.result(self._limit_seconds)
+            return future.result(limit)
         except NotYet:
             if future.done():
                 raise  # the call's own
-            raise ApiError(
-                504, "clusters_slow", f"{what}: the clusters have not answered within {self._limit_seconds:g} s"
-            ) from None
+            raise ApiError(504, "clusters_slow", f"{what}: the clusters have not answered within {limit:g} s") from None
 
 
 CALLS = LiveCalls()
