@@ -77,7 +77,7 @@ class FlowState:
     def write(self, key: str, value: Any) -> None:
         """Store ``value``; returns when all in-sync replicas have it. ``None`` removes the key."""
         if self._writer is None:
-            self._writer = StateWriter(self._cluster)
+            self._writer = StateWriter(self._cluster, repeats_matter=False)
         self._writer.write(f"write '{key}' to state topic {self._topic}", [self.record(key, value)])
 
     def record(self, key: str, value: Any) -> NewRecord:

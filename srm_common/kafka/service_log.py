@@ -70,5 +70,5 @@ class ServiceLog:
 
     def _write(self, key: str, payload: bytes | None) -> None:
         if self._writer is None:
-            self._writer = StateWriter(self._cluster, timeout_seconds=self._timeout)
+            self._writer = StateWriter(self._cluster, timeout_seconds=self._timeout, repeats_matter=False)
         self._writer.write(f"write to {SERVICES_TOPIC}", [NewRecord(SERVICES_TOPIC, 0, key.encode(), payload)])

@@ -28,9 +28,16 @@ class NewRecord:
 
 
 class StateWriter:
-    """An idempotent producer to one cluster."""
+    """A producer to one cluster that keeps each partition's records in order.
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = _WRITE_SECONDS) -> None:
+    ``repeats_matter``: whether a record that lies in the log twice, one right behind the other, says something else
+    than one. Where it does not, the producer is not idempotent, which saves its first write the half second after
+    which librdkafka asks again for a producer id.
+    """
+
+    def __init__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float = _WRITE_SECONDS, repeats_matter: bool = True
+    ) -> None:
         self._cluster = cluster
         self._timeout = timeout_seconds
         self._last_fault: KafkaError | None = None
@@ -38,7 +45,8 @@ class StateWriter:
             {
                 **cluster.confluent,
                 "acks": "all",
-                "enable.idempotence": True,
+                "enable.idempotence": repeats_matter,
+                **({} if repeats_matter else {"max.in.flight.requests.per.connection": 1}),
                 # A run record of a large flow has megabytes of JSON, a twentieth of that when compressed; the
                 # client measures before, the broker after.
                 "compression.type": "zstd",

@@ -102,7 +102,7 @@ class TopicRegistry:
             ensure_topics(self._cluster, [meta_topic(replication_factor)])
             self._exists = True
         if self._writer is None:
-            self._writer = StateWriter(self._cluster, timeout_seconds=self._timeout)
+            self._writer = StateWriter(self._cluster, timeout_seconds=self._timeout, repeats_matter=False)
         self._writer.write(f"write to state topic {names.META_TOPIC}", records)
 
     def _decoded(self, raw: bytes, record: LogRecord, kind: str) -> TopicRecord | ClusterBinding:

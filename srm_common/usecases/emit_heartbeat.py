@@ -65,7 +65,7 @@ class HeartbeatWriter:
         if topic.location not in self._writers:
             cluster = self._flow.target if topic.location == "target" else self._flow.source
             ensure_topics(cluster, [topic])
-            self._writers[topic.location] = StateWriter(cluster)
+            self._writers[topic.location] = StateWriter(cluster, repeats_matter=False)
         return self._writers[topic.location]
 
 
