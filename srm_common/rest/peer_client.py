@@ -74,7 +74,8 @@ def fetch(peer: Advertisement, path: str, query: list[tuple[str, str]], settings
     except TimeoutError:
         raise PeerError(f"{who} did not answer within {seconds:g} s") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise PeerError(f"{who} cannot be asked: {error or type(error).__name__}") from None
+        # What is no HTTP at all is part of its error, as it came.
+        raise PeerError(f"{who} cannot be asked: {' '.join(str(error).split()) or type(error).__name__}") from None
     finally:
         connection.close()
 

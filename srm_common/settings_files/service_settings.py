@@ -53,8 +53,7 @@ def service_settings(configuration: Configuration) -> ServiceSettings:
     read = _Reader(configuration)
     url = read.value(_URL)
     if url is not None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc or parts.query:
+        if not _is_address(url):
             raise read.fault(_URL, "must be an address such as https://west.example:6670/srm, without a login")
         url = url.rstrip("/")
     return ServiceSettings(
@@ -69,6 +68,16 @@ def service_settings(configuration: Configuration) -> ServiceSettings:
         peers_ca_location=read.value("service.peers.ca.location"),
         logins=read.logins(),
     )
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        # Looking at the port is what finds out whether it is a number that ports have.
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        return False
+    return known and "@" not in parts.netloc and not parts.query and not parts.fragment
 
 
 class _Reader(TopKeys):
