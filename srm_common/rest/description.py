@@ -103,6 +103,8 @@ def _completed(document: dict[str, Any]) -> dict[str, Any]:
         for operation in operations.values():
             if "422" in operation["responses"]:
                 operation["responses"]["422"] = {"description": "Unprocessable Entity", "content": faults}
+            if "requestBody" in operation:
+                operation["responses"]["400"] = {"description": "Bad Request", "content": faults}
     for name, schema in schemas.items():
         for key, described in schema.get("properties", {}).items():
             for place in (f"{name}.{key}", key):

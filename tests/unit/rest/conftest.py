@@ -27,7 +27,7 @@ def configuration_text() -> str:
     """A file with all flows of the history."""
     aliases = sorted({alias for name in NAMES for alias in (name.source, name.target)})
     lines = [f"clusters = {', '.join(aliases)}"]
-    lines += [f"{alias}.bootstrap.servers = localhost:1" for alias in aliases]
+    lines += [f"{alias}.bootstrap.servers = localhost:{port}" for port, alias in enumerate(aliases, 1)]
     lines += [f"{name}.enabled = true" for name in NAMES]
     return "\n".join(lines) + "\n"
 
