@@ -8,6 +8,8 @@ import { colour } from "./scheme.js";
 const HEIGHT = 168;
 /** Without a report for this many times the usual distance the line has a gap. */
 const GAP = 4;
+/** Steps of an axis of milliseconds: round ones also above the second. */
+const DURATIONS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800].map((one) => one * 1000)];
 
 let library;
 
@@ -90,7 +92,7 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
       scales: { x: { time: true, range: (_, min, max) => [min, max] }, y: { range: (_, min, max) => [0, Math.max(max, 1) * 1.08] } },
       axes: [
         { ...axis, size: 26, space: 70, values: times },
-        { ...axis, size: 62, values: (_, splits) => splits.map((value) => state.format(value)) },
+        { ...axis, size: 62, ...(state.series.unit.startsWith("milli") ? { incrs: DURATIONS } : {}), values: (_, splits) => splits.map((value) => state.format(value)) },
       ],
       series: [{}, { ...edge }, { stroke: strong, width: 1.75, points: { show: false } }, { ...edge }],
       bands: [{ series: [3, 1], fill: () => `color-mix(in oklch, ${strong()} 18%, transparent)` }],

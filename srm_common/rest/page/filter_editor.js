@@ -160,7 +160,7 @@ function outcome(preview, fresh) {
   return h(
     "section",
     { class: `outcome ${fresh ? "" : "old"}`, "data-testid": "filter-outcome", "aria-label": "Preview", "aria-live": "polite" },
-    h("h3", null, fresh ? "What this edit would change" : "The lists were changed since this preview", h("span", { class: "muted" }, ` ${plural(preview.unchanged, "topic")} stay as they are`)),
+    h("h2", null, fresh ? "What this edit would change" : "The lists were changed since this preview", h("span", { class: "muted" }, ` ${plural(preview.unchanged, "topic")} stay as they are`)),
     nothing ? h("p", { class: "muted" }, "No topic and no group that exists now is touched.") : null,
     h(
       "div",
@@ -181,7 +181,7 @@ function changed(title, list, tone, name, cell) {
   return h(
     "div",
     { class: `changed ${tone}`, key: name, "data-testid": `preview-${name}` },
-    h("h4", null, icon(tone === "good" ? "check" : "close"), `${title}: ${exact(list.length)}`),
+    h("h3", null, icon(tone === "good" ? "check" : "close"), `${title}: ${exact(list.length)}`),
     h("ul", null, list.slice(0, SHOWN).map((one) => h("li", null, cell(one))), more),
   );
 }

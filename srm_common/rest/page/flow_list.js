@@ -5,11 +5,11 @@ import { get } from "./api.js";
 import { h, icon } from "./dom.js";
 import { byteRate, count, duration, exact, known, plural } from "./format.js";
 import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
-import { link, rangeQuery, route, setQuery, statistic } from "./route.js";
+import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
-import { STATES, alarmChip, badge, byUrgency, needsSomebody, since, stateOf } from "./states.js";
+import { STATES, alarmChip, badge, byUrgency, furtherAlarms, needsSomebody, since, stateOf } from "./states.js";
 import { sortable } from "./table.js";
-import { button, command, empty, faults, flowName, loading, pager, search, taken } from "./widgets.js";
+import { button, command, empty, faults, flowLink, loading, pager, search, taken } from "./widgets.js";
 
 const ASKED = 500;
 const ROWS = 50;
@@ -120,7 +120,7 @@ function trouble(flow, reload) {
   return h(
     "li",
     { class: "trouble", key: flow.flow, "data-testid": `trouble-${flow.flow}` },
-    h("div", { class: "line" }, badge(health), h("a", { href: link(["flows", flow.source, flow.target]) }, flowName(flow)), since(first.since_ms, { class: "muted" })),
+    h("div", { class: "line" }, badge(health), flowLink(flow), since(first.since_ms, { class: "muted" }), flow.lag ? h("span", { class: "behind number", title: `${exact(flow.lag)} records` }, h("b", null, count(flow.lag)), " behind") : null),
     h("p", { class: "break" }, first.cause),
     first.help ? h("p", { class: "muted break" }, first.help.text) : null,
     h("div", { class: "line" }, helpButton(first.help?.action, flow, reload), first.help?.command ? command(first.help.command) : null),
@@ -197,7 +197,6 @@ function row(flow, reload) {
   const { tone } = stateOf(flow.health.state);
   const late = ["stalled", "unknown", "paused"].includes(flow.health.state);
   const figure = (name) => flow.metrics[name]?.[statistic()];
-  const href = link(["flows", flow.source, flow.target]);
   const cell = (label, ...content) => h("td", { class: "right number", "data-label": label }, content);
   return h(
     "tr",
@@ -205,9 +204,9 @@ function row(flow, reload) {
     h(
       "th",
       { scope: "row" },
-      h("div", { class: "line" }, badge(flow.health, { "data-testid": `badge-${flow.flow}` }), h("a", { href, class: "row-link", "data-testid": `open-${flow.flow}` }, flowName(flow)), flow.service ? h("span", { class: "chip calm" }, `via ${flow.service}`) : null),
+      h("div", { class: "line" }, badge(flow.health, { "data-testid": `badge-${flow.flow}` }), flowLink(flow, { class: "row-link", "data-testid": `open-${flow.flow}` }), flow.service ? h("span", { class: "chip calm" }, `via ${flow.service}`) : null),
       h("p", { class: "cause muted", title: flow.health.cause }, flow.health.cause),
-      flow.alarms.length ? h("div", { class: "line" }, flow.alarms.map(alarmChip)) : null,
+      furtherAlarms(flow).length ? h("div", { class: "line" }, furtherAlarms(flow).map(alarmChip)) : null,
     ),
     cell("Lag", h("span", { class: "with-spark" }, h("b", { title: `${exact(flow.lag)} records` }, count(flow.lag)), sparkline(flow.sparklines["replication-records-lag"], tone === "good" ? "info" : tone, "Lag over the chosen time"))),
     cell("Throughput", h("span", { class: "with-spark" }, byteRate(figure("byte-rate")), sparkline(flow.sparklines["byte-rate"], "good", "Throughput over the chosen time"))),

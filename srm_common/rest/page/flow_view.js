@@ -6,7 +6,7 @@ import { chart } from "./chart.js";
 import { h, icon } from "./dom.js";
 import { byteRate, count, duration, exact, known, plural, recordRate, serverNow, span, time } from "./format.js";
 import { link, rangeQuery, route, statistic } from "./route.js";
-import { ALARMS, badge, since, stateOf } from "./states.js";
+import { ALARMS, badge, furtherAlarms, since, stateOf } from "./states.js";
 import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
 import { groupsTab } from "./tabs_groups.js";
 import { planTab, runsTab, settingsTab } from "./tabs_runs.js";
@@ -108,7 +108,8 @@ function drawn(metric, options, found) {
 
 /** Why, since when, what helps; and below it what can be done anyway. */
 function health(flow, reload) {
-  const { health: state, alarms } = flow;
+  const { health: state } = flow;
+  const alarms = furtherAlarms(flow);
   const { tone } = stateOf(state.state);
   return h(
     "section",
@@ -147,8 +148,10 @@ function tiles(flow) {
   const tile = (name, value, detail, at, late = false) =>
     h("div", { class: "tile", key: name }, h("dt", null, name), h("dd", null, h("b", { class: "number" }, value), h("span", { class: "muted" }, detail), at ? taken(at, late) : null));
   const latest = (name) => metrics[name]?.latest_ms ?? flow.reported_ms;
-  const hops = (heartbeats?.hops ?? []).map((hop) => `${hop.flow} ${duration(hop.corrected_ms ?? hop.latency_ms)}`).join(", ");
-  const heard = heartbeats ? [known(heartbeats.age_ms) ? span(heartbeats.age_ms) : "–", heartbeats.sentence ?? `end to end ${duration(heartbeats.corrected_latency_ms ?? heartbeats.latency_ms)}${hops ? ` (${hops})` : ""}`] : ["–", "none was seen"];
+  const heard = heartbeats ? (known(heartbeats.age_ms) ? span(heartbeats.age_ms) : "silent") : "–";
+  const way = heartbeats?.corrected_latency_ms ?? heartbeats?.latency_ms;
+  const hops = (heartbeats?.hops ?? []).map((hop) => `${hop.flow}: ${duration(hop.corrected_ms ?? hop.latency_ms)}`).join(", ");
+  const travelled = heartbeats?.silent ? (heartbeats.sentence ?? "none arrives") : known(way) ? `${duration(way)} on its way` : "none was seen";
   return h(
     "dl",
     { class: "tiles", key: "tiles", "data-testid": "tiles" },
@@ -156,7 +159,7 @@ function tiles(flow) {
     tile(`Throughput, ${stat}`, byteRate(figure("byte-rate")), recordRate(figure("record-rate")), latest("byte-rate")),
     tile(`Replication latency, ${stat}`, duration(figure("replication-latency-ms")), "source to target", latest("replication-latency-ms")),
     tile(`Checkpoint latency, ${stat}`, duration(figure("checkpoint-latency-ms")), `${plural(flow.groups, "group")}, ${flow.untranslated_groups} untranslated`, latest("checkpoint-latency-ms")),
-    tile("Age of the heartbeat", heard[0], heard[1], flow.reported_ms),
+    tile("Age of the heartbeat", heard, h("span", { title: hops || heartbeats?.sentence }, travelled), flow.reported_ms),
     tile("Last run", run ? (run.ok ? "done" : run.state) : "–", run ? `${count(run.records)} records, ${bytesTook(run)}` : "none yet", run?.finished_ms ?? run?.started_ms),
     tile("Next run", nextRun(flow), flow.paused ? "resume the flow" : "by its schedule", null),
   );

@@ -13,7 +13,7 @@ export const MOST_CLUSTERS = 16;
 
 /** `clusters` and `flows` as the API has them. */
 export function clusterGraph(clusters, flows) {
-  const height = clusters.length > 8 ? 420 : clusters.length > 4 ? 330 : clusters.length > 2 ? 260 : 170;
+  const height = clusters.length > 6 ? 430 : clusters.length > 2 ? 340 : 170;
   const places = placed(clusters.map((one) => one.alias), flows, height);
   const opposite = new Set(flows.map((flow) => `${flow.target}\n${flow.source}`));
   const edges = flows
@@ -39,12 +39,12 @@ function placed(names, flows, height) {
   const ordered = [...names].sort((one, other) => degree.get(other) - degree.get(one) || one.localeCompare(other));
   const middle = { x: WIDTH / 2, y: height / 2 };
   const places = new Map();
-  const neighbours = new Set(flows.filter((flow) => flow.source === ordered[0] || flow.target === ordered[0]).flatMap((flow) => [flow.source, flow.target]));
-  const hub = names.length > 3 && neighbours.size > names.length * 0.7 ? ordered[0] : null;
+  const touching = flows.filter((flow) => flow.source === ordered[0] || flow.target === ordered[0]).length;
+  const hub = names.length > 3 && touching > flows.length * 0.7 ? ordered[0] : null;
   if (hub) places.set(hub, middle);
   const round = names.filter((name) => name !== hub).sort();
   round.forEach((name, index) => {
-    const angle = Math.PI + (2 * Math.PI * index) / round.length;
+    const angle = Math.PI + (2 * Math.PI * index) / round.length - (round.length === 4 ? Math.PI / 4 : 0);
     const reach = { x: WIDTH / 2 - NODE.widest / 2 - 8, y: height / 2 - NODE.height / 2 - 10 };
     places.set(name, { x: middle.x + reach.x * Math.cos(angle), y: middle.y + (round.length > 2 ? reach.y : 0) * Math.sin(angle) });
   });
@@ -72,7 +72,7 @@ function edge(flow, places, bothWays) {
   const rate = flow.metrics["byte-rate"]?.avg;
   const width = 1.6 + Math.min(2.6, Math.log10(1 + (rate ?? 0) / 1e5));
   const told = `${flow.source} to ${flow.target}: ${word}, ${count(flow.lag)} records behind, ${byteRate(rate)}. ${flow.health.cause}`;
-  const href = link(["flows", flow.source, flow.target]);
+  const href = flow.service ? null : link(["flows", flow.source, flow.target]);
   const still = ["paused", "unknown"].includes(flow.health.state);
   const line = svg(
     "a",
@@ -87,7 +87,7 @@ function edge(flow, places, bothWays) {
 /** Lag beside the arrow, where there is something to say. */
 function label(flow, at, tone) {
   const act = stateOf(flow.health.state).act || flow.health.state === "catching_up";
-  if (!act && !flow.lag) return null;
+  if (!flow.lag && (!act || flow.lag === 0)) return null;
   const text = flow.lag === null ? "?" : count(flow.lag);
   const half = 7 + text.length * 3.5;
   return svg(

@@ -176,7 +176,7 @@ function positions(progress) {
   return h(
     "section",
     { class: "positions", "data-testid": "move-positions" },
-    h("h3", null, `${plural(new Set(rows.map((row) => row.group)).size, "group")}, ${plural(rows.length, "position")}`, h("span", { class: "muted" }, ` at most ${exact(again)} records read twice${none ? `; ${none} positions without an offset` : ""}`)),
+    h("h2", null, `${plural(new Set(rows.map((row) => row.group)).size, "group")}, ${plural(rows.length, "position")}`, h("span", { class: "muted" }, ` at most ${exact(again)} records read twice${none ? `; ${none} positions without an offset` : ""}`)),
     table({ label: "Positions", columns, rows, key: (row) => `${row.group} ${row.topic}-${row.partition}`, tone: (row) => (row.applied === null ? "bad" : row.reason ? "warn" : ""), testid: "position" }),
   );
 }

@@ -29,6 +29,9 @@ export const ALARMS = {
 /** What is known of a state; one that this page is too old for is shown by its name. */
 export const stateOf = (name) => STATES[name] ?? { word: name, tone: "warn", picture: "question", act: true };
 
+/** The alarms that say more than the state does. */
+export const furtherAlarms = (flow) => flow.alarms.filter((alarm) => alarm.kind !== flow.health.state);
+
 /** Whether somebody should look at a flow. */
 export const needsSomebody = (flow) => stateOf(flow.health.state).act || flow.alarms.length > 0;
 

@@ -84,9 +84,9 @@ export function planTab(redraw) {
       return [
         listBar(button(next.busy ? "Asking both clusters…" : "What would the next run change?", { picture: "search", testid: "plan-next", why, onclick: () => ask(flow) })),
         next.answer || next.errors.length
-          ? h("section", { class: "plan", key: "next", "data-testid": "plan-next-result" }, h("h3", null, "The next run ", next.answer ? taken(next.answer.computed_ms ?? next.answer.now_ms) : null), faults(next.errors, "plan-faults"), next.answer ? actions(next.answer, "It would change nothing.") : null)
+          ? h("section", { class: "plan", key: "next", "data-testid": "plan-next-result" }, h("h2", null, "The next run ", next.answer ? taken(next.answer.computed_ms ?? next.answer.now_ms) : null), faults(next.errors, "plan-faults"), next.answer ? actions(next.answer, "It would change nothing.") : null)
           : null,
-        h("section", { class: "plan", key: "last", "data-testid": "plan-last" }, h("h3", null, "The last refresh ", taken(answer.computed_ms)), actions(answer, "It changed nothing.")),
+        h("section", { class: "plan", key: "last", "data-testid": "plan-last" }, h("h2", null, "The last refresh ", taken(answer.computed_ms)), actions(answer, "It changed nothing.")),
       ];
     },
   };

@@ -2,7 +2,7 @@
 
 import { h, icon } from "./dom.js";
 import { age } from "./format.js";
-import { airflowHref, openAirflow } from "./route.js";
+import { airflowHref, link, openAirflow } from "./route.js";
 
 /** A button; with `why` it is disabled and says why. */
 export function button(label, { picture, why, kind = "", testid, onclick, title, ...props } = {}) {
@@ -134,7 +134,14 @@ export function pager(offset, limit, total, turn, testid = "pager") {
   );
 }
 
-/** The address's last part, for a heading: source and target with an arrow between them. */
+/** A flow's name: source and target with an arrow between them. */
 export function flowName(flow, props = {}) {
-  return h("span", { class: "flow-name", ...props }, h("span", { class: "break" }, flow.source), icon("arrow"), h("span", { class: "hide" }, " to "), h("span", { class: "break" }, flow.target));
+  const to = [icon("arrow"), h("span", { class: "hide" }, " to ")];
+  return h("span", { class: "flow-name", ...props }, h("span", { class: "break" }, flow.source), to, h("span", { class: "break" }, flow.target));
+}
+
+/** The name as a link to the flow's own view, which only the service has that tells of it. */
+export function flowLink(flow, props = {}) {
+  if (flow.service) return flowName(flow, { title: `Told by the service ${flow.service}, whose own page has more` });
+  return h("a", { href: link(["flows", flow.source, flow.target]), ...props }, flowName(flow));
 }
