@@ -30,6 +30,7 @@ COMMANDS = {
     "run": "Run a flow once, without Airflow: copy what is new, write checkpoints and a heartbeat.",
     "pack": "Write an archive for Spark workers that have nothing installed.",
     "warmup": "Make Spark start faster on this machine.",
+    "top": "Show how all flows do, the worst first, with lag and rates; anew every two seconds.",
     "status": "Print how far a flow has copied each partition, and what is wrong.",
     "heartbeats": "Print which clusters' heartbeats have come by a flow, how old they are, how long they took.",
     "source-offsets": "List and move how far a flow has copied each partition of its source.",

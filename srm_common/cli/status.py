@@ -7,16 +7,19 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
+from srm_common.cli.watching import interval_option, watch
 from srm_common.domain.duration import duration
 from srm_common.domain.status_report import StatusReport
 
 
 @click.command("status")
+@click.option("--watch", "watching", is_flag=True, help="Look again and again, until Ctrl-C.")
+@interval_option
 @flow_option
 @config_option
 @output_option
 @pass_invocation
-def command(invocation: Invocation, flow: str | None) -> Answer:
+def command(invocation: Invocation, flow: str | None, watching: bool, interval: float) -> Answer:
     """Print how far the flow has copied each partition, and what is wrong.
 
     POSITION is the next offset to copy, END the source's end now, LAG their distance in offsets, AGE how old the
@@ -25,8 +28,13 @@ def command(invocation: Invocation, flow: str | None) -> Answer:
     """
     from srm_common.usecases.status import status
 
-    report = status(invocation.flow(flow))
-    return Answer(report.to_json(), status_text(report), 0 if report.healthy else 1)
+    settings = invocation.flow(flow)
+
+    def look() -> Answer:
+        report = status(settings)
+        return Answer(report.to_json(), status_text(report), 0 if report.healthy else 1)
+
+    return watch(look, interval, invocation.output) if watching else look()
 
 
 def status_text(report: StatusReport) -> list[RenderableType]:

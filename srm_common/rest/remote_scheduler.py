@@ -6,13 +6,16 @@ import threading
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from srm_common.airflow_rest import AirflowRest
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun
-from srm_common.rest.ports import Caller
+
+if TYPE_CHECKING:
+    # Ports are those of a web app, which is not installed where only the command line is.
+    from srm_common.rest.ports import Caller
 
 #: A list of flows is as good as new for this long; every request of the page asks for it.
 _FRESH_SECONDS = 2.0

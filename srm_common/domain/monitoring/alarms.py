@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from srm_common.domain.actions import counted
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.deadline import deadline_seconds
-from srm_common.domain.monitoring.health import Alarm, AlarmKind, Observation, Severity
-from srm_common.domain.monitoring.remedies import help_with
+from srm_common.domain.monitoring.health import Alarm, AlarmKind, HealthState, Observation, Severity
+from srm_common.domain.monitoring.remedies import anchor, help_with
 
 #: For so long a flow is said to have lost data, although its runs are good again.
 LOST_DATA_SHOWN_MS = 24 * 3600 * 1000
@@ -25,6 +26,11 @@ def raised(seen: Observation) -> list[Alarm]:
     return sorted(found, key=lambda alarm: (alarm.severity is not Severity.CRITICAL, _KINDS.index(alarm.kind)))
 
 
+def records(count: int) -> str:
+    """For people: "1 record", "12,345 records"."""
+    return f"{count:,} record" + ("" if count == 1 else "s")
+
+
 def lost_records(seen: Observation) -> int:
     """Those of the newest run, which finds the same ones again while ``on.data.loss`` is ``fail``; else those of the
     last day."""
@@ -35,7 +41,7 @@ def lost_records(seen: Observation) -> int:
 def _while_due(seen: Observation) -> Iterator[Alarm]:
     lag, objective = seen.lag, seen.lag_objective_records
     if lag is not None and objective is not None and lag > objective:
-        text = f"{seen.flow} is {counted(lag, 'record')} behind; its objective is {objective}"
+        text = f"{seen.flow} is {records(lag)} behind; its objective is {objective:,}"
         yield _alarm(seen, AlarmKind.LAG_OBJECTIVE, Severity.WARNING, text, seen.lag_over_since_ms)
     stalled = _stalled(seen)
     if stalled is not None:
@@ -65,13 +71,17 @@ def _stalled(seen: Observation) -> Alarm | None:
         f"no run of {seen.flow} has succeeded for {duration(seen.now_ms - since)}, although one should every "
         f"{duration(allowed * 1000)}{why}"
     )
-    return _alarm(seen, AlarmKind.STALLED, Severity.CRITICAL, text, since)
+    made = _alarm(seen, AlarmKind.STALLED, Severity.CRITICAL, text, since)
+    if seen.last_run_ok is not False:
+        return made
+    # Runs there are; what helps is what helps a flow that fails.
+    return replace(made, help=replace(help_with(HealthState.FAILING, seen.flow), anchor=anchor(AlarmKind.STALLED)))
 
 
 def _always(seen: Observation) -> Iterator[Alarm]:
     lost = lost_records(seen)
     if lost:
-        text = f"{counted(lost, 'record')} of {seen.flow} vanished at the source before they were copied"
+        text = f"{records(lost)} of {seen.flow} vanished at the source before they were copied"
         text += f": {seen.lost_text}" if seen.lost_text else ""
         yield _alarm(seen, AlarmKind.LOST_DATA, Severity.CRITICAL, text, seen.lost_since_ms)
     if seen.untranslated_groups:

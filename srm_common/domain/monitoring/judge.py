@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from srm_common.domain.actions import counted
 from srm_common.domain.duration import duration
-from srm_common.domain.monitoring.alarms import lost_records, raised
+from srm_common.domain.monitoring.alarms import lost_records, raised, records
 from srm_common.domain.monitoring.deadline import deadline_seconds, long_at_work, overdue_since
 from srm_common.domain.monitoring.health import Alarm, Health, HealthState, Observation
 from srm_common.domain.monitoring.remedies import MEND_THE_FILE, help_with
@@ -65,7 +65,7 @@ def _lost(seen: Observation) -> str | None:
     if not count:
         return None
     text = f": {seen.lost_text}" if seen.lost_text else ""
-    return f"{counted(count, 'record')} vanished at the source before they were copied{text}"
+    return f"{records(count)} vanished at the source before they were copied{text}"
 
 
 def _failure(seen: Observation) -> str:
@@ -113,15 +113,15 @@ def _stalled(seen: Observation) -> Health | None:
 def _behind(seen: Observation) -> Health | None:
     lag, objective = seen.lag or 0, seen.lag_objective_records
     if objective is not None and lag > objective:
-        cause = f"{counted(lag, 'record')} behind, more than the objective of {objective}{_trend(seen)}"
+        cause = f"{records(lag)} behind, more than the objective of {objective:,}{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     # A run of a busy flow always leaves what came in while it ran; what no longer fits into one run is a backlog.
     growing = seen.lag_before is None or seen.lag_before > 0
     if objective is None and lag > (seen.last_run_records or 0) and growing:
-        cause = f"{counted(lag, 'record')} behind, more than the last run copied{_trend(seen)}"
+        cause = f"{records(lag)} behind, more than the last run copied{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     if seen.running_since_ms is not None and long_at_work(seen):
-        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}; {lag} records behind before it"
+        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}; {records(lag)} behind before it"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.running_since_ms)
     return None
 
@@ -130,7 +130,7 @@ def _fine(seen: Observation) -> Health:
     ended = "" if seen.last_run_ended_ms is None else f", {_ago(seen, seen.last_run_ended_ms)}"
     if not seen.last_run_records and not seen.lag and seen.running_since_ms is None:
         return _made(seen, HealthState.IDLE, f"the last run found nothing new at the source{ended}", None)
-    copied = counted(seen.last_run_records or 0, "record")
+    copied = records(seen.last_run_records or 0)
     return _made(seen, HealthState.RUNNING, f"the last run copied {copied}{ended}", seen.running_since_ms)
 
 
@@ -138,8 +138,8 @@ def _trend(seen: Observation) -> str:
     if seen.lag is None or seen.lag_before is None:
         return ""
     if seen.lag < seen.lag_before:
-        return f"; {seen.lag_before - seen.lag} fewer than the run before"
-    return f"; {seen.lag - seen.lag_before} more than the run before" if seen.lag > seen.lag_before else ""
+        return f"; {seen.lag_before - seen.lag:,} fewer than the run before"
+    return f"; {seen.lag - seen.lag_before:,} more than the run before" if seen.lag > seen.lag_before else ""
 
 
 def _span(seen: Observation, since_ms: int | None) -> str:

@@ -205,7 +205,7 @@ def test_flows_of_which_little_is_known() -> None:
             {"lag": 1_001, "lag_objective_records": 1_000},
             AlarmKind.LAG_OBJECTIVE,
             Severity.WARNING,
-            "a->b is 1001 records behind; its objective is 1000",
+            "a->b is 1,001 records behind; its objective is 1,000",
         ),
         (
             {"last_run_ended_ms": NOW - HOUR, "good_run_ended_ms": NOW - HOUR},

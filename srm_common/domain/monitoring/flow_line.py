@@ -1,0 +1,42 @@
+"""How a flow does, in one line of a list."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from srm_common.domain.monitoring.health import Alarm, Health, HealthState
+
+URGENCY = {state: rank for rank, state in enumerate(HealthState)}
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLine:
+    """Figures are None where they are not known. ``byte_rate`` and ``record_rate`` are per second of copying,
+    ``latency_ms`` the average from a record's timestamp to its commit. ``reported_ms``: when they were taken, in epoch
+    milliseconds. ``asked``: who told them, None where nobody could."""
+
+    flow: str
+    health: Health
+    alarms: tuple[Alarm, ...] = ()
+    lag: int | None = None
+    byte_rate: float | None = None
+    record_rate: float | None = None
+    latency_ms: float | None = None
+    partitions: int | None = None
+    failed_partitions: int | None = None
+    reported_ms: int | None = None
+    asked: Literal["history", "clusters"] | None = None
+
+    @property
+    def urgent(self) -> bool:
+        """Whether somebody has to do something for the flow to copy everything again."""
+        return self.health.state in (HealthState.LOST_DATA, HealthState.FAILING, HealthState.STALLED)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def by_urgency(line: FlowLine) -> tuple[int, str]:
+    """To sort by: flows in the worst state first."""
+    return URGENCY[line.health.state], line.flow

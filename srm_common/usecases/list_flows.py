@@ -1,0 +1,158 @@
+"""How all flows of a file do, from the history where it knows them, from the clusters where it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.monitoring.alarm_memory import AlarmMemory
+from srm_common.domain.monitoring.flow_line import FlowLine, by_urgency
+from srm_common.domain.monitoring.health import Health, HealthState, Observation
+from srm_common.domain.monitoring.judge import judge
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.remedies import help_with
+from srm_common.domain.monitoring.reported import observe_report
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.samples import flow_samples
+from srm_common.domain.monitoring.schedule import ScheduledFlow
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.run_record import RunRecord, RunState
+from srm_common.domain.status_report import StatusReport
+from srm_common.errors import SrmError, StoreError
+from srm_common.settings_files.configuration import Configuration
+from srm_common.store.metrics_store import MetricsStore
+from srm_common.store.rows import FlowRow
+from srm_common.usecases.observe_flow import observe
+from srm_common.usecases.status import status
+
+#: Over how long rates and latencies of the history are averaged.
+RATES_OVER_MS = 15 * 60 * 1000
+_RATES = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY)
+_AT_ONCE = 16
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """What a scheduler says of flows; ``fault`` is why it could not be asked."""
+
+    flows: Mapping[FlowName, ScheduledFlow] = field(default_factory=dict)
+    fault: str | None = None
+
+
+def list_flows(
+    configuration: Configuration,
+    store: MetricsStore,
+    schedule: Schedule,
+    now_ms: int,
+    *,
+    live: bool = False,
+) -> tuple[list[FlowLine], str | None]:
+    """A line for each enabled flow and each that the file stops, the worst ones first; and why the history cannot be
+    read, None where it can.
+
+    Args:
+        live: ask the clusters about every flow, whatever the history knows.
+    """
+    rows: Mapping[str, FlowRow] = {}
+    stats: Mapping[str, Mapping[Metric, Stats]] = {}
+    fault = None
+    names = [flow.name for flow in configuration.enabled_flows]
+    try:
+        rows = {row.flow: row for row in store.flows([str(name) for name in names])}
+        if rows and not live:
+            stats = store.flow_stats(TimeRange(now_ms - RATES_OVER_MS, now_ms + 1), list(rows))
+    except StoreError as error:
+        fault = str(error)
+    looks = _Looks(schedule, now_ms)
+    asked = [flow for flow in configuration.enabled_flows if live or str(flow.name) not in rows]
+    lines = [looks.stopped(name, str(error)) for name, error in configuration.faults.items()]
+    with ThreadPoolExecutor(max_workers=max(1, min(_AT_ONCE, len(asked)))) as pool:
+        clusters = pool.map(looks.at_the_clusters, asked)
+        for flow in configuration.enabled_flows:
+            if flow not in asked:
+                lines.append(looks.at_the_history(flow, rows[str(flow.name)], stats.get(str(flow.name), {})))
+        lines += clusters
+    return sorted(lines, key=by_urgency), fault
+
+
+@dataclass(frozen=True)
+class _Looks:
+    schedule: Schedule
+    now_ms: int
+
+    def stopped(self, flow: FlowName, why: str) -> FlowLine:
+        verdict = judge(Observation(str(flow), self.now_ms, misconfigured=why))
+        return FlowLine(str(flow), verdict.health, tuple(verdict.alarms))
+
+    def at_the_history(self, flow: FlowSettings, row: FlowRow, stats: Mapping[Metric, Stats]) -> FlowLine:
+        scheduled = self.schedule.flows.get(flow.name)
+        verdict = judge(observe(flow.name, row, flow, scheduled, self.now_ms, schedule_fault=self.schedule.fault))
+        rates = {metric: stats[metric].avg for metric in _RATES if metric in stats}
+        return FlowLine(
+            row.flow,
+            verdict.health,
+            tuple(verdict.alarms),
+            row.lag,
+            rates.get(Metric.BYTE_RATE),
+            rates.get(Metric.RECORD_RATE),
+            rates.get(Metric.REPLICATION_LATENCY),
+            row.partitions,
+            row.failed_partitions,
+            row.reported_ms,
+            "history",
+        )
+
+    def at_the_clusters(self, flow: FlowSettings) -> FlowLine:
+        name = str(flow.name)
+        try:
+            found = status(flow)
+        except SrmError as error:
+            cause = f"the clusters cannot be asked: {error}"
+            return FlowLine(name, Health(HealthState.UNKNOWN, cause, None, help_with(HealthState.UNKNOWN, name)))
+        seen, report = self._observed(flow, found)
+        verdict = judge(seen)
+        line = FlowLine(name, verdict.health, tuple(verdict.alarms), asked="clusters")
+        if report is None:
+            return line
+        samples = flow_samples(report)
+        return replace(
+            line,
+            lag=found.lag,
+            byte_rate=samples[Metric.BYTE_RATE].value if Metric.BYTE_RATE in samples else None,
+            record_rate=samples[Metric.RECORD_RATE].value if Metric.RECORD_RATE in samples else None,
+            latency_ms=samples[Metric.REPLICATION_LATENCY].value if Metric.REPLICATION_LATENCY in samples else None,
+            partitions=len(found.partitions),
+            failed_partitions=sum(row.error is not None for row in found.partitions),
+            reported_ms=found.now_ms,
+        )
+
+    def _observed(self, flow: FlowSettings, found: StatusReport) -> tuple[Observation, RunReport | None]:
+        scheduled = self.schedule.flows.get(flow.name)
+        seen = observe(flow.name, None, flow, scheduled, self.now_ms, schedule_fault=self.schedule.fault)
+        if found.run is None:
+            return seen, None
+        report = RunReport(
+            str(flow.name), found.run.run_id, self.now_ms, _with_ends(found.run, found), heartbeats=found.heartbeats
+        )
+        reported = observe_report(flow, report, AlarmMemory().after(report, flow.lag_objective_records))
+        at_work = found.run.state is RunState.RUNNING
+        return replace(
+            reported,
+            paused=seen.paused,
+            misconfigured=seen.misconfigured,
+            schedule_fault=seen.schedule_fault,
+            next_run_ms=seen.next_run_ms,
+            running_since_ms=seen.running_since_ms or (found.run.started_ms if at_work else None),
+            running_run_id=seen.running_run_id or (found.run.run_id if at_work else None),
+            last_run_ok=None if at_work else reported.last_run_ok,
+        ), report
+
+
+def _with_ends(run: RunRecord, found: StatusReport) -> RunRecord:
+    ends: dict[tuple[str, int], int | None] = {(row.upstream_topic, row.partition): row.end for row in found.partitions}
+    return replace(
+        run, partitions=tuple(replace(one, end=ends[one.upstream_topic, one.partition]) for one in run.partitions)
+    )

@@ -1,0 +1,125 @@
+"""``srm-control top`` over a history that tests have written, once and on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from srm_common.cli.main import run
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.store.metrics_store import MetricsStore
+
+FLOWS = """\
+clusters = a, b, c
+a.bootstrap.servers = 127.0.0.1:1
+b.bootstrap.servers = 127.0.0.1:2
+c.bootstrap.servers = 127.0.0.1:3
+a->b.enabled = true
+a->c.enabled = true
+b->a.enabled = true
+b->c.tasks.max = many
+b->c.enabled = true
+lag.objective.records = 100
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Its flows have run: a->b well, a->c fails, b->a falls behind; b->c is misconfigured."""
+    path = tmp_path / "srm.properties"
+    path.write_text(FLOWS)
+    monkeypatch.setenv("SRM_DATABASE", f"sqlite:///{tmp_path}/srm-metrics.db")
+    monkeypatch.delenv("SRM_AIRFLOW_URL", raising=False)
+    store = MetricsStore(f"sqlite:///{tmp_path}/srm-metrics.db")
+    now = int(time.time() * 1000)
+    for flow, lag, error in (("a->b", 0, None), ("a->c", 7, "[red]it broke[/]"), ("b->a", 12_345, None)):
+        one = PartitionRecord("t", "t", 0, records=50, bytes=3_000_000, position=9, end=9 + lag, error=error)
+        state = RunState.DONE if error is None else RunState.FAILED
+        record = RunRecord(flow, "r1", now - 3_000, now - 2_000, 1, state, partitions=(one,))
+        store.write(RunReport(flow, "r1", now - 1_000, record, schedule_interval_seconds=30.0))
+    store.close()
+    return path
+
+
+def test_the_worst_flow_comes_first(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["top", "--once", "-o", "json", "--config", str(file)]) == 1
+    found = json.loads(capsys.readouterr().out)
+    flows = [(one["flow"], one["health"]["state"], one["lag"], one["asked"]) for one in found["flows"]]
+    assert flows == [
+        ("a->c", "failing", 7, "history"),
+        ("b->c", "failing", None, None),
+        ("b->a", "catching_up", 12_345, "history"),
+        ("a->b", "running", 0, "history"),
+    ]
+    assert found["history_fault"] is None
+    assert found["flows"][3]["byte_rate"] == pytest.approx(3_000_000)
+    assert [(alarm["kind"], alarm["flow"]) for one in found["flows"] for alarm in one["alarms"]] == [
+        ("stalled", "b->c"),
+        ("lag_objective", "b->a"),
+    ]
+    assert run(["top", "--config", str(file)]) == 1  # no terminal: once
+    text = capsys.readouterr().out
+    assert "[red]it broke[/]" in text, "names and errors are no markup"
+    assert "tasks.max must be a whole number, and is 'many'" in text
+    assert "12,345 records behind, more than the objective of 100" in text
+
+
+def test_watching_needs_a_terminal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["status", "--watch", "--flow", "a->b", "--config", str(file)]) == 2
+    assert "watching is for terminals" in capsys.readouterr().err
+
+
+class Terminal:
+    """A process on a terminal of 200 columns."""
+
+    def __init__(self, *arguments: str) -> None:
+        self._master, slave = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "200", "LINES": "40"}
+        command = [sys.executable, "-m", "srm_common.cli.main", *arguments]
+        self.process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave, env=environment)
+        os.close(slave)
+        self.text = ""
+
+    def wait_for(self, seen: Callable[[str], bool], seconds: float = 60) -> None:
+        end = time.monotonic() + seconds
+        while not seen(self.text):
+            assert time.monotonic() < end, self.text
+            if select.select([self._master], [], [], 0.2)[0]:
+                try:
+                    self.text += os.read(self._master, 65536).decode()
+                except OSError:  # how Linux says that the other side is closed
+                    self.process.wait(seconds)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self._master)
+
+
+def test_a_terminal_shows_it_anew_until_ctrl_c(file: Path) -> None:
+    terminal = Terminal("top", "--interval", "0.2", "--config", str(file))
+    try:
+        terminal.wait_for(lambda text: text.count("catching up") >= 3)
+        file.write_text(FLOWS.replace("a->b.enabled = true", "a->b.enabled = soon"))
+        # A file that is wrong for a moment ends nothing.
+        terminal.wait_for(lambda text: "must be true or false, and is 'soon'" in text)
+        file.write_text(FLOWS.replace("b->a.enabled = true\n", ""))
+        shown = len(terminal.text)
+        terminal.wait_for(lambda text: "a->c" in text[shown:] and "b->a" not in text[text.rindex("FLOW") :])
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.wait_for(lambda text: terminal.process.poll() is not None)
+        assert terminal.process.wait(60) == 1, "a flow fails"
+    finally:
+        terminal.close()
