@@ -64,7 +64,7 @@ def test_every_answer_is_described(description: OpenApiSchema, path: str, method
 
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-    def answered(case: schemathesis.Case) -> None:
+    def answered(case: schemathesis.Case[Any]) -> None:
         # What is refused for how parameters go together, such as an end before a start, no description can say.
         case.call_and_validate(headers={HEADER: "op"}, excluded_checks=[positive_data_acceptance])
 
