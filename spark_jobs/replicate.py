@@ -10,18 +10,20 @@ import argparse
 import logging
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from srm_common.domain.filters import split_list
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.run_options import RunOptions
+from srm_common.domain.run_record import RunRecord
 from srm_common.domain.run_selection import RunSelection
 from srm_common.domain.start_position import StartPosition
 from srm_common.errors import RunFailed, SrmError
 from srm_common.replication.spark_conf import spark_settings
 from srm_common.replication.spark_pass import SparkPassRunner, spark_context
 from srm_common.settings_files.airflow_connections import from_environment
-from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.usecases.replicate import raise_if_failed, replicate, summary
 
 
@@ -34,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # A polite end: what is open is fenced, and the record says that the run was stopped.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
-        flow = load_configuration(given.config, connections=from_environment).flow(given.flow)
+        configuration = load_configuration(given.config, connections=from_environment)
+        flow = configuration.flow(given.flow)
         notes: tuple[str, ...] = ()
         installation = None
         if given.selection is not None:
@@ -55,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runner = SparkPassRunner(
             lambda: spark_context(lambda master: spark_settings(master, flow.tasks_max, app_name=name), given.master)
         )
-        record = replicate(flow, run, runner)
+        record = _reported(lambda: replicate(flow, run, runner), flow, given, configuration)
         print(summary(record), file=sys.stderr)
         raise_if_failed(record)
     except RunFailed as failed:
@@ -68,6 +71,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("srm: the run was stopped before its end; the next one goes on where it was", file=sys.stderr)
         return 130
     return 0
+
+
+def _reported(
+    work: Callable[[], RunRecord], flow: FlowSettings, given: argparse.Namespace, configuration: Configuration
+) -> RunRecord:
+    """``work``, with a report in the history when it was asked for; Airflow has a task for that."""
+    if not given.report:
+        return work()
+    from srm_common.usecases.report_run import report_by_hand  # the other runs need no database
+
+    try:
+        record = work()
+    except SrmError as error:
+        report_by_hand(flow, given.run_id, configuration, unable=str(error))
+        raise
+    report_by_hand(flow, given.run_id, configuration)
+    return record
 
 
 def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -85,6 +105,9 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--topics-exclude", type=split_list, help="not these")
     parser.add_argument("--max-seconds", type=float, help="go on reading for so long; 0: one pass")
     parser.add_argument("--start", default="committed", help="committed, earliest, latest or timestamp:TIME")
+    parser.add_argument(
+        "--report", action="store_true", help="keep a report of the run in the metrics store, as Airflow's task does"
+    )
     parser.add_argument("--master", help="Spark's master, when spark-submit is not told")
     return parser.parse_args(arguments)
 

@@ -27,6 +27,7 @@ from srm_common.errors import SrmError
 
 if TYPE_CHECKING:
     from srm_common.replication.passes import PassRunner
+    from srm_common.usecases.effective_filters import EffectiveFilters
 
 #: Partitions in the table for people; JSON has all.
 _ROWS = 40
@@ -101,12 +102,27 @@ def command(
     record_found(settings, now)
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     narrow = narrowing(options)
-    actions = list(refresh_topics(settings, at_once=True, narrow=narrow).results)
-    beat = _beat(settings)
     watched = invocation.output == "table" and sys.stderr.isatty()
-    with _progress() if watched else nullcontext() as progress:
-        record = replicate(settings, options, spark_runner(settings, master), progress)
-    return answer(record, actions, [*_checkpoints(settings), *beat], _silence(settings))
+    try:
+        actions = list(refresh_topics(settings, at_once=True, narrow=narrow).results)
+        beat = _beat(settings)
+        with _progress() if watched else nullcontext() as progress:
+            record = replicate(settings, options, spark_runner(settings, master), progress)
+    except SrmError as error:
+        _report(invocation, now, options.run_id, str(error))
+        raise
+    beside = [*_checkpoints(settings), *beat]
+    _report(invocation, now, options.run_id)
+    return answer(record, actions, beside, _silence(settings))
+
+
+def _report(invocation: Invocation, now: EffectiveFilters, run_id: str, unable: str | None = None) -> None:
+    """Into the history; that it cannot be written is a warning, since the run is done."""
+    from srm_common.usecases.report_run import report_by_hand
+
+    configuration = invocation.configuration()
+    for fault in report_by_hand(now.flow, run_id, configuration, unable=unable, filters=now):
+        print(f"srm-control: warning: {fault}", file=sys.stderr)
 
 
 def answer(record: RunRecord, actions: list[ActionResult], beside: list[_Beside], silence: str | None = None) -> Answer:

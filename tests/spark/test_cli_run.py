@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka, ReservedPort
 from tests.kafka.flows import flow_between, properties_of, read, write
 
@@ -20,19 +21,20 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 ROOT = Path(__file__).parents[2]
 
 
-def srm_control(*arguments: str) -> subprocess.CompletedProcess[str]:
+def srm_control(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "srm_common.cli.main", *arguments],
         env={key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK", "SPARK"))}
-        | {"PYTHONPATH": str(ROOT)},
+        | {"PYTHONPATH": str(ROOT)}
+        | environment,
         capture_output=True,
         text=True,
         timeout=150,
     )
 
 
-def run(configuration: Path, *arguments: str) -> tuple[int, dict[str, Any]]:
-    done = srm_control("run", "--config", str(configuration), "--output", "json", *arguments)
+def run(configuration: Path, *arguments: str, **environment: str) -> tuple[int, dict[str, Any]]:
+    done = srm_control("run", "--config", str(configuration), "--output", "json", *arguments, **environment)
     return done.returncode, json.loads(done.stdout)
 
 
@@ -43,8 +45,11 @@ def test_it_makes_topics_ready_copies_and_tells(
     flow = flow_between(source_kafka, target_kafka, name)
     configuration = configuration_file(properties_of(flow) | {f"{flow.name}.emit.heartbeats.enabled": "true"})
     write(source_kafka, name, [b"v%d" % number for number in range(500)], 1)
-    code, answer = run(configuration, "--flow", str(flow.name))
+    history = f"sqlite:///{configuration.parent}/metrics.db"
+    code, answer = run(configuration, "--flow", str(flow.name), SRM_DATABASE=history)
     assert code == 0, answer
+    (row,) = MetricsStore(history).flows()
+    assert (row.flow, row.last_run.run_id, row.last_run.records) == (str(flow.name), answer["run_id"], 500)
     assert (answer["state"], answer["records"], answer["lag"], answer["passes"]) == ("done", 500, 0, 1)
     assert [one["partition"] for one in answer["partitions"]] == [0, 1]
     assert [(one["task"], one["error"]) for one in answer["after"]] == [

@@ -17,6 +17,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.run_record import RunState
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
+from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.last_run import last_run
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
@@ -74,17 +75,22 @@ def test_it_copies_and_a_second_time_finds_nothing(
     target_kafka: LocalKafka,
     name: str,
     configuration_file: Callable[..., Path],
+    tmp_path: Path,
 ) -> None:
     write(source_kafka, name, [b"v%d" % number for number in range(1000)])
-    configuration = configuration_file(properties_of(flow))
+    history = f"sqlite:///{tmp_path}/metrics.db"
+    configuration = configuration_file(properties_of(flow) | {"metrics.database.url": history})
     code, output = run(configuration, str(flow.name))
     assert code == 0, output
     assert "1000 records" in output
     # What the task's log shows is for people: no Spark chatter.
     assert len(output.splitlines()) < 25, output
     assert read(target_kafka, f"{flow.name.source}.{name}") == read(source_kafka, name)
-    code, output = run(configuration, str(flow.name))
+    assert MetricsStore(history).flows() == []
+    code, output = run(configuration, str(flow.name), "--report")
     assert code == 0, output
+    (row,) = MetricsStore(history).flows()
+    assert (row.lag, row.last_run.run_id, row.partitions) == (0, "r", 2)
     assert "0 records" in output
     assert "in 0 passes" in output
 
