@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from srm_common.cli.main import run
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.run_options import RunOptions
 from srm_common.domain.run_record import RunState
@@ -12,7 +15,7 @@ from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.status import status
-from tests.kafka.flows import flow_between, prepare, write
+from tests.kafka.flows import flow_between, prepare, properties_of, write
 
 pytestmark = pytest.mark.kafka
 
@@ -22,7 +25,14 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
     return flow_between(source_kafka, target_kafka, name)
 
 
-def test_status_before_after_and_without_the_source(flow: FlowSettings, source_kafka: LocalKafka, name: str) -> None:
+def test_status_before_after_and_without_the_source(
+    flow: FlowSettings,
+    source_kafka: LocalKafka,
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert status(flow).run is None
     source_kafka.create_topic(name, 2)
     write(source_kafka, name, [b"x"] * 30)
@@ -35,11 +45,39 @@ def test_status_before_after_and_without_the_source(flow: FlowSettings, source_k
     rows = [(row.partition, row.position, row.end, row.lag, row.live) for row in report.partitions]
     assert rows == [(0, 30, 35, 5, True), (1, 0, 0, 0, True)]
     assert report.partitions[0].age_seconds is not None
+    _top_asks_the_clusters(flow, tmp_path, monkeypatch, capsys)
     away = replace(flow.source, bootstrap_servers="127.0.0.1:1", confluent={"bootstrap.servers": "127.0.0.1:1"})
     report = status(replace(flow, source=away))
     assert not report.healthy
     assert f"cluster '{flow.source.alias}' (127.0.0.1:1)" in str(report.source_fault)
     assert [(row.end, row.live) for row in report.partitions] == [(30, False), (0, False)]
+
+
+def _top_asks_the_clusters(
+    flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where there is no history: of a flow that has run, of one that never did, and of clusters that are away."""
+    monkeypatch.setenv("SRM_DATABASE", f"sqlite:///{tmp_path}/none.db")
+    monkeypatch.delenv("SRM_AIRFLOW_URL", raising=False)
+    settings = properties_of(flow) | {
+        "clusters": f"{flow.name.source}, {flow.name.target}, away",
+        "away.bootstrap.servers": "127.0.0.1:1",
+        f"{flow.name.target}->{flow.name.source}.enabled": "true",
+        f"{flow.name.source}->away.enabled": "true",
+    }
+    path = tmp_path / "srm.properties"
+    path.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
+    assert run(["top", "--once", "-o", "json", "--config", str(path)]) == 0
+    found = json.loads(capsys.readouterr().out)["flows"]
+    lines = {one["flow"]: (one["health"]["state"], one["lag"], one["partitions"], one["asked"]) for one in found}
+    assert lines == {
+        f"{flow.name.source}->away": ("unknown", None, None, None),
+        f"{flow.name.target}->{flow.name.source}": ("unknown", None, None, "clusters"),
+        str(flow.name): ("running", 5, 2, "clusters"),
+    }
+    causes = {one["flow"]: one["health"]["cause"] for one in found}
+    assert "cluster 'away' (127.0.0.1:1)" in causes[f"{flow.name.source}->away"]
+    assert causes[f"{flow.name.target}->{flow.name.source}"] == "no run of the flow has been reported yet"
 
 
 def test_an_unreachable_target_is_an_error(flow: FlowSettings) -> None:
