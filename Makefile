@@ -24,7 +24,7 @@ demo-stop: ## ends what a demo left running
 
 test: ## lint, then every test ring against real Kafka, Spark, Airflow and Chromium (about 45 minutes on 2 cores)
 	@scripts/setup.sh --tests
-	@scripts/test.sh lint unit kafka spark airflow browser faults
+	@scripts/test.sh lint unit store kafka spark airflow browser faults
 
 unit: setup ## the tests that need no server (seconds)
 	@scripts/test.sh unit

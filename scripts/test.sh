@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs lint and test rings, all of those named, and ends with one line for each; fails when any of them failed.
 #
-#   scripts/test.sh lint unit kafka spark airflow browser faults
+#   scripts/test.sh lint unit store kafka spark airflow browser faults
 #   scripts/test.sh kafka -- -k heartbeat        everything after -- goes to pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -55,11 +55,12 @@ for name in "${rings[@]}"; do
         spark | airflow | faults)
             ring "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile -q --durations=10 "$@"
             ;;
+        store) ring store tests/store -q --durations=5 "$@" ;;
         # One Airflow, two clusters and one browser for all of them.
         browser) ring browser tests/browser -q --durations=10 "$@" ;;
         soak) ring soak tests -m soak -q --durations=20 "$@" ;;
         *)
-            echo "there is no ring '$name'; rings: lint unit kafka spark airflow browser faults soak" >&2
+            echo "there is no ring '$name'; rings: lint unit store kafka spark airflow browser faults soak" >&2
             exit 2
             ;;
     esac

@@ -7,11 +7,11 @@ from fastapi import FastAPI
 from srm_common.airflow_bridge.airflow_access import AirflowAccess
 from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
 from srm_common.airflow_bridge.configuration_path import configuration_path
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, StoreError
 from srm_common.rest.app import House, create_app
 from srm_common.rest.watched_configuration import WatchedConfiguration
 from srm_common.settings_files.configuration import Configuration
-from srm_common.store.location import store_location
+from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore
 
 
@@ -25,9 +25,16 @@ def airflow_app(url_prefix: str) -> FastAPI:
         found = None  # each request reads the file again, and says what is wrong with it
     house = House(
         access=AirflowAccess(),
-        store=MetricsStore(store_location(found)),
+        store=_store(found),
         scheduler=AirflowScheduler(),
         configuration=configuration,
         base_path=url_prefix,
     )
     return create_app(house)
+
+
+def _store(configuration: Configuration | None) -> MetricsStore:
+    try:
+        return open_store(configuration)
+    except (ConfigError, StoreError) as error:
+        return MetricsStore.unusable(str(error))

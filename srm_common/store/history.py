@@ -12,7 +12,7 @@ from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import METRICS
 from srm_common.store.sample_query import Scope, bucket_span, buckets, covered, statistics, stats
-from srm_common.store.tables import FLOW, TOPIC
+from srm_common.store.tables import FLOW, SAMPLE, TOPIC
 from srm_common.store.tiers import Retention, step_for_series, tier_for_series, tier_for_statistics
 
 Figures = Mapping[str, Mapping[Metric, Stats]]
@@ -69,6 +69,13 @@ def sparklines(
         metric = METRICS[row.metric]
         found[names[row.flow_id]][metric].append(stats(metric, bucket_span(span, tier, step, row.bucket), row))
     return found
+
+
+def samples_kept(connection: Connection) -> dict[tuple[Level, int], int]:
+    """How many rows there are, by level and tier."""
+    c = SAMPLE.c
+    rows = connection.execute(select(c.level, c.tier, func.count().label("rows")).group_by(c.level, c.tier))
+    return {(Level(row.level), row.tier): row.rows for row in rows}
 
 
 def flow_names(connection: Connection, only: Collection[str] | None) -> dict[int, str]:

@@ -6,14 +6,16 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
 
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.errors import StoreError
 from srm_common.store import current_rows, history
 from srm_common.store.engine import open_engine, parsed_url, reading, shown, writing
+from srm_common.store.level import Level
 from srm_common.store.report_writer import write_report
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow, TopicRow
 from srm_common.store.schema import bring_up_to_date, has_tables, is_current
@@ -36,15 +38,30 @@ class MetricsStore:
         Raises:
             ConfigError: ``url`` is no address of a database that can be used.
         """
-        self._engine = open_engine(parsed_url(url), timeout_seconds)
+        self._open = open_engine(parsed_url(url), timeout_seconds)
         self._retention = retention or Retention()
+        self._unusable: str | None = None
         self._current = False
         self._opening = threading.Lock()
+
+    @classmethod
+    def unusable(cls, reason: str) -> MetricsStore:
+        """One whose every method raises :class:`StoreError` with ``reason``: for a web app, which has to tell that its
+        store is set up wrongly instead of not starting."""
+        store = cls("sqlite://")
+        store._unusable = reason
+        return store
+
+    @property
+    def _engine(self) -> Engine:
+        if self._unusable is not None:
+            raise StoreError(self._unusable)
+        return self._open
 
     @property
     def location(self) -> str:
         """For people; without a password."""
-        return shown(self._engine.url)
+        return shown(self._open.url)
 
     def write(self, report: RunReport) -> None:
         """Keep a report; one that was kept before (flow, run id) is replaced. In one transaction. Rolls up and prunes
@@ -133,9 +150,14 @@ class MetricsStore:
         with self._reading() as connection:
             return history.sparklines(connection, metrics, span, self._retention, points) if connection else {}
 
+    def samples_kept(self) -> Mapping[tuple[Level, int], int]:
+        """How many rows the history has, by level and tier (:mod:`srm_common.store.tiers`)."""
+        with self._reading() as connection:
+            return history.samples_kept(connection) if connection is not None else {}
+
     def close(self) -> None:
         """Ends its connections; a later call opens new ones."""
-        self._engine.dispose()
+        self._open.dispose()
 
     def _is_current(self) -> bool:
         if not self._current:

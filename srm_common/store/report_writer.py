@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Insert, Table, delete, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from srm_common.domain.monitoring.reported import untranslated
@@ -55,26 +56,32 @@ def write_report(connection: Connection, report: RunReport, retention: Retention
         roll_up(connection, flow_id, newest_ms, now_ms, retention)
 
 
-def put(connection: Connection, table: Table, rows: Sequence[Row], keep: Sequence[str] = ()) -> None:
+def put(connection: Connection, table: Table, rows: Sequence[Row], keep: tuple[str, ...] = ()) -> None:
     """Insert rows, or change those that are there by the primary key. Where a new value of one of the columns in
     ``keep`` is None, the old one stays."""
-    if not rows:
-        return
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = make(table)
+    if rows:
+        connection.execute(_putting(connection.dialect.name, table, tuple(rows[0]), keep), list(rows))
+
+
+@cache
+def _putting(dialect: str, table: Table, columns: tuple[str, ...], keep: tuple[str, ...]) -> Insert:
+    statement = _insert(dialect, table)
     keys = [column.name for column in table.primary_key]
     new = {
         name: func.coalesce(statement.excluded[name], table.c[name]) if name in keep else statement.excluded[name]
-        for name in rows[0]
+        for name in columns
         if name not in keys
     }
-    connection.execute(statement.on_conflict_do_update(index_elements=keys, set_=new), list(rows))
+    return statement.on_conflict_do_update(index_elements=keys, set_=new)
+
+
+def _insert(dialect: str, table: Table) -> postgresql.Insert | sqlite.Insert:
+    return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
 def _locked_flow(connection: Connection, name: str) -> Row:
     """The flow's row, which no other writer changes until the transaction ends."""
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    connection.execute(make(FLOW).values(name=name).on_conflict_do_nothing())
+    connection.execute(_insert(connection.dialect.name, FLOW).values(name=name).on_conflict_do_nothing())
     return dict(connection.execute(select(FLOW).where(FLOW.c.name == name).with_for_update()).mappings().one())
 
 

@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import cache
 
-from sqlalchemy import ColumnElement, Connection, and_, delete, func, insert, literal, select
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Delete,
+    Insert,
+    Integer,
+    and_,
+    bindparam,
+    delete,
+    func,
+    insert,
+    literal,
+    select,
+)
 
 from srm_common.store.level import Level
 from srm_common.store.tables import RUN, SAMPLE
@@ -23,7 +38,7 @@ def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, r
         ended = True
         for level in Level:
             if retention.makes(level, tier):
-                _make(connection, flow_id, level, tier, start, end)
+                connection.execute(_making(level, tier), _span(flow_id, start, end))
     if ended:
         _forget(connection, flow_id, now_ms, retention)
 
@@ -42,44 +57,53 @@ def make_again(
                 kept = retention.of(level)
                 if not retention.makes(level, tier) or start < newest_ms - kept[tier - 1]:
                     continue
-                connection.execute(delete(SAMPLE).where(_within(flow_id, level, tier, start, end)))
-                _make(connection, flow_id, level, tier, start, end)
+                connection.execute(_deleting(level, tier), _span(flow_id, start, end))
+                connection.execute(_making(level, tier), _span(flow_id, start, end))
 
 
-def _within(flow_id: int, level: Level, tier: int, start: int, end: int) -> ColumnElement[bool]:
+def _within(level: Level, tier: int) -> ColumnElement[bool]:
+    """Of one flow, from :start to before :end."""
     c = SAMPLE.c
-    return and_(c.flow_id == flow_id, c.level == int(level), c.tier == tier, c.at_ms >= start, c.at_ms < end)
+    begins, ends = bindparam("start", type_=BigInteger), bindparam("end", type_=BigInteger)
+    mine = and_(c.flow_id == bindparam("flow", type_=Integer), c.level == int(level), c.tier == tier)
+    return and_(mine, c.at_ms >= begins, c.at_ms < ends)
 
 
-def _make(connection: Connection, flow_id: int, level: Level, tier: int, start: int, end: int) -> None:
-    """The buckets of ``tier`` from ``start`` to ``end``, from the tier below."""
+@cache
+def _deleting(level: Level, tier: int) -> Delete:
+    return delete(SAMPLE).where(_within(level, tier))
+
+
+@cache
+def _making(level: Level, tier: int) -> Insert:
+    """The buckets of ``tier`` from :start to :end, from the tier below."""
     c = SAMPLE.c
-    length = BUCKETS_MS[tier]
-    bucket = (c.at_ms - c.at_ms % literal(length)).label("bucket")
+    bucket = (c.at_ms - c.at_ms % literal(BUCKETS_MS[tier], BigInteger)).label("bucket")
+    keys = [c[name] for name in _KEY]
     parts = (
         select(
             bucket,
-            *(c[name] for name in _KEY),
+            *keys,
             func.sum(c.count).label("count"),
             func.min(func.coalesce(c.low, c.latest)).label("low"),
             func.max(func.coalesce(c.high, c.latest)).label("high"),
             func.sum(func.coalesce(c.total, c.latest)).label("total"),
             func.max(c.at_ms).label("last_ms"),
         )
-        .where(_within(flow_id, level, tier - 1, start, end))
-        .group_by(bucket, *(c[name] for name in _KEY))
+        .where(_within(level, tier - 1))
+        .group_by(bucket, *keys)
         .subquery()
     )
     last = SAMPLE.alias()
     newest = and_(
-        last.c.flow_id == flow_id,
+        last.c.flow_id == bindparam("flow", type_=Integer),
         last.c.level == int(level),
         last.c.tier == tier - 1,
         last.c.at_ms == parts.c.last_ms,
         *(last.c[name] == parts.c[name] for name in _KEY),
     )
     rows = select(
-        literal(flow_id),
+        bindparam("flow", type_=Integer),
         literal(int(level)),
         literal(tier),
         parts.c.bucket,
@@ -91,7 +115,7 @@ def _make(connection: Connection, flow_id: int, level: Level, tier: int, start: 
         last.c.latest,
         func.coalesce(last.c.latest_ms, last.c.at_ms),
     ).select_from(parts.join(last, newest))
-    connection.execute(insert(SAMPLE).from_select([column.name for column in SAMPLE.columns], rows))
+    return insert(SAMPLE).from_select([column.name for column in SAMPLE.columns], rows)
 
 
 def _forget(connection: Connection, flow_id: int, now_ms: int, retention: Retention) -> None:
@@ -101,5 +125,9 @@ def _forget(connection: Connection, flow_id: int, now_ms: int, retention: Retent
             if tier < COARSEST:
                 # What a coming bucket of the next tier is made of.
                 before = min(before, bucket_start(now_ms, tier + 1))
-            connection.execute(delete(SAMPLE).where(_within(flow_id, level, tier, 0, before)))
+            connection.execute(_deleting(level, tier), _span(flow_id, 0, before))
     connection.execute(delete(RUN).where(RUN.c.flow_id == flow_id, RUN.c.reported_ms < now_ms - retention.runs_ms))
+
+
+def _span(flow_id: int, start: int, end: int) -> dict[str, int]:
+    return {"flow": flow_id, "start": start, "end": end}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.store.samples import SamplesBehaviour
 from tests.unit.store.standing import StandingBehaviour
 
 
@@ -15,4 +16,8 @@ def url(tmp_path: Path) -> str:
 
 
 class TestStanding(StandingBehaviour):
+    pass
+
+
+class TestSamples(SamplesBehaviour):
     pass

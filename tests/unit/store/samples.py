@@ -1,0 +1,174 @@
+"""What any metrics store says of how figures went; run for SQLite and for PostgreSQL.
+
+The pure functions of :mod:`srm_common.domain.monitoring.windows` say what is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from bench.history import Shape, reports
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.monitoring.windows import over_time
+from srm_common.store.metrics_store import MetricsStore
+from srm_common.store.tiers import BUCKETS_MS, Retention, kept_for
+from tests.unit.store.made_up import DAY, FLOW, HOUR, MIDNIGHT, MINUTE, SECOND, partition, report
+
+T = MIDNIGHT
+ALWAYS = TimeRange(T - DAY, T + 400 * DAY)
+
+
+def expected(told: Sequence[RunReport], metric: Metric, span: TimeRange, topic: str | None = None) -> Stats:
+    timed = []
+    for one in told:
+        partitions = one.run.partitions if one.run else ()
+        samples = flow_samples(one)
+        if topic is not None:
+            samples = partition_samples(one, by_topic(partitions).get(topic, []))
+        if metric in samples:
+            timed.append((one.reported_ms, samples[metric]))
+    return over_time(metric, span, timed)
+
+
+def same(found: Stats, wanted: Stats) -> None:
+    assert (found.count, found.latest_ms) == (wanted.count, wanted.latest_ms)
+    for name in ("min", "max", "sum", "avg", "latest"):
+        assert getattr(found, name) == pytest.approx(getattr(wanted, name)), name
+
+
+class SamplesBehaviour:
+    @pytest.fixture
+    def store(self, url: str) -> Iterator[MetricsStore]:
+        store = MetricsStore(url)
+        yield store
+        store.close()
+
+    def test_statistics_by_hand(self, store: MetricsStore) -> None:
+        """Two partitions; 10 s a run, so 1000 bytes are 100 bytes/s."""
+        store.write(report(T, partition(lag=3), partition(number=1, lag=5, latency_ms_avg=20.0, latency_ms_max=50.0)))
+        store.write(report(T + MINUTE, partition(lag=1, bytes=3000), partition(number=1, lag=None, records=0, bytes=0)))
+        found = store.flow_stats(TimeRange(T, T + HOUR))[FLOW]
+        rate = found[Metric.BYTE_RATE]
+        assert (rate.min, rate.max, rate.avg, rate.sum, rate.count) == (200.0, 300.0, 250.0, 500.0, 2)
+        assert (rate.latest, rate.latest_ms) == (300.0, T + MINUTE)
+        lag = found[Metric.RECORDS_LAG]
+        assert (lag.min, lag.max, lag.avg, lag.latest) == (1.0, 8.0, 4.5, 1.0)
+        latency = found[Metric.REPLICATION_LATENCY]
+        assert (latency.min, latency.max, latency.avg, latency.count) == (5.0, 50.0, 12.5, 4)
+        (topic,) = store.topics(FLOW, TimeRange(T, T + HOUR)).rows
+        assert topic.stats[Metric.BYTE_RATE] == rate
+        assert topic.stats[Metric.RECORDS_LAG] == lag
+
+    def test_a_range_ends_where_it_says(self, store: MetricsStore) -> None:
+        for second in (0, 30, 60):
+            store.write(report(T + second * SECOND, partition(lag=second)))
+        found = store.flow_stats(TimeRange(T, T + 60 * SECOND))[FLOW][Metric.RECORDS_LAG]
+        assert (found.count, found.latest) == (2, 30.0)
+        assert store.flow_stats(TimeRange(T + HOUR, T + 2 * HOUR)) == {FLOW: {}}
+        assert store.flow_stats(TimeRange(T, T)) == {FLOW: {}}
+
+    def test_series(self, store: MetricsStore) -> None:
+        for minute in range(10):
+            store.write(report(T + minute * MINUTE, partition(lag=minute), partition("b", 1, lag=10)))
+        span = TimeRange(T, T + 10 * MINUTE)
+        found = store.series(FLOW, Metric.RECORDS_LAG, span, points=5)
+        assert [point.span for point in found] == [
+            TimeRange(T + 2 * n * MINUTE, T + 2 * (n + 1) * MINUTE) for n in range(5)
+        ]
+        assert [(point.min, point.max, point.latest) for point in found] == [
+            (10.0 + 2 * n, 11.0 + 2 * n, 11.0 + 2 * n) for n in range(5)
+        ]
+        of_topic = store.series(FLOW, Metric.RECORDS_LAG, span, topic="b", points=100)
+        assert [(point.latest_ms, point.latest) for point in of_topic] == [(T + n * MINUTE, 10.0) for n in range(10)]
+        of_partition = store.series(FLOW, Metric.RECORDS_LAG, span, topic="orders", partition=0, points=1)
+        assert [(point.count, point.avg) for point in of_partition] == [(10, 4.5)]
+        assert store.series(FLOW, Metric.RECORDS_LAG, span, topic="orders", partition=7) == []
+        assert store.series(FLOW, Metric.RECORDS_LAG, span, topic="unknown") == []
+        assert store.series("other->flow", Metric.RECORDS_LAG, span) == []
+        assert store.series(FLOW, Metric.HEARTBEAT_AGE, span) == []
+        lines = store.sparklines([Metric.RECORDS_LAG, Metric.PASSES], span, points=5)
+        assert lines[FLOW][Metric.RECORDS_LAG] == found
+        assert [point.latest for point in lines[FLOW][Metric.PASSES]] == [1.0] * 5
+
+    def test_nothing_changes_as_it_is_rolled_up(self, store: MetricsStore) -> None:
+        """Three days: samples of the first are in buckets of a day, of the newest hour in all tiers."""
+        told = list(
+            reports(Shape(flows=2, topics=3, partitions=2, groups=2, days=3, interval_seconds=3600 + 300, end_ms=T))
+        )
+        for one in told:
+            store.write(one)
+        everything = TimeRange(T - 4 * DAY, T + 1)
+        for name, figures in store.flow_stats(everything).items():
+            mine = [one for one in told if one.flow == name]
+            for metric in (*Metric,):
+                wanted = expected(mine, metric, everything)
+                assert (metric in figures) == (wanted.count > 0)
+                if wanted.count:
+                    same(figures[metric], wanted)
+            for topic in store.topics(name, everything).rows:
+                same(topic.stats[Metric.BYTE_RATE], expected(mine, Metric.BYTE_RATE, everything, topic.topic))
+            for points in (1, 3, 40, 1000):
+                series = store.series(name, Metric.RECORDS_LAG, everything, points=points)
+                assert 0 < len(series) <= points
+                assert sum(point.count for point in series) == expected(mine, Metric.RECORDS_LAG, everything).count
+                for point in series:
+                    same(point, expected(mine, Metric.RECORDS_LAG, point.span))
+
+    def test_the_range_covered_is_told(self, store: MetricsStore) -> None:
+        told = list(reports(Shape(flows=1, topics=1, partitions=1, days=2, interval_seconds=1800, end_ms=T)))
+        for one in told:
+            store.write(one)
+        asked = TimeRange(T - 30 * HOUR - 7 * MINUTE, T + 1)
+        found = store.flow_stats(asked)[told[0].flow][Metric.BYTE_RATE]
+        assert found.span == TimeRange(T - 31 * HOUR, T + 1)
+        same(found, expected(told, Metric.BYTE_RATE, found.span))
+
+    def test_late_and_repeated_reports_are_in_the_buckets(self, store: MetricsStore) -> None:
+        told = [report(T + 5 * n * MINUTE, partition(lag=n), run_id=f"run-{n}") for n in range(30)]
+        late, again = told.pop(10), told[20]
+        for one in told:
+            store.write(one)
+        store.write(late)
+        other = report(again.reported_ms + SECOND, partition(lag=1000), run_id=again.run_id)
+        store.write(other)
+        told = [*(one for one in told if one is not again), late, other]
+        wide = TimeRange(T - DAY, T + 3 * HOUR)  # in buckets of an hour
+        same(store.flow_stats(wide)[FLOW][Metric.RECORDS_LAG], expected(told, Metric.RECORDS_LAG, wide))
+
+    def test_history_is_bounded(self, store: MetricsStore, url: str) -> None:
+        """After so long that every tier has forgotten something, more time adds no more rows."""
+        day = kept_for(tiers_ms=(HOUR, 6 * HOUR, DAY, 3 * DAY), partitions_ms=12 * HOUR, runs_ms=2 * DAY)
+        short = MetricsStore(url, retention=day)
+        rows = []
+        shape = Shape(flows=1, topics=2, partitions=2, days=7, interval_seconds=3600, end_ms=T)
+        for number, one in enumerate(reports(shape)):
+            short.write(one)
+            if number % 24 == 23:
+                rows.append((short.runs(one.flow).total, *short.samples_kept().values()))
+        short.close()
+        assert rows[-1] == rows[-2] == rows[-3]
+        assert rows[-1][0] <= 2 * 24 + 1
+
+    def test_partitions_can_be_left_out(self, store: MetricsStore, url: str) -> None:
+        less = MetricsStore(url, retention=kept_for(Retention().tiers_ms, 0, DAY))
+        for minute in range(0, 120, 5):
+            less.write(report(T + minute * MINUTE, partition(lag=minute)))
+        less.close()
+        assert len(store.series(FLOW, Metric.RECORDS_LAG, ALWAYS, topic="orders")) > 0
+        assert store.series(FLOW, Metric.RECORDS_LAG, ALWAYS, topic="orders", partition=0) == []
+        assert store.partitions(FLOW).rows[0].lag == 115
+
+    def test_history_restored_from_old_reports_is_as_if_it_had_been_there(self, store: MetricsStore) -> None:
+        """Time is the reports', not the clock's: years ago as good as now."""
+        old = T - 3000 * DAY
+        for n in range(100):
+            store.write(report(old + n * HOUR, partition(lag=n)))
+        (points) = store.series(FLOW, Metric.RECORDS_LAG, TimeRange(old, old + 100 * HOUR), points=200)
+        assert [point.latest for point in points] == [float(n) for n in range(100)]
+        assert all(point.span.milliseconds <= BUCKETS_MS[2] for point in points)
