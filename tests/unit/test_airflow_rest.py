@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -26,15 +30,23 @@ class NoAirflow(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...
 
 
-@pytest.fixture
-def no_airflow() -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), NoAirflow)
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.02,))
     thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def no_airflow() -> Iterator[str]:
+    with serving(NoAirflow) as url:
+        yield url
 
 
 def test_without_an_address_there_is_no_airflow() -> None:
@@ -84,3 +96,45 @@ def test_a_home_needs_an_airflow_in_it(tmp_path: Path) -> None:
     found = AirflowHome.from_environment({"AIRFLOW_HOME": str(tmp_path)})
     assert found is not None
     assert found.folder == tmp_path
+
+
+class ForgetfulAirflow(BaseHTTPRequestHandler):
+    """An Airflow whose tokens are good for one request."""
+
+    tokens: ClassVar[list[str]] = []
+    offsets: ClassVar[list[int]] = []
+
+    def do_POST(self) -> None:
+        self.tokens.append(f"token {len(self.tokens)}")
+        self._answer(201, {"access_token": self.tokens[-1]})
+
+    def do_GET(self) -> None:
+        spent = self.headers["Authorization"] != f"Bearer {self.tokens[-1]}"
+        self.tokens[-1] += ", spent"
+        if spent:
+            self._answer(401, {"detail": "expired"})
+            return
+        offset = int(parse_qs(urlsplit(self.path).query)["offset"][0])
+        self.offsets.append(offset)
+        dags = [{"dag_id": f"d{number}"} for number in range(offset, min(offset + 2, 5))]
+        self._answer(200, {"dags": dags, "total_entries": 5})
+
+    def _answer(self, status: int, body: object) -> None:
+        text = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, format: str, *args: object) -> None: ...
+
+
+def test_a_login_is_repeated_when_it_has_run_out_and_lists_are_read_to_their_end() -> None:
+    with serving(ForgetfulAirflow) as url:
+        found = AirflowRest(url, "ann", "hush").dags("srm")
+        assert [one["dag_id"] for one in found] == ["d0", "d1", "d2", "d3", "d4"]
+        assert ForgetfulAirflow.offsets == [0, 2, 4]
+        assert len(ForgetfulAirflow.tokens) == 3
+        # A token that was given cannot be made anew.
+        with pytest.raises(AirflowError, match="wants a login"):
+            AirflowRest(url, token="of yesterday").dags("srm")
