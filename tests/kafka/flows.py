@@ -109,6 +109,7 @@ def read(kafka: LocalKafka, topic: str, partition: int = 0, *, isolation: str = 
             "isolation.level": isolation,
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 20,
         }
     )
     seen: list[Seen] = []
@@ -117,7 +118,7 @@ def read(kafka: LocalKafka, topic: str, partition: int = 0, *, isolation: str = 
         consumer.assign([TopicPartition(topic, partition, low)])
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            for message in consumer.consume(5000, timeout=1):
+            for message in consumer.consume(5000, timeout=0.05):
                 error = message.error()
                 if error is not None:
                     assert error.name() == "_PARTITION_EOF", error
