@@ -23,6 +23,7 @@
      +-- StoreError               the metrics store cannot be used now; replication goes on without it
      |    +-- StoreTooNew         its schema is newer than this software
      +-- PeerError                another service did not answer, or not in a form that can be read
+     |    +-- PeerSilent          it let the time limit pass
      +-- AirflowError             Airflow does not answer, refuses the login, or lacks what was asked for
      +-- EditConflict             somebody else edited the same at the same time; look again, then repeat the edit
      +-- LostProcess              a worker process died; its work is done again
@@ -158,6 +159,10 @@ class PeerError(SrmError):
     """Another replication service did not answer in time, refused, or answered what cannot be read."""
 
     exit_code = 3
+
+
+class PeerSilent(PeerError):
+    """Another replication service did not answer in time."""
 
 
 class AirflowError(SrmError):

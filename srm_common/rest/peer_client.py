@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from pydantic import BaseModel, ValidationError
 
 from srm_common.domain.service_advertisement import Advertisement
-from srm_common.errors import PeerError
+from srm_common.errors import PeerError, PeerSilent
 from srm_common.settings_files.service_settings import Login, ServiceSettings
 
 #: More than a page of 1,000 flows with all figures.
@@ -34,8 +34,8 @@ def ask(
     No redirection is followed: a login is for the host that it was given for.
 
     Raises:
-        PeerError: it may not be asked, does not answer within ``service.peers.timeout.seconds``, refuses, or answers
-            something else.
+        PeerSilent: it does not answer within ``service.peers.timeout.seconds``.
+        PeerError: it may not be asked, refuses, or answers something else.
     """
     body = fetch(peer, path, query, settings)
     try:
@@ -72,7 +72,7 @@ def fetch(peer: Advertisement, path: str, query: list[tuple[str, str]], settings
                 raise TimeoutError
         return b"".join(pieces)
     except TimeoutError:
-        raise PeerError(f"{who} did not answer within {seconds:g} s") from None
+        raise PeerSilent(f"{who} did not answer within {seconds:g} s") from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         # What is no HTTP at all is part of its error, as it came.
         raise PeerError(f"{who} cannot be asked: {' '.join(str(error).split()) or type(error).__name__}") from None

@@ -17,7 +17,7 @@ from fastapi import Depends, Query, Request
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.service_advertisement import Advertisement
-from srm_common.errors import ClusterError, ConfigError, PeerError
+from srm_common.errors import ClusterError, ConfigError, PeerError, PeerSilent
 from srm_common.kafka.service_log import read_services
 from srm_common.rest.faults import fault_of
 from srm_common.rest.peer_client import Answer, ask
@@ -107,12 +107,15 @@ class Peers:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _result(self, future: Future[Answer], peer: Advertisement, settings: ServiceSettings) -> Answer:
-        started = not future.cancel()
-        if future.done() and started:
-            return future.result()
-        with self._lock:
-            self._book.alone_until[peer.url] = time.monotonic() + _LEFT_ALONE_SECONDS
-        raise PeerError(f"{_called(peer)} did not answer within {settings.peers_timeout_seconds:g} s")
+        try:
+            if future.done():
+                return future.result()
+            future.cancel()
+            raise PeerSilent(f"{_called(peer)} did not answer within {settings.peers_timeout_seconds:g} s")
+        except PeerSilent:
+            with self._lock:
+                self._book.alone_until[peer.url] = time.monotonic() + _LEFT_ALONE_SECONDS
+            raise
 
     def _find(
         self, clusters: Collection[ClusterSettings], settings: ServiceSettings
