@@ -8,6 +8,7 @@ from srm_common.airflow_bridge.airflow_access import AirflowAccess
 from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
 from srm_common.airflow_bridge.configuration_path import configuration_path
 from srm_common.errors import ConfigError, StoreError
+from srm_common.rest.advertiser import Advertiser
 from srm_common.rest.app import House, create_app
 from srm_common.rest.watched_configuration import WatchedConfiguration
 from srm_common.settings_files.configuration import Configuration
@@ -23,6 +24,7 @@ def airflow_app(url_prefix: str) -> FastAPI:
         found: Configuration | None = configuration()
     except ConfigError:
         found = None  # each request reads the file again, and says what is wrong with it
+    Advertiser(configuration).start()
     house = House(
         access=AirflowAccess(),
         store=_store(found),

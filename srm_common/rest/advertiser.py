@@ -35,9 +35,12 @@ class Advertiser:
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="srm-advertiser", daemon=True)
 
-    def __enter__(self) -> Self:
-        """Begin; for who never ends, as an app inside another server, that is all there is."""
+    def start(self) -> None:
+        """Begin, and go on until the process ends; who can tell of the end uses ``with``."""
         self._thread.start()
+
+    def __enter__(self) -> Self:
+        self.start()
         return self
 
     def __exit__(
