@@ -3,7 +3,7 @@
 import { steerButton, helpButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { byteRate, count, duration, exact, known, plural } from "./format.js";
+import { byteRate, count, duration, exact, known, plural, spread } from "./format.js";
 import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
 import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
@@ -11,7 +11,7 @@ import { STATES, alarmChip, badge, byUrgency, furtherAlarms, needsSomebody, sinc
 import { sortable } from "./table.js";
 import { button, command, empty, faults, flowLink, loading, pager, search, taken } from "./widgets.js";
 
-const ASKED = 500;
+const ASKED = 1000;
 const ROWS = 50;
 const WORST = 3;
 
@@ -196,7 +196,7 @@ function table(flows, reload) {
 function row(flow, reload) {
   const { tone } = stateOf(flow.health.state);
   const late = ["stalled", "unknown", "paused"].includes(flow.health.state);
-  const figure = (name) => flow.metrics[name]?.[statistic()];
+  const figure = (name, format) => h("span", { title: spread(flow.metrics[name], format) }, format(flow.metrics[name]?.[statistic()]));
   const cell = (label, ...content) => h("td", { class: "right number", "data-label": label }, content);
   return h(
     "tr",
@@ -209,9 +209,9 @@ function row(flow, reload) {
       furtherAlarms(flow).length ? h("div", { class: "line" }, furtherAlarms(flow).map(alarmChip)) : null,
     ),
     cell("Lag", h("span", { class: "with-spark" }, h("b", { title: `${exact(flow.lag)} records` }, count(flow.lag)), sparkline(flow.sparklines["replication-records-lag"], tone === "good" ? "info" : tone, "Lag over the chosen time"))),
-    cell("Throughput", h("span", { class: "with-spark" }, byteRate(figure("byte-rate")), sparkline(flow.sparklines["byte-rate"], "good", "Throughput over the chosen time"))),
-    cell("Latency", duration(figure("replication-latency-ms"))),
-    cell("Checkpoints", duration(figure("checkpoint-latency-ms"))),
+    cell("Throughput", h("span", { class: "with-spark" }, figure("byte-rate", byteRate), sparkline(flow.sparklines["byte-rate"], "good", "Throughput over the chosen time"))),
+    cell("Latency", figure("replication-latency-ms", duration)),
+    cell("Checkpoints", figure("checkpoint-latency-ms", duration)),
     cell("Topics", known(flow.topics) && flow.reported_ms ? count(flow.topics) : "–"),
     cell("Groups", flow.reported_ms ? count(flow.groups) : "–"),
     h("td", { class: "number", "data-label": "Reported" }, taken(flow.reported_ms, late)),

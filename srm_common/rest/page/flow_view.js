@@ -86,7 +86,7 @@ export function flowView(page, source, target) {
       topic ? null : tiles(flow),
       topic ? topicHead(source, target, topic, now.tab.place === place() ? now.tab.value?.topic : null) : null,
       h("section", { class: "charts", "aria-label": "Figures over time", key: `charts ${topic ?? ""}` }, charts.map(({ metric, ...rest }) => drawn(metric, rest, fresh ? now.series[metric] : null))),
-      h("section", { class: "panel", key: "tabs" }, tabBar(tabs, tab, flow, source, target), h("div", { class: "tab", id: "tab", role: "tabpanel", "aria-label": topic ?? tab.label, "data-testid": `panel-${tab.id}`, key: `tab ${tab.id} ${topic ?? ""}` }, now.tab.place === place() ? content(tab, topic, flow) : loading(topic ?? tab.label.toLowerCase()))),
+      h("section", { class: "panel", key: "tabs" }, tabBar(tabs, tab, flow, source, target), h("div", { class: "tab", role: "group", "aria-label": topic ?? tab.label, "data-testid": `panel-${tab.id}`, key: `tab ${tab.id} ${topic ?? ""}` }, now.tab.place === place() ? content(tab, topic, flow) : loading(topic ?? tab.label.toLowerCase()))),
     ];
   }
 
@@ -96,7 +96,7 @@ export function flowView(page, source, target) {
     const told = faults(value.errors, "tab-faults");
     if (!topic) return [told, tab.draw(value, flow, now.detail)];
     const found = value.partitions;
-    return [told, found.partitions.length ? partitionTable(found.partitions) : empty("No partitions were reported", null), listPager(found)];
+    return [told, found.partitions.length ? partitionTable(found.partitions, flow) : empty("No partitions were reported", null), listPager(found)];
   }
 
   return { load, draw, head, asks };

@@ -77,6 +77,13 @@ export function tick() {
 /** "1 topic", "2 topics"; the figure is short, in full where it matters. */
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
+/** All that is known of a Stat, in words. */
+export function spread(stat, format) {
+  if (!stat?.count) return "nothing was reported in the chosen time";
+  const [least, average, most] = [stat.min, stat.avg, stat.max].map(format);
+  return `least ${least}, average ${average}, most ${most}; ${format(stat.latest)} at ${time(stat.latest_ms)}`;
+}
+
 export const known = (value) => typeof value === "number" && Number.isFinite(value);
 
 function scaled(value, step, units, from) {

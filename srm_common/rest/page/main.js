@@ -1,6 +1,23 @@
 // The Replications page. One view at a time (the list of flows, or one flow), drawn anew from the API's answers every
 // few seconds; the address (route.js) says which. Modules: dom (elements), format, api, route, session, scheme (dark),
-// states, widgets, dialog, chart, graph, sparkline; flow_list; flow_view and tab_*; actions, filter_editor, move_wizard.
+// states, widgets, table, dialog, chart, graph, sparkline, keys; flow_list; flow_view and tabs_*; actions, filter_editor,
+// move_wizard.
+//
+// For tests, data-testid (FLOW is east->west): range-1h, stat-max, refresh, auto-refresh, age, page-faults, faults, empty,
+//   toast, toast-run
+// list: headline, attention, trouble-FLOW, graph, graph-FLOW, cluster-east, search, status-failing, sources, source-east,
+//   clear-filters, sort-lag, flows, flow-FLOW, badge-FLOW, open-FLOW, pager, pager-next, pager-previous, pager-text
+// actions: pause-FLOW, resume-FLOW, runs-FLOW, filters-FLOW, failover-FLOW; confirm-pause (-ok, -cancel, -close, -faults),
+//   as well confirm-resume, confirm-runs, confirm-offsets
+// flow: back, flow-title, flow-state, health, cause, alarm-lag_objective, open-dag, tiles, chart-byte-rate, tab-topics,
+//   panel-topics, topics: topic-search, topic, topic-NAME, open-topic-NAME, topic-head, all-topics; partitions-which-true,
+//   partition-NAME-0; group-search, open-group-NAME, group-offsets, group-ask, group-apply; decision-search,
+//   decisions-which-false, decision-NAME; plan-next, plan-next-result, plan-last; run, run-ID, open-run-ID; setting-KEY
+// filter-editor: filter-topics, filter-topics.exclude, filter-reset-topics, filter-note, filter-preview, filter-outcome,
+//   preview-starts, preview-stops, filter-save, filter-cancel, filter-reload, filter-faults, filter-history
+// move-wizard: move-kind-failover, move-mode-disaster, move-groups, move-dry-run, move-again, move-back, move-continue,
+//   move-typed, move-start, move-close, move-state, move-steps, step-check, move-positions, move-result, move-run,
+//   move-faults
 
 import { h, patch } from "./dom.js";
 import { flowList } from "./flow_list.js";
@@ -25,7 +42,10 @@ function show() {
   const { path, query } = route();
   const name = path.slice(0, 3).join("\n");
   if (name !== page.name) {
+    const first = page.name === null;
     Object.assign(page, { name, view: viewOf(path), errors: [], loadedMs: null });
+    // Links of the view before are gone: readers of screens begin at the top.
+    if (!first) root.focus();
     scrollTo(0, 0);
   }
   // What only changes the drawing needs no new figures.
@@ -47,7 +67,7 @@ function viewOf(path) {
 function flowOfDag(dag) {
   let looked = false;
   const load = async (signal) => {
-    const { flows } = await get("flows", { limit: 500 }, signal);
+    const { flows } = await get("flows", { limit: 1000, minutes: 15 }, signal);
     const found = flows.find((flow) => flow.dag_id === dag);
     if (found) go(["flows", found.source, found.target]);
     looked = true;
@@ -134,6 +154,9 @@ startRoute((dag) => ["dag", dag]);
 startKeys(page);
 addEventListener("hashchange", show);
 document.addEventListener("visibilitychange", () => !document.hidden && page.auto && reload());
+document.addEventListener("click", (event) => {
+  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+});
 setInterval(tick, 1000);
 startSession().then(() => page.view && redraw(), () => {});
 show();

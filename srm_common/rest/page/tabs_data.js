@@ -5,7 +5,7 @@ import { h, icon } from "./dom.js";
 import { age, byteRate, count, duration, exact, plural, recordRate } from "./format.js";
 import { link, rangeQuery, route, setQuery, statistic } from "./route.js";
 import { table } from "./table.js";
-import { choices, empty, pager, search, taken } from "./widgets.js";
+import { choices, empty, pager, partTaken, search, taken } from "./widgets.js";
 
 const ROWS = 50;
 /** The order of topics without one in the address. */
@@ -42,7 +42,7 @@ export const topicsTab = {
       { label: "Latency", sort: "replication-latency-ms", right: true, cell: (row) => duration(figure("replication-latency-ms")(row)) },
       { label: "Partitions", right: true, cell: (row) => (row.failed_partitions ? h("span", { class: "fault-text" }, `${row.failed_partitions} of ${row.partitions} failed`) : count(row.partitions)) },
       { label: "Newest record", cell: (row) => age(row.newest_record_ms, { class: "number" }) },
-      { label: "Reported", cell: (row) => taken(row.reported_ms) },
+      { label: "Reported", cell: (row) => partTaken(row, flow) },
     ];
     const nothing = route().query.get("q") ? empty("No topic matches", "Names of topics and of their copies are searched.") : empty("No topics yet", "Topics appear with the flow's first run that finds some. Decisions tell why a topic is not copied.");
     return [
@@ -64,13 +64,13 @@ export const partitionsTab = {
   label: "Partitions",
   number: (flow) => flow.partitions,
   load: (flow, signal) => partitions(flow, { failed: route().query.get("failed") }, signal),
-  draw(answer) {
+  draw(answer, flow) {
     const only = route().query.get("failed") ?? "";
     const chosen = choices("Which partitions", [["", "All"], ["true", "Failed"]], only, (failed) => setQuery({ failed, offset: null }), "partitions-which");
     const nothing = only ? empty("No partition failed", "All were copied in the newest run.") : empty("No partitions yet", "They appear with the flow's first run.");
     return [
       listBar(chosen, h("span", { class: "muted" }, plural(answer.total, "partition"))),
-      answer.partitions.length ? partitionTable(answer.partitions) : nothing,
+      answer.partitions.length ? partitionTable(answer.partitions, flow) : nothing,
       listPager(answer),
     ];
   },
@@ -82,7 +82,7 @@ export function partitions(flow, query, signal) {
   return get(`${flowPath(flow.source, flow.target)}/partitions`, { ...query, offset, limit }, signal);
 }
 
-export function partitionTable(rows) {
+export function partitionTable(rows, flow) {
   const columns = [
     { label: "Partition", cell: (row) => h("span", { class: "break" }, row.topic, h("b", null, `-${row.partition}`)) },
     { label: "Lag", right: true, cell: (row) => h("b", { title: `${exact(row.lag)} records` }, count(row.lag)) },
@@ -92,7 +92,7 @@ export function partitionTable(rows) {
     { label: "average", right: true, cell: (row) => duration(row.latency_ms_avg) },
     { label: "most", right: true, cell: (row) => duration(row.latency_ms_max) },
     { label: "Newest record", cell: (row) => age(row.newest_record_ms, { class: "number" }) },
-    { label: "Reported", cell: (row) => taken(row.reported_ms) },
+    { label: "Reported", cell: (row) => partTaken(row, flow) },
   ];
   return table({ label: "Partitions", columns, rows, key: (row) => `${row.topic}-${row.partition}`, below: failure, tone: failed, testid: "partition" });
 }

@@ -8,7 +8,7 @@ import { route, setQuery } from "./route.js";
 import { whyNot } from "./session.js";
 import { table } from "./table.js";
 import { listBar, listPager, listQuery, listSearch } from "./tabs_data.js";
-import { button, empty, faults, loading, taken, toast } from "./widgets.js";
+import { button, empty, faults, loading, partTaken, taken, toast } from "./widgets.js";
 
 export function groupsTab(redraw) {
   // The offsets of the open group are asked of both clusters, so only when somebody opens it or asks anew.
@@ -66,7 +66,7 @@ export function groupsTab(redraw) {
         { label: "Offsets at the target", cell: (row) => (row.synced ? "kept by the flow" : "left to the group") },
         { label: "Checkpoint latency", right: true, cell: (row) => duration(row.checkpoint_latency_ms) },
         { label: "Last checkpoint", cell: (row) => age(row.checkpoint_ms, { class: "number" }) },
-        { label: "Reported", cell: (row) => taken(row.reported_ms) },
+        { label: "Reported", cell: (row) => partTaken(row, flow) },
       ];
       const nothing = route().query.get("q") ? empty("No group matches", null) : empty("No groups yet", "Groups of the source appear when they have committed offsets of topics that the flow copies.");
       return [

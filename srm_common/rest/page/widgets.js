@@ -111,6 +111,9 @@ export function taken(ms, late = false, props = {}) {
   return age(ms, { class: `taken ${late ? "late" : "muted"}`, ...props });
 }
 
+/** When a part of a flow was reported; late when the flow has been reported without it since. */
+export const partTaken = (row, flow) => taken(row.reported_ms, Boolean(flow.reported_ms) && row.reported_ms < flow.reported_ms - 60000);
+
 /** A short message that goes by itself. */
 export function toast(text, { tone = "good", more = null } = {}) {
   const note = h("div", { class: `toast ${tone}`, "data-testid": "toast" }, h("span", { class: "break" }, text), more);
