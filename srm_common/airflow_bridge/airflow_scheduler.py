@@ -29,8 +29,8 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, selectinload
 
-from srm_common.airflow_bridge.flow_tasks import FLOW_TAG, MISCONFIGURED_TAG
 from srm_common.domain.flow import FlowName
+from srm_common.domain.flow_tags import FLOW_TAG, MISCONFIGURED_TAG, flow_of
 from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun
 from srm_common.errors import AirflowError
 from srm_common.rest.ports import Caller
@@ -51,7 +51,8 @@ class AirflowScheduler:
                 DagRun.dag_id.in_([dag.dag_id for dag in dags]), DagRun.state == DagRunState.RUNNING
             )
             running = {row.dag_id: row for row in session.execute(active)}
-            return [_flow(dag, running.get(dag.dag_id)) for dag in dags]
+            found = ((dag, flow_of({tag.name for tag in dag.tags})) for dag in dags)
+            return [_flow(flow, dag, running.get(dag.dag_id)) for dag, flow in found if flow is not None]
 
     def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:
         with _session() as session:
@@ -132,14 +133,12 @@ def _session() -> Iterator[Session]:
         raise AirflowError(f"Airflow's database does not answer: {_first_line(error)}") from error
 
 
-def _flow(dag: DagModel, running: Any) -> ScheduledFlow:
-    tags = {tag.name for tag in dag.tags}
-    values = {tag.partition(":")[0]: tag.partition(":")[2] for tag in tags}
+def _flow(flow: FlowName, dag: DagModel, running: Any) -> ScheduledFlow:
     return ScheduledFlow(
-        FlowName(values.get("source", ""), values.get("target", "")),
+        flow,
         dag.dag_id,
         paused=bool(dag.is_paused),
-        misconfigured=dag.description if MISCONFIGURED_TAG in tags else None,
+        misconfigured=dag.description if any(tag.name == MISCONFIGURED_TAG for tag in dag.tags) else None,
         running_since_ms=None if running is None else _ms(running.start_date),
         running_run_id=None if running is None else running.run_id,
         next_run_ms=_ms(dag.next_dagrun_create_after),

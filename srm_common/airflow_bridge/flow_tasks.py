@@ -23,11 +23,9 @@ from urllib.parse import quote
 
 from srm_common.domain.checkpoint_memory import checkpoint_period_seconds, group_sync_period_seconds
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow_tags import MISCONFIGURED_TAG, tags_of
 from srm_common.errors import ConfigError
 
-#: Of every flow's DAG.
-FLOW_TAG = "srm"
-MISCONFIGURED_TAG = "srm:misconfigured"
 # A broken flow says so every minute: soon enough to be seen, seldom enough not to fill the database.
 MISCONFIGURED_SCHEDULE = timedelta(minutes=1)
 
@@ -91,7 +89,7 @@ def flow_dag(
         flow=settings.name,
         schedule=timedelta(seconds=settings.schedule_interval_seconds),
         paused_at_first=not settings.enabled,
-        tags=_tags(settings.name),
+        tags=tags_of(settings.name),
         doc=_facts(settings) + _warned(warnings) + _links(settings.name, web_path, goes_back),
         tasks=tuple(_tasks(settings)),
         topics=settings.topics,
@@ -106,15 +104,11 @@ def misconfigured_dag(flow: FlowName, fault: ConfigError) -> DagSpec:
         flow=flow,
         schedule=MISCONFIGURED_SCHEDULE,
         paused_at_first=False,
-        tags=(*_tags(flow), MISCONFIGURED_TAG),
+        tags=(*tags_of(flow), MISCONFIGURED_TAG),
         doc=f"## `{flow}` is stopped\n\n{fault}\n\nMend the file; the DAG comes back by itself. Other flows go on.\n",
         tasks=(TaskSpec(Work.MISCONFIGURED, doc=f"Fails with the reason why `{flow}` is stopped."),),
         fault=str(fault),
     )
-
-
-def _tags(flow: FlowName) -> tuple[str, ...]:
-    return (FLOW_TAG, f"source:{flow.source}", f"target:{flow.target}")
 
 
 def _tasks(settings: FlowSettings) -> list[TaskSpec]:

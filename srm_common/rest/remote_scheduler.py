@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from srm_common.airflow_rest import AirflowRest
 from srm_common.domain.flow import FlowName
+from srm_common.domain.flow_tags import FLOW_TAG, MISCONFIGURED_TAG, flow_of
 from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 #: A list of flows is as good as new for this long; every request of the page asks for it.
 _FRESH_SECONDS = 2.0
-_FLOW_TAG, _MISCONFIGURED_TAG = "srm", "srm:misconfigured"
 
 
 class RemoteScheduler:
@@ -35,8 +35,9 @@ class RemoteScheduler:
         with self._lock:
             if self._flows is None or time.monotonic() - self._flows[0] > _FRESH_SECONDS:
                 running = {run["dag_id"]: run for run in self._airflow.running_runs()}
-                found = [self._flow(dag, running.get(dag["dag_id"])) for dag in self._airflow.dags(_FLOW_TAG)]
-                self._flows = (time.monotonic(), sorted(found, key=lambda one: one.dag_id))
+                dags = sorted(self._airflow.dags(FLOW_TAG), key=lambda dag: str(dag["dag_id"]))
+                found = [self._flow(dag, running.get(dag["dag_id"])) for dag in dags]
+                self._flows = (time.monotonic(), [one for one in found if one is not None])
             return list(self._flows[1])
 
     def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:
@@ -78,14 +79,16 @@ class RemoteScheduler:
     def set_variable(self, name: str, value: str, description: str, caller: Caller) -> None:
         self._airflow.set_variable(name, value, description)
 
-    def _flow(self, dag: Mapping[str, Any], running: Mapping[str, Any] | None) -> ScheduledFlow:
+    def _flow(self, dag: Mapping[str, Any], running: Mapping[str, Any] | None) -> ScheduledFlow | None:
         tags = {tag["name"] for tag in dag["tags"]}
-        values = {tag.partition(":")[0]: tag.partition(":")[2] for tag in tags}
+        flow = flow_of(tags)
+        if flow is None:
+            return None
         return ScheduledFlow(
-            FlowName(values.get("source", ""), values.get("target", "")),
+            flow,
             dag["dag_id"],
             paused=bool(dag["is_paused"]),
-            misconfigured=dag["description"] if _MISCONFIGURED_TAG in tags else None,
+            misconfigured=dag["description"] if MISCONFIGURED_TAG in tags else None,
             running_since_ms=None if running is None else _ms(running["start_date"]),
             running_run_id=None if running is None else running["dag_run_id"],
             next_run_ms=_ms(dag["next_dagrun_run_after"]),

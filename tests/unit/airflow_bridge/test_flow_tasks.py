@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from srm_common.airflow_bridge.flow_tasks import MISCONFIGURED_TAG, DagSpec, Work, flow_dag, misconfigured_dag
+from srm_common.airflow_bridge.flow_tasks import DagSpec, Work, flow_dag, misconfigured_dag
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow_tags import MISCONFIGURED_TAG
 from srm_common.errors import ConfigError
 
 FLOW = FlowSettings(
