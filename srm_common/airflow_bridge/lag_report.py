@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -221,6 +221,17 @@ class LagReport:
         if self.record is not None:
             lines += [f"{p.upstream_topic}-{p.partition}: {p.error}" for p in self.record.failed_partitions]
         return "\n".join(lines)
+
+
+def send(metrics: Iterable[AirflowMetric]) -> None:
+    """To wherever this Airflow sends its own metrics: StatsD, Datadog, OpenTelemetry or nowhere."""
+    from airflow.sdk.observability import stats
+
+    for metric in metrics:
+        if metric.kind is MetricKind.GAUGE:
+            stats.gauge(metric.name, metric.value, tags=dict(metric.tags))
+        else:
+            stats.incr(metric.name, round(metric.value), tags=dict(metric.tags))
 
 
 def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str]) -> Iterator[AirflowMetric]:

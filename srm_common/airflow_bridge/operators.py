@@ -148,9 +148,7 @@ class ReportLagOperator(FlowOperator):
         tell_alarms(now.flow, report, context, context["asset_state_store"][self.asset])
 
     def _tell(self, report: LagReport, context: Context) -> None:
-        from airflow.sdk.observability import stats
-
-        from srm_common.airflow_bridge.lag_report import MetricKind
+        from srm_common.airflow_bridge.lag_report import send
 
         if report.warning is not None:
             self.log.error("%s: %s", self.flow, report.warning)
@@ -161,11 +159,7 @@ class ReportLagOperator(FlowOperator):
         for key, value in report.asset_state(before if isinstance(before, dict) else None, now_ms).items():
             store.set(key, value)
         # Last, so that a task that is tried again does not count twice.
-        for metric in report.metrics():
-            if metric.kind is MetricKind.GAUGE:
-                stats.gauge(metric.name, metric.value, tags=dict(metric.tags))
-            else:
-                stats.incr(metric.name, round(metric.value), tags=dict(metric.tags))
+        send(report.metrics())
 
 
 class MisconfiguredOperator(FlowOperator):
