@@ -12,6 +12,9 @@ from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.rest import schemas
 from srm_common.store.rows import GroupRow, PartitionRow, RunRow, TopicRow
 
+#: A run takes its time, so reports come later than the schedule says.
+_LATE = 1.5
+
 
 def stat(found: Stats) -> schemas.Stat:
     return schemas.Stat(
@@ -33,14 +36,20 @@ def point(found: Stats) -> schemas.Point:
     return schemas.Point(start_ms=found.span.start_ms, end_ms=found.span.end_ms, **stat(found).model_dump())
 
 
-def sparkline(found: Sequence[Stats], span: TimeRange, points: int) -> schemas.Sparkline:
-    """``points`` buckets of equal length over ``span``; a bucket of the store counts where its middle lies."""
-    step = max(1, -(-span.milliseconds // points))
-    values: list[float | None] = [None] * points
+def sparkline(
+    found: Sequence[Stats], span: TimeRange, points: int, interval_seconds: float | None
+) -> schemas.Sparkline:
+    """At most ``points`` buckets of equal length over ``span``, each long enough for a report, as one is due every
+    ``interval_seconds``: else every other bucket would be empty. A bucket of the store counts where its middle lies."""
+    step = max(1, -(-span.milliseconds // points), int((interval_seconds or 0) * _LATE * 1000))
+    count = max(1, -(-span.milliseconds // step))
+    sums, counts = [0.0] * count, [0] * count
     for one in found:
         place = (one.span.midpoint_ms - span.start_ms) // step
-        if 0 <= place < points:
-            values[place] = one.avg
+        if one.sum is not None and 0 <= place < count:
+            sums[place] += one.sum
+            counts[place] += one.count
+    values = [total / number if number else None for total, number in zip(sums, counts, strict=True)]
     return schemas.Sparkline(start_ms=span.start_ms, step_ms=step, values=values)
 
 

@@ -124,7 +124,7 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
         alarms=answers.alarms(verdict.alarms),
         metrics=answers.stats(figures.stats.get(str(flow), {})),
         sparklines={
-            metric.value: answers.sparkline(line, figures.span, _POINTS)
+            metric.value: answers.sparkline(line, figures.span, _POINTS, _pace(seen, flow))
             for metric, line in figures.lines.get(str(flow), {}).items()
         },
         next_run_ms=None if scheduled is None else scheduled.next_run_ms,
@@ -151,6 +151,13 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
             "reported_ms": row.reported_ms,
         }
     )
+
+
+def _pace(seen: Overview, flow: FlowName) -> float | None:
+    settings, row = seen.settings.get(flow), seen.rows.get(str(flow))
+    if row is not None and row.schedule_interval_seconds is not None:
+        return row.schedule_interval_seconds
+    return None if settings is None else settings.schedule_interval_seconds
 
 
 def _faults(seen: Overview, figures: Figures) -> list[Fault]:

@@ -5,7 +5,7 @@ It had one target for each service. Here a service may have several: ``target`` 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -16,6 +16,7 @@ from srm_common.domain.monitoring.judge import Verdict
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.policy import ReplicationPolicy
 from srm_common.rest import v1_schemas
 from srm_common.rest.access import Alias, ReaderDep
 from srm_common.rest.faults import ApiError, responses
@@ -62,13 +63,14 @@ def remote_topics(
     """Copies of a cluster's topics, by their names on the target."""
     span = time_range(minutes, hours)
     flow = _one_flow(look(house, caller, now_ms()), source, target)
-    settings = house.configuration().flows.get(flow)
+    configuration = house.configuration()
+    settings = configuration.flows.get(flow)
 
     def info(row: TopicRow) -> v1_schemas.TopicInfo:
         def figures(metric: Metric) -> v1_schemas.Stats:
             return _stats(metric, row.stats.get(metric), span, topics=[row.topic])
 
-        original = row.topic if settings is None else settings.policy.original_topic(row.topic)
+        original = row.topic if settings is None else _original(settings.policy, row.topic, configuration.clusters)
         return v1_schemas.TopicInfo(
             name=row.remote_topic,
             source=source,
@@ -174,6 +176,17 @@ def _one_flow(seen: Overview, source: str, target: str | None) -> FlowName:
         names = " and ".join(str(flow) for flow in found)
         raise ApiError(409, "ambiguous_flow", f"'{source}' is the source of {names}; add target=", field="target")
     return found[0]
+
+
+def _original(policy: ReplicationPolicy, topic: str, aliases: Collection[str]) -> str:
+    """Its name where it was first written. A name such as ``customers.created`` is a copy's only if there is a cluster
+    ``customers``."""
+    while policy.topic_source(topic) in aliases:
+        upstream = policy.upstream_topic(topic)
+        if upstream is None or upstream == topic:
+            break
+        topic = upstream
+    return topic
 
 
 def _series(

@@ -1,0 +1,51 @@
+"""Figures on their way into JSON, with values worked out by hand."""
+
+from __future__ import annotations
+
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.rest.answers import heartbeats, sparkline
+
+
+def bucket(start_ms: int, end_ms: int, total: float, count: int = 1) -> Stats:
+    return Stats(Metric.BYTE_RATE, TimeRange(start_ms, end_ms), count, total, total, total, total, end_ms)
+
+
+def test_a_sparkline_has_a_value_for_each_bucket_and_null_where_nothing_was_reported() -> None:
+    line = sparkline([bucket(0, 10, 3.0, 2), bucket(10, 20, 5.0), bucket(30, 40, 7.0)], TimeRange(0, 40), 4, None)
+    assert (line.start_ms, line.step_ms, line.values) == (0, 10, [1.5, 5.0, None, 7.0])
+
+
+def test_a_sparkline_is_not_finer_than_the_reports() -> None:
+    """One report is due every 10 s, so a bucket has 15 s: the first two buckets of the store are one."""
+    found = [bucket(0, 10_000, 2.0), bucket(4_000, 14_000, 4.0), bucket(20_000, 30_000, 9.0)]
+    line = sparkline(found, TimeRange(0, 40_000), 4, 10.0)
+    assert (line.step_ms, line.values) == (15_000, [3.0, 9.0, None])
+
+
+def test_a_sparkline_of_no_time_at_all() -> None:
+    assert sparkline([], TimeRange(5, 5), 40, None).values == [None]
+
+
+DOCUMENT = {
+    "silent": False,
+    "sentence": "The newest heartbeat ...",
+    "age_ms": 900,
+    "heartbeats": [
+        {"hops": 2, "latency_ms": 5, "by_hop": []},
+        {"hops": 1, "latency_ms": 250, "by_hop": [{"flow": "east->west", "latency_ms": 250, "fault": None}]},
+    ],
+}
+
+
+def test_heartbeats_grow_older_while_nobody_looks() -> None:
+    told = heartbeats(DOCUMENT, {"source_ms": 40.0, "target_ms": -10.0}, aged_ms=100)
+    # The source's clock is 50 ms ahead of the target's, so 50 ms of the way were not seen.
+    assert (told.age_ms, told.latency_ms, told.corrected_latency_ms) == (1000, 250, 300)
+    assert told.hops == [{"flow": "east->west", "latency_ms": 250, "fault": None}]
+
+
+def test_without_a_measured_skew_nothing_is_corrected() -> None:
+    assert heartbeats(DOCUMENT, {"source_ms": None, "target_ms": 3.0}, 0).corrected_latency_ms is None
+    assert heartbeats({"heartbeats": []}, None, 0).age_ms is None

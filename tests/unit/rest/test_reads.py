@@ -1,0 +1,238 @@
+"""What is read, from a day of history; and what is left of it when a part does not answer."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srm_common.domain.flow import FlowName
+from srm_common.rest.app import House
+from srm_common.rest.v1_schemas import TimeSeriesResponse
+from srm_common.store.metrics_store import MetricsStore
+from tests.unit.rest.conftest import NAMES, SHAPE, Stage
+
+FIRST = NAMES[0]
+F = f"/api/v2/flows/{FIRST.source}/{FIRST.target}"
+
+
+def get(stage: Stage, path: str, who: str = "viewer", status: int = 200) -> Any:
+    answer = stage.client(who).get(path)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_every_flow_has_its_figures_and_their_time(stage: Stage) -> None:
+    found = get(stage, "/api/v2/flows?days=1")
+    assert found["total"] == len(NAMES)
+    assert found["errors"] == []
+    assert [flow["flow"] for flow in found["flows"]] == sorted(map(str, NAMES))
+    first = next(flow for flow in found["flows"] if flow["flow"] == str(FIRST))
+    assert (first["topics"], first["partitions"], first["groups"]) == (4, 8, 3)
+    assert first["health"]["cause"]
+    assert first["metrics"]["replication-records-lag"]["latest_ms"] is not None
+    assert first["reported_ms"] <= found["now_ms"]
+    assert any(value is not None for value in first["sparklines"]["byte-rate"]["values"])
+    assert first["last_run"]["url"] == f"/dags/{FIRST.dag_id}/runs/{first['last_run']['run_id']}"
+
+
+def test_flows_are_found_by_source_state_and_name(stage: Stage) -> None:
+    everything = get(stage, "/api/v2/flows")["flows"]
+    states = {flow["health"]["state"] for flow in everything}
+    assert len(states) > 2, "flows with different stories"
+    for state in states:
+        found = get(stage, f"/api/v2/flows?status={state}")["flows"]
+        assert {flow["flow"] for flow in found} == {
+            flow["flow"] for flow in everything if flow["health"]["state"] == state
+        }
+    assert {flow["source"] for flow in get(stage, "/api/v2/flows?source=west&source=north")["flows"]} <= {
+        "west",
+        "north",
+    }
+    assert [flow["flow"] for flow in get(stage, "/api/v2/flows?search=EAST-%3Ewest")["flows"]] == ["east->west"]
+    page = get(stage, "/api/v2/flows?offset=2&limit=3")
+    assert [flow["flow"] for flow in page["flows"]] == [flow["flow"] for flow in everything[2:5]]
+    assert page["total"] == len(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "total"),
+    [("topics", "topics", 4), ("partitions", "partitions", 8), ("groups", "groups", 3), ("runs", "runs", 29)],
+)
+def test_parts_of_a_flow_come_in_pages(stage: Stage, part: str, key: str, total: int) -> None:
+    whole = get(stage, f"{F}/{part}?limit=1000")
+    assert (whole["total"], len(whole[key])) == (total, total)
+    pages = [get(stage, f"{F}/{part}?limit=2&offset={offset}")[key] for offset in range(0, total, 2)]
+    assert [row for page in pages for row in page] == whole[key]
+    assert get(stage, f"{F}/{part}?offset={total}")[key] == []
+
+
+def test_a_topic_is_found_by_its_whole_name_on_either_side(stage: Stage) -> None:
+    row = get(stage, f"{F}/topics")["topics"][0]
+    assert get(stage, f"{F}/topics/{row['topic']}")["topic"]["remote_topic"] == row["remote_topic"]
+    span = f"to_ms={row['reported_ms'] + 1}&days=1"
+    by_source = get(stage, f"/api/v2/topic-metrics/{FIRST.source}/{FIRST.target}/{row['topic']}/byte-rate?{span}")
+    by_target = get(stage, f"/api/v2/topic-metrics/{FIRST.target}/{row['remote_topic']}/byte-rate?{span}")
+    assert by_source["points"] == by_target["points"] != []
+    assert by_source["unit"] == "bytes/second"
+
+
+def test_decisions_and_the_last_plan_are_those_of_the_last_refresh(stage: Stage) -> None:
+    found = get(stage, f"{F}/decisions")
+    assert found["reported_ms"] is not None
+    assert all(one["reason"] for one in found["decisions"])
+    copied = get(stage, f"{F}/decisions?copied=true")
+    left = get(stage, f"{F}/decisions?copied=false")
+    assert copied["total"] + left["total"] == found["total"]
+    assert get(stage, f"{F}/plan")["computed_ms"] is not None
+
+
+def test_a_caller_sees_only_flows_that_are_for_them(stage: Stage) -> None:
+    stage.house.access.hidden = frozenset({FIRST})  # type: ignore[attr-defined]
+    assert str(FIRST) not in {flow["flow"] for flow in get(stage, "/api/v2/flows")["flows"]}
+    assert str(FIRST) not in get(stage, "/api/v2/health")["flows"]
+    assert str(FIRST) not in get(stage, "/api/v1/replications")
+    get(stage, F, status=403)
+    get(stage, f"{F}/topics", status=403)
+    get(stage, f"/api/v2/topic-metrics/{FIRST.target}/{FIRST.source}.orders.created/byte-rate", status=404)
+
+
+def test_version_1_speaks_as_its_swagger_file_does(stage: Stage) -> None:
+    info = get(stage, "/api/v1/replications?hours=24")[str(FIRST)]
+    assert set(info) == {
+        "name",
+        "source",
+        "target",
+        "status",
+        "numTopics",
+        "numConsumerGroups",
+        "throughputBps",
+        "replicationLatencyMs",
+        "checkpointLatencyMs",
+    }
+    assert info["status"] == "ACTIVE"
+    stats = info["throughputBps"]
+    assert set(stats) == {
+        "name",
+        "min",
+        "max",
+        "sum",
+        "avg",
+        "samples",
+        "latestTimestamp",
+        "latestValue",
+        "range",
+        "groups",
+        "topics",
+        "partitions",
+    }
+    assert set(stats["range"]) == {"start", "end", "midpoint", "description"}
+    assert stats["min"] <= stats["avg"] <= stats["max"]
+    assert stats["avg"] == pytest.approx(stats["sum"] / stats["samples"])
+    assert set(get(stage, f"/api/v1/replications?source={FIRST.target}")) == {
+        str(name) for name in NAMES if name.source == FIRST.target
+    }
+
+    topics = get(stage, f"/api/v1/remote-topics/{FIRST.source}?target={FIRST.target}&hours=24")
+    assert len(topics) == SHAPE.topics
+    for name, topic in topics.items():
+        assert (topic["name"], topic["source"], topic["numPartitions"]) == (name, FIRST.source, 2)
+        assert name == f"{FIRST.source}.{topic['upstreamTopic']}"
+        assert topic["originalTopic"] == topic["upstreamTopic"]
+
+    for path in (f"topic-metrics/{name}", f"topic-metrics-local/{name}", f"cluster-metrics/{FIRST.source}"):
+        found = get(stage, f"/api/v1/{path}/byte-rate?hours=24&samples=5&target={FIRST.target}")
+        assert set(found) == {"metrics", "errors", "range"}
+        assert 0 < len(TimeSeriesResponse.model_validate(found).metrics) <= 5
+
+    several = get(stage, f"/api/v1/cluster-metrics/{FIRST.source}/byte-rate", status=409)
+    assert several["errors"][0]["code"] == "ambiguous_flow"
+
+
+def test_health_is_that_of_the_service_and_of_each_flow(stage: Stage) -> None:
+    found = get(stage, "/api/v2/health")
+    assert found["status"] == "degraded", "some flows of the history are in trouble"
+    assert set(found["flows"]) == set(map(str, NAMES))
+    assert (found["store"], found["schedule"]) == (None, None)
+    clusters = get(stage, "/api/v2/clusters")["clusters"]
+    assert {one["alias"] for one in clusters} == {alias for name in NAMES for alias in (name.source, name.target)}
+
+
+# ---- parts that do not answer
+
+
+def test_without_airflow_everything_else_is_told(stage: Stage) -> None:
+    stage.scheduler.fault = "Airflow's database does not answer"
+    found = get(stage, "/api/v2/flows")
+    assert [fault["code"] for fault in found["errors"]] == ["airflow_failed"]
+    assert found["total"] == len(NAMES)
+    assert all(flow["paused"] is None for flow in found["flows"])
+    assert get(stage, "/api/v2/health")["schedule"] == "Airflow's database does not answer"
+
+
+def with_store(stage: Stage, url: str) -> Stage:
+    house = stage.house
+    store = MetricsStore(url, timeout_seconds=0.2)
+    broken = House(house.access, store, house.scheduler, house.configuration, house.base_path)
+    return Stage(broken, stage.scheduler, stage.file, stage.database)
+
+
+def test_a_store_that_is_no_database(stage: Stage, tmp_path: Path) -> None:
+    file = tmp_path / "broken.db"
+    file.write_bytes(b"this is no database, and long enough to be seen as none" * 100)
+    broken = with_store(stage, f"sqlite:///{file}")
+    found = get(broken, "/api/v2/flows")
+    assert [fault["code"] for fault in found["errors"]] == ["store_unavailable"]
+    assert found["total"] == len(NAMES), "those of the file and of Airflow"
+    assert all(flow["reported_ms"] is None and flow["lag"] is None for flow in found["flows"])
+    assert {flow["health"]["state"] for flow in found["flows"]} == {"unknown"}
+    assert get(broken, "/api/v2/health")["store"]
+    for path in (f"{F}/topics", f"{F}/runs", f"{F}/metrics/byte-rate", "/api/v1/replications"):
+        assert [one["code"] for one in get(broken, path, status=503)["errors"]] == ["store_unavailable"]
+
+
+def test_a_store_of_newer_software(stage: Stage) -> None:
+    with sqlite3.connect(stage.database) as connection:
+        connection.execute("update srm_metrics_version set version_num = 'ffff'")
+    connection.close()
+    newer = with_store(stage, f"sqlite:///{stage.database}")
+    assert [one["code"] for one in get(newer, f"{F}/topics", status=503)["errors"]] == ["store_too_new"]
+    assert [one["code"] for one in get(newer, "/api/v2/flows")["errors"]] == ["store_too_new"]
+
+
+def test_a_file_that_is_broken_hides_no_flow(stage: Stage) -> None:
+    stage.file.write_text("clusters =\n")
+    found = get(stage, "/api/v2/flows")
+    assert [fault["code"] for fault in found["errors"]] == ["configuration_broken"]
+    assert found["total"] == len(NAMES)
+    assert get(stage, f"{F}/topics")["total"] == SHAPE.topics
+    get(stage, "/api/v2/flows/east/moon", status=503)
+
+
+def test_a_flow_with_a_wrong_key_says_so(stage: Stage) -> None:
+    stage.file.write_text(stage.file.read_text() + f"{FIRST}.tasks.max = many\n")
+    found = get(stage, F)["flow"]
+    assert found["misconfigured"]
+    assert "tasks.max" in found["health"]["cause"]
+
+
+def test_names_with_markup_are_data(stage: Stage) -> None:
+    name = "%3Cimg%20src=x%20onerror=alert(1)%3E"
+    answer = stage.client().get(f"{F}/topics/{name}")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/json"
+    assert get(stage, f"{F}/topics?search={name}")["total"] == 0
+
+
+def test_a_flow_that_only_the_history_knows_is_shown_while_it_reports(stage: Stage) -> None:
+    text = "".join(line for line in stage.file.read_text().splitlines(True) if not line.startswith(str(FIRST)))
+    stage.file.write_text(text)
+    del stage.scheduler.known[FIRST]
+    assert str(FIRST) in {flow["flow"] for flow in get(stage, "/api/v2/flows")["flows"]}
+    with sqlite3.connect(stage.database) as connection:
+        connection.execute("update flow set reported_ms = reported_ms - 90000000")
+    connection.close()
+    assert str(FIRST) not in {flow["flow"] for flow in get(stage, "/api/v2/flows")["flows"]}
+    assert get(stage, F)["flow"]["flow"] == str(FlowName.parse(str(FIRST)))
