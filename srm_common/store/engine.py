@@ -28,13 +28,13 @@ def parsed_url(text: str) -> URL:
         url = make_url(text)
     except ArgumentError:
         raise ConfigError(
-            "metrics.database.url is not an address of a database; write sqlite:////path/to/file.db or "
+            "the metrics store needs the address of a database: sqlite:////path/to/file.db or "
             "postgresql+psycopg2://user:password@host:5432/database"
         ) from None
     if url.get_backend_name() not in _DIALECTS:
         raise ConfigError(
-            f"metrics.database.url names a database of kind '{url.get_backend_name()}'; the metrics store is kept in "
-            f"{' or '.join(_DIALECTS)}"
+            f"the metrics store is kept in {' or '.join(_DIALECTS)}, not in a database of kind "
+            f"'{url.get_backend_name()}'"
         )
     return url
 
@@ -117,6 +117,15 @@ def sqlite_file(url: URL) -> Path | None:
     if url.get_backend_name() != "sqlite" or url.database in (None, "", ":memory:"):
         return None
     return Path(str(url.database))
+
+
+def file_identity(file: Path) -> tuple[int, int] | None:
+    """Differs when the file was made anew under its name; None while there is none."""
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _sentence(url: URL, error: SQLAlchemyError) -> str:

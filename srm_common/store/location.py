@@ -41,7 +41,7 @@ def store_location(configuration: Configuration | None, environment: Mapping[str
         try:
             parsed_url(named)
         except ConfigError as error:
-            raise ConfigError(f"{VARIABLE} {error.reason}") from None
+            raise ConfigError(f"{VARIABLE}: {error.reason}") from None
         return named
     keys = None if configuration is None else TopKeys(configuration)
     url: str | None = None if keys is None else keys.value(_KEY)
@@ -50,7 +50,7 @@ def store_location(configuration: Configuration | None, environment: Mapping[str
     try:
         parsed_url(url)
     except ConfigError as error:
-        raise keys.fault(_KEY, error.reason) from None
+        raise keys.fault(_KEY, f"cannot be used: {error.reason}") from None
     return url
 
 

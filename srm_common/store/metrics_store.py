@@ -14,7 +14,7 @@ from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.errors import StoreError
 from srm_common.store import current_rows, history
-from srm_common.store.engine import open_engine, parsed_url, reading, shown, writing
+from srm_common.store.engine import file_identity, open_engine, parsed_url, reading, shown, sqlite_file, writing
 from srm_common.store.level import Level
 from srm_common.store.report_writer import write_report
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow, TopicRow
@@ -42,6 +42,7 @@ class MetricsStore:
         self._retention = retention or Retention()
         self._unusable: str | None = None
         self._current = False
+        self._file: tuple[int, int] | None = None
         self._opening = threading.Lock()
 
     @classmethod
@@ -69,7 +70,6 @@ class MetricsStore:
         if not self._is_current():
             with self._opening:
                 bring_up_to_date(self._engine)
-                self._current = True
         with writing(self._engine) as connection:
             write_report(connection, report, self._retention)
 
@@ -160,6 +160,12 @@ class MetricsStore:
         self._open.dispose()
 
     def _is_current(self) -> bool:
+        # A file that was deleted, or made anew, is another database; open connections would go on with the old one.
+        file = sqlite_file(self._engine.url)
+        found = file_identity(file) if file is not None else None
+        if found != self._file:
+            self._engine.dispose()
+            self._file, self._current = found, False
         if not self._current:
             self._current = is_current(self._engine)
         return self._current

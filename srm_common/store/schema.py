@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
-from srm_common.errors import StoreTooNew
+from srm_common.errors import StoreError, StoreTooNew
 from srm_common.store.engine import reading, shown, sqlite_file, writing
 
 #: The newest version this software knows; a test holds it to the migrations.
@@ -42,6 +42,12 @@ def has_tables(engine: Engine) -> bool:
 
 def bring_up_to_date(engine: Engine) -> None:
     """Makes the tables or changes them to the newest version; in one transaction. Raises as :func:`is_current`."""
+    file = sqlite_file(engine.url)
+    if file is not None:
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"the folder of the metrics store at {file} cannot be made: {error.strerror}") from error
     # Alembic takes a while to load, and is needed once.
     from alembic import command
     from alembic.config import Config

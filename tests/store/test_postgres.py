@@ -6,10 +6,19 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine, text
 
+from srm_common.errors import StoreError
+from srm_common.store.metrics_store import MetricsStore
+from srm_common.store.schema import VERSION_TABLE
+from srm_common.store.tables import METADATA
 from srm_common.testing.local_postgres import LocalPostgres
+from tests.unit.store.made_up import MIDNIGHT, MINUTE, partition, report
 from tests.unit.store.samples import SamplesBehaviour
 from tests.unit.store.standing import StandingBehaviour
+from tests.unit.store.writers import WritersBehaviour
 
 _numbers = itertools.count(1)
 
@@ -34,3 +43,46 @@ class TestStanding(StandingBehaviour):
 
 class TestSamples(SamplesBehaviour):
     pass
+
+
+class TestWriters(WritersBehaviour):
+    pass
+
+
+def test_a_server_that_goes_away_and_comes_back(server: LocalPostgres, url: str) -> None:
+    """A store that was open goes on by itself."""
+    store = MetricsStore(url, timeout_seconds=2.0)
+    store.write(report(MIDNIGHT, partition()))
+    server.stop()
+    try:
+        for question in (store.flows, lambda: store.write(report(MIDNIGHT + MINUTE, partition()))):
+            with pytest.raises(StoreError, match=r"^the metrics store at postgresql\+psycopg2://srm@"):
+                question()
+    finally:
+        server.start()
+    store.write(report(MIDNIGHT + MINUTE, partition()))
+    (flow,) = store.flows()
+    assert store.runs(flow.flow).total == 2
+    store.close()
+
+
+def test_a_lock_that_nobody_gives_back(url: str) -> None:
+    store = MetricsStore(url, timeout_seconds=0.5)
+    store.write(report(MIDNIGHT, partition()))
+    engine = create_engine(url)
+    with engine.begin() as other:
+        other.execute(text("SELECT * FROM flow FOR UPDATE"))
+        with pytest.raises(StoreError, match="lock timeout"):
+            store.write(report(MIDNIGHT + MINUTE, partition()))
+        assert len(store.flows()) == 1
+    engine.dispose()
+    store.close()
+
+
+def test_the_migrations_make_the_tables_of_the_code(url: str) -> None:
+    MetricsStore(url).write(report(MIDNIGHT, partition()))
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
+        assert compare_metadata(context, METADATA) == []
+    engine.dispose()

@@ -8,6 +8,7 @@ import pytest
 
 from tests.unit.store.samples import SamplesBehaviour
 from tests.unit.store.standing import StandingBehaviour
+from tests.unit.store.writers import WritersBehaviour
 
 
 @pytest.fixture
@@ -20,4 +21,8 @@ class TestStanding(StandingBehaviour):
 
 
 class TestSamples(SamplesBehaviour):
+    pass
+
+
+class TestWriters(WritersBehaviour):
     pass

@@ -1,0 +1,67 @@
+"""Versions of the store's schema."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, inspect, text
+
+from srm_common import store as package
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.errors import StoreTooNew
+from srm_common.store.metric_codes import CODES, METRICS
+from srm_common.store.metrics_store import MetricsStore
+from srm_common.store.schema import HEAD, VERSION_TABLE
+from srm_common.store.tables import METADATA
+from tests.unit.store.made_up import MIDNIGHT, partition, report
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'folder' / 'of its own' / 'metrics.db'}"
+
+
+def test_the_migrations_make_the_tables_of_the_code(url: str) -> None:
+    MetricsStore(url).write(report(MIDNIGHT, partition()))
+    engine = create_engine(url)
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
+        assert compare_metadata(context, METADATA) == []
+        for table in METADATA.sorted_tables:
+            found = {column["name"]: column for column in inspect(connection).get_columns(table.name)}
+            for column in table.columns:
+                assert str(found[column.name]["type"]) == str(column.type.compile(engine.dialect)), column
+                assert found[column.name]["nullable"] == column.nullable, column
+    engine.dispose()
+
+
+def test_the_code_knows_the_newest_migration() -> None:
+    config = Config()
+    config.set_main_option("script_location", str(Path(str(package.__file__)).with_name("migrations")))
+    script = ScriptDirectory.from_config(config)
+    assert script.get_current_head() == HEAD
+    versions = [one.revision for one in script.walk_revisions()]
+    assert versions == sorted(versions, reverse=True), "later versions must compare as larger"
+
+
+def test_a_schema_of_newer_software_is_left_alone(url: str) -> None:
+    store = MetricsStore(url)
+    store.write(report(MIDNIGHT, partition()))
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    engine.dispose()
+    newer = MetricsStore(url)
+    for question in (newer.flows, lambda: newer.write(report(MIDNIGHT + 1, partition()))):
+        with pytest.raises(StoreTooNew, match=r"schema 9999, this one knows .*; update srm-kafka here"):
+            question()
+
+
+def test_every_metric_has_a_number_of_its_own() -> None:
+    assert set(CODES) == set(Metric)
+    assert len(METRICS) == len(CODES)
