@@ -150,24 +150,20 @@ def group(row: GroupRow) -> schemas.Group:
     )
 
 
-def heartbeats(document: Mapping[str, Any], clock: Mapping[str, Any] | None, aged_ms: int) -> schemas.Heartbeats:
-    """Of ``HeartbeatReport.to_json()``; ``aged_ms`` is how long ago that was made."""
+def heartbeats(document: Mapping[str, Any], aged_ms: int) -> schemas.Heartbeats:
+    """Of ``HeartbeatReport.to_json()``; ``aged_ms`` is how long ago that was made.
+
+    Heartbeats have the time of the host that writes them, and of the one that copies: never a broker's. Those that the
+    flow itself wrote need no correction; of others nobody knows the clock.
+    """
     newest = next((one for one in document.get("heartbeats", ()) if one.get("hops") == 1), None) or {}
     latency = newest.get("latency_ms")
     age = document.get("age_ms")
     return schemas.Heartbeats(
         age_ms=None if age is None else age + max(0, aged_ms),
         latency_ms=latency,
-        corrected_latency_ms=_corrected(latency, clock),
+        corrected_latency_ms=latency if newest.get("written_by") == document.get("flow") else None,
         silent=bool(document.get("silent")),
         sentence=document.get("sentence"),
         hops=[dict(hop) for hop in newest.get("by_hop", ())],
     )
-
-
-def _corrected(latency: float | None, clock: Mapping[str, Any] | None) -> float | None:
-    """Written by the source's clock, arrived by the target's: a source that is ahead makes it too short."""
-    if latency is None or clock is None:
-        return None
-    source, target = clock.get("source_ms"), clock.get("target_ms")
-    return None if source is None or target is None else latency + source - target

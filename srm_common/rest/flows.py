@@ -144,9 +144,7 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
             "untranslated_groups": row.untranslated_groups,
             "lag": row.lag,
             "warnings": list(row.warnings),
-            "heartbeats": None
-            if beats is None
-            else answers.heartbeats(beats, row.clock, seen.now_ms - row.reported_ms),
+            "heartbeats": None if beats is None else answers.heartbeats(beats, seen.now_ms - row.reported_ms),
             "last_run": answers.run(run, url),
             "reported_ms": row.reported_ms,
         }

@@ -29,23 +29,32 @@ def test_a_sparkline_of_no_time_at_all() -> None:
 
 
 DOCUMENT = {
+    "flow": "east->west",
     "silent": False,
     "sentence": "The newest heartbeat ...",
     "age_ms": 900,
     "heartbeats": [
         {"hops": 2, "latency_ms": 5, "by_hop": []},
-        {"hops": 1, "latency_ms": 250, "by_hop": [{"flow": "east->west", "latency_ms": 250, "fault": None}]},
+        {
+            "hops": 1,
+            "written_by": "east->west",
+            "latency_ms": 250,
+            "by_hop": [{"flow": "east->west", "latency_ms": 250, "fault": None}],
+        },
     ],
 }
 
 
 def test_heartbeats_grow_older_while_nobody_looks() -> None:
-    told = heartbeats(DOCUMENT, {"source_ms": 40.0, "target_ms": -10.0}, aged_ms=100)
-    # The source's clock is 50 ms ahead of the target's, so 50 ms of the way were not seen.
-    assert (told.age_ms, told.latency_ms, told.corrected_latency_ms) == (1000, 250, 300)
+    told = heartbeats(DOCUMENT, aged_ms=100)
+    assert (told.age_ms, told.latency_ms) == (1000, 250)
     assert told.hops == [{"flow": "east->west", "latency_ms": 250, "fault": None}]
 
 
-def test_without_a_measured_skew_nothing_is_corrected() -> None:
-    assert heartbeats(DOCUMENT, {"source_ms": None, "target_ms": 3.0}, 0).corrected_latency_ms is None
-    assert heartbeats({"heartbeats": []}, None, 0).age_ms is None
+def test_only_heartbeats_of_the_flow_itself_are_known_to_be_by_its_clock() -> None:
+    assert heartbeats(DOCUMENT, 0).corrected_latency_ms == 250
+    assert heartbeats({**DOCUMENT, "flow": "west->east"}, 0).corrected_latency_ms is None
+
+
+def test_no_heartbeat_has_no_age() -> None:
+    assert heartbeats({"heartbeats": []}, 0).age_ms is None
