@@ -70,10 +70,10 @@ function edge(flow, places, bothWays) {
   const d = `M${start.x} ${start.y}Q${control.x} ${control.y} ${end.x} ${end.y}`;
   const middle = { x: (start.x + end.x) / 4 + control.x / 2, y: (start.y + end.y) / 4 + control.y / 2 };
   const rate = flow.metrics["byte-rate"]?.avg;
-  const width = 1.6 + Math.min(2.6, Math.log10(1 + (rate ?? 0) / 1e5));
+  const still = ["paused", "unknown"].includes(flow.health.state);
+  const width = still ? 1.6 : 1.6 + Math.min(2.6, Math.log10(1 + (rate ?? 0) / 1e5));
   const told = `${flow.source} to ${flow.target}: ${word}, ${count(flow.lag)} records behind, ${byteRate(rate)}. ${flow.health.cause}`;
   const href = flow.service ? null : link(["flows", flow.source, flow.target]);
-  const still = ["paused", "unknown"].includes(flow.health.state);
   const line = svg(
     "a",
     { href, class: `edge ${tone} ${still ? "still" : ""}`, "aria-label": told, "data-testid": `graph-${flow.flow}`, key: flow.flow },

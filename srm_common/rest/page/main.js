@@ -109,7 +109,7 @@ function later() {
 function redraw() {
   const failed = page.errors.length && !page.loadedMs;
   const body = failed ? null : page.view.draw();
-  patch(root, page.view.head?.() ?? h("header", { class: "top", key: "list-head" }, h("h1", null, "Replications"), controls()), stale(), h("div", { class: "view", key: page.name || "list" }, body));
+  patch(root, page.view.head?.() ?? h("header", { class: "top", key: "list-head" }, h("h1", null, "Replications"), controls()), stale(), h("div", { class: `view ${page.errors.length ? "old" : ""}`, key: page.name || "list" }, body));
   root.setAttribute("aria-busy", String(page.busy));
 }
 
@@ -126,8 +126,8 @@ export function controls() {
       button("", { picture: "refresh", kind: `quiet ${page.busy ? "busy" : ""}`, "aria-label": "Refresh now", title: "Refresh now (r)", testid: "refresh", onclick: reload }),
       h(
         "button",
-        { type: "button", class: "auto", "aria-pressed": String(page.auto), "data-testid": "auto-refresh", title: page.auto ? "Refreshes every 10 s; click to stop that" : "Does not refresh by itself; click to let it", onclick: toggleAuto },
-        page.auto ? "Live" : "Stopped",
+        { type: "button", class: `auto ${page.errors.length ? "warn" : ""}`, "aria-pressed": String(page.auto), "data-testid": "auto-refresh", title: page.auto ? "Refreshes every 10 s; click to stop that" : "Does not refresh by itself; click to let it", onclick: toggleAuto },
+        page.errors.length ? "No answer" : page.auto ? "Live" : "Stopped",
       ),
       page.loadedMs ? age(page.loadedMs, { class: "muted number", "data-testid": "age" }) : null,
     ),

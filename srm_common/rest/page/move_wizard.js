@@ -124,8 +124,11 @@ export function moveGroups(flow, done) {
   function moved() {
     const { progress } = state;
     const ended = progress && ENDED.has(progress.state);
+    const none = (progress?.positions ?? []).filter((one) => one.applied === null).length;
     const told = {
-      success: ["good", "check", `Done: the groups go on at ${to()}. Start their consumers there.`],
+      success: none
+        ? ["warn", "warning", `Done, but ${plural(none, "position")} stayed without an offset on ${to()}: there, groups begin as their auto.offset.reset says.`]
+        : ["good", "check", `Done: the groups go on at ${to()}. Start their consumers there.`],
       failed: ["bad", "cross", "A step failed. Mend what it names, then clear its task in Airflow: every step may be repeated."],
       waiting: ["warn", "clock", "A step waits for a person: answer under Required Actions of the run in Airflow."],
     }[progress?.state];

@@ -12,16 +12,22 @@ export function sparkline(line, tone, label) {
   const frame = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: `spark ${tone}`, role: "img", "aria-label": label, preserveAspectRatio: "none" };
   if (!there.length) return svg("svg", frame, svg("path", { class: "none", d: `M0 ${HEIGHT - 2}H${WIDTH}` }));
   const top = Math.max(...there, 1e-9);
-  const step = WIDTH / Math.max(1, values.length - 1);
-  const x = (index) => (index * step).toFixed(1);
+  const step = WIDTH / values.length;
   const y = (value) => (HEIGHT - 2 - (value / top) * (HEIGHT - 5)).toFixed(1);
-  const parts = pieces(values);
-  const path = (piece) => piece.map(([index, value], at) => `${at ? "L" : "M"}${x(index)} ${y(value)}`).join("");
+  const parts = pieces(values).map((piece) => {
+    // From the middle of its first bucket to that of its last; one alone, and what reaches the edges, over all of it.
+    const [first, last] = [piece[0][0], piece.at(-1)[0]];
+    const from = first === 0 || first === last ? first * step : (first + 0.5) * step;
+    const to = last === values.length - 1 || first === last ? (last + 1) * step : (last + 0.5) * step;
+    const inner = piece.map(([index, value]) => `L${((index + 0.5) * step).toFixed(1)} ${y(value)}`).join("");
+    const line = `M${from.toFixed(1)} ${y(piece[0][1])}${inner}L${to.toFixed(1)} ${y(piece.at(-1)[1])}`;
+    return [line, `${line}L${to.toFixed(1)} ${HEIGHT}L${from.toFixed(1)} ${HEIGHT}Z`];
+  });
   return svg(
     "svg",
     frame,
-    parts.map((piece) => svg("path", { class: "under", d: `${path(piece)}L${x(piece.at(-1)[0])} ${HEIGHT}L${x(piece[0][0])} ${HEIGHT}Z` })),
-    parts.map((piece) => svg("path", { class: "line", d: piece.length > 1 ? path(piece) : `${path(piece)}h2` })),
+    parts.map(([, under]) => svg("path", { class: "under", d: under })),
+    parts.map(([line]) => svg("path", { class: "line", d: line })),
   );
 }
 

@@ -1,0 +1,140 @@
+"""The page's own modules, by themselves: figures as people read them, and drawing anew without disturbing anybody."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+import uvicorn
+from fastapi import FastAPI
+from playwright.sync_api import Browser, Page
+
+from srm_common.rest import page as replications
+from srm_common.testing.local_airflow import wait_until
+
+pytestmark = [pytest.mark.browser]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """The page without an API behind it."""
+    app = FastAPI()
+    app.include_router(replications.router)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="warning"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = Thread(target=server.run, args=([listener],), daemon=True)
+        thread.start()
+        wait_until(lambda: server.started, 60, "the page is served")
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        server.should_exit = True
+        thread.join(60)
+
+
+@pytest.fixture
+def sheet(browser: Browser, address: str) -> Iterator[Page]:
+    """Some page of the same origin, into which modules are imported."""
+    context = browser.new_context(locale="en", timezone_id="UTC")
+    sheet = context.new_page()
+    sheet.goto(f"{address}/page/x/vendor/uPlot.LICENSE")
+    yield sheet
+    context.close()
+
+
+def called(sheet: Page, module: str, name: str, *arguments: object) -> object:
+    return sheet.evaluate(
+        "async ([module, name, list]) => (await import(`/page/x/${module}.js`))[name](...list)",
+        [module, name, list(arguments)],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("count", 0, "0"),
+        ("count", None, "\N{EN DASH}"),
+        ("count", 9_999, "9,999"),
+        ("count", 10_000, "10.0 k"),
+        ("count", 1_284_551, "1.28 M"),
+        ("count", 0.25, "0.3"),
+        ("exact", 1_284_551, "1,284,551"),
+        ("byteRate", 48_200_000, "48.2 MB/s"),
+        ("byteRate", 0, "0 B/s"),
+        ("bytes", 999, "999 B"),
+        ("duration", 0.4, "0.4 ms"),
+        ("duration", 842, "842 ms"),
+        ("duration", 1_234, "1.2 s"),
+        ("duration", 61_000, "61 s"),
+        ("duration", 240_000, "4 min"),
+        ("duration", -1_500, "-1.5 s"),
+        ("span", 99_400, "99 s"),
+        ("span", 7_200_000, "2 h"),
+        ("span", 3 * 86_400_000, "3 d"),
+        ("span", -5_000, "0 s"),
+        ("time", 1_795_289_880_000, "2026-11-21 19:38:00"),
+    ],
+)
+def test_figures_as_people_read_them(sheet: Page, name: str, value: float | None, text: str) -> None:
+    assert called(sheet, "format", name, value) == text
+
+
+def test_drawing_anew_keeps_focus_and_what_was_typed_and_moves_rows_by_their_key(sheet: Page) -> None:
+    found = sheet.evaluate(
+        """async () => {
+            const { h, patch } = await import('/page/x/dom.js');
+            document.body.replaceChildren();
+            const root = document.body.appendChild(h('div'));
+            const row = (name, figure) => h('p', {key: name, onclick: () => figure}, name, h('b', null, figure));
+            patch(root, h('input', {value: 'a'}), row('east', 1), row('west', 2));
+            const [input, east, west] = root.childNodes;
+            input.focus();
+            input.value = 'typed';
+            patch(root, h('input', {value: 'b'}), row('west', 3), row('north', 4), row('east', 5));
+            const kept = [...root.childNodes];
+            patch(root, h('input', {value: 'b'}), row('<b>east</b>', 6));
+            return {
+                same: kept[0] === input && kept[1] === west && kept[3] === east,
+                focus: document.activeElement === input,
+                value: input.value,
+                figures: kept.slice(1).map((one) => one.textContent),
+                handlers: [west.onclick(), east.onclick()],
+                left: root.childNodes.length,
+                text: root.lastChild.textContent,
+            };
+        }"""
+    )
+    assert found == {
+        "same": True,
+        "focus": True,
+        "value": "typed",
+        "figures": ["west3", "north4", "east5"],
+        "handlers": [3, 5],
+        "left": 2,
+        "text": "<b>east</b>6",
+    }
+
+
+def test_a_sparkline_has_a_gap_where_nothing_was_reported(sheet: Page) -> None:
+    lines = sheet.evaluate(
+        """async () => {
+            const { sparkline } = await import('/page/x/sparkline.js');
+            const drawn = (values) => {
+                const lines = sparkline({values}, 'good', 'Lag').querySelectorAll('path.line');
+                return [...lines].map((one) => one.getAttribute('d'));
+            };
+            return [[1, 2, null, 4], [null, null], [5]].map(drawn);
+        }"""
+    )
+    assert [len(found) for found in lines] == [2, 0, 1]
+    (single,) = lines[2]
+    assert single.startswith("M0.0 ")
+    assert "L96.0 " in single
+
+
+def test_without_an_api_the_page_says_so(browser: Browser, address: str) -> None:
+    sheet = browser.new_page()
+    sheet.goto(f"{address}/")
+    sheet.get_by_test_id("page-faults").wait_for()
+    assert "404" in sheet.get_by_test_id("page-faults").inner_text()
+    sheet.close()
