@@ -18,10 +18,16 @@ from srm_common.kafka.heartbeat_log import LoggedHeartbeat, arrival_ms, find_hea
 _UPSTREAM_SECONDS = 10.0
 
 
-def heartbeat_report(flow: FlowSettings) -> HeartbeatReport:
+def heartbeat_report(flow: FlowSettings, *, by_hop: bool = False) -> HeartbeatReport:
     """The newest heartbeat in each heartbeats topic that the flow has copied; asks the target only, and says in the
-    report where that does not let us look."""
+    report where that does not let us look.
+
+    Args:
+        by_hop: with what :func:`heartbeats_by_hop` asks of the clusters between.
+    """
     try:
+        if by_hop:
+            return heartbeats_by_hop(flow)
         return make_heartbeat_report(flow, _now_ms(), [one for one, _ in _copied(flow)])
     except SrmError as error:
         return make_heartbeat_report(flow, _now_ms(), fault=str(error))

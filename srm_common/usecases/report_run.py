@@ -73,7 +73,7 @@ def make_report(
         run=record,
         fault=fault,
         warnings=tuple(notes),
-        heartbeats=heartbeat_report(flow),
+        heartbeats=heartbeat_report(flow, by_hop=True),
         groups=groups_from(known.get(GROUPS)),
         clock=measure_clocks(flow),
         schedule_interval_seconds=flow.schedule_interval_seconds,
