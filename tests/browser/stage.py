@@ -35,7 +35,7 @@ BIG_TOPICS, BIG_PARTITIONS = 1000, 10
 #: Name, and role in Airflow; the password is the name.
 USERS = {"admin": "admin", "op": "op", "user": "user", "viewer": "viewer"}
 FIRST_RECORDS = 1000
-START_SECONDS = 300.0
+START_SECONDS = RUN_SECONDS = 300.0
 
 CONFIGURATION = """\
 clusters = east, west, backup, big
@@ -75,6 +75,13 @@ class Stage:
     def write(self, topic: str, count: int) -> None:
         """``count`` records more at east."""
         write(self.east, topic, count)
+
+    def copy(self) -> str:
+        """Another run of east->west, to its end; its id."""
+        run = self.airflow.trigger(DAG_ID)
+        ended = self.airflow.wait_for_run(DAG_ID, run, RUN_SECONDS)
+        assert ended == "success", self.airflow.task_states(DAG_ID, run)
+        return run
 
 
 @contextmanager
@@ -127,9 +134,11 @@ def make_up_history(url: str) -> None:
     for report in reports(shape):
         run = report.run
         assert run is not None
-        first, second, *others = run.partitions
-        strange = replace(first, upstream_topic=MARKUP, downstream_topic=f"big.{MARKUP}")
-        run = replace(run, flow="big->west", partitions=(strange, replace(second, error=f"so {MARKUP}"), *others))
+        strange = [
+            replace(one, upstream_topic=MARKUP, downstream_topic=f"big.{MARKUP}", error=f"so {MARKUP}")
+            for one in run.partitions[:BIG_PARTITIONS]
+        ]
+        run = replace(run, flow="big->west", partitions=(*strange, *run.partitions[BIG_PARTITIONS:]))
         store.write(replace(report, flow="big->west", run=run))
     store.close()
 

@@ -1,0 +1,107 @@
+"""One flow: what is shown of its topics, partitions, groups, decisions, plan and runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.stage import BIG_PARTITIONS, BIG_TOPICS, FAILING_DAG_ID, FIRST_RECORDS, MARKUP, Stage
+from tests.browser.window import Window
+
+pytestmark = [pytest.mark.browser, pytest.mark.airflow, pytest.mark.kafka, pytest.mark.timeout(900)]
+
+FLOW = "#/flows/east/west"
+BIG = "#/flows/big/west"
+
+
+def test_topics_are_searched_sorted_and_paged(window: Window) -> None:
+    window.open(f"{BIG}/topics")
+    inside = window.inside
+    expect(inside.get_by_test_id("pager-text")).to_have_text(re.compile(rf"^1.\d+ of {BIG_TOPICS:,}$"))
+    first = inside.get_by_test_id("topic").locator("tbody th").first
+    before = first.inner_text()
+    inside.get_by_test_id("pager-next").click()
+    expect(first).not_to_have_text(before)
+    inside.get_by_test_id("sort-topic").click()
+    expect(inside.get_by_test_id("pager-text")).to_have_text(re.compile("^1\\D"))
+    inside.get_by_test_id("topic-search").fill("ORDERS.created.9")
+    expect(inside.get_by_test_id("topic").locator("tbody tr")).to_have_count(1)
+    expect(first).to_contain_text("orders.created.9")
+    expect(first).to_contain_text("east.orders.created.9")
+    assert "q=ORDERS.created.9" in window.page.url
+
+
+def test_a_topic_has_graphs_and_partitions(window: Window, pictures: Path) -> None:
+    window.open(f"{BIG}/topics/payments.created")
+    inside = window.inside
+    expect(inside.get_by_test_id("topic-head")).to_contain_text("payments.created")
+    expect(inside.get_by_test_id("partition").locator("tbody tr")).to_have_count(BIG_PARTITIONS)
+    for chart in ("replication-records-lag", "byte-rate", "replication-latency-ms"):
+        expect(inside.get_by_test_id(f"chart-{chart}").locator("canvas")).to_be_visible()
+    window.picture(pictures / "topic.png")
+    inside.get_by_test_id("all-topics").click()
+    expect(inside.get_by_test_id("pager-text")).to_be_visible()
+
+
+def test_names_with_markup_are_text(window: Window) -> None:
+    for view in ("topics?q=img", "partitions?failed=true"):
+        window.open(f"{BIG}/{view}")
+        expect(window.inside.get_by_text(MARKUP).first).to_be_visible()
+        assert window.inside.locator("img[src=x]").count() == 0
+    window.inside.get_by_text(MARKUP).first.click()
+    assert window.frame.title() != "1"
+
+
+def test_groups_show_where_they_would_go_on(window: Window, stage: Stage, pictures: Path) -> None:
+    stage.copy()
+    window.open(f"{FLOW}/groups")
+    inside = window.inside
+    expect(inside.get_by_test_id(f"open-group-{MARKUP}")).to_be_visible()
+    inside.get_by_test_id("open-group-billing").click()
+    offsets = inside.get_by_test_id("group-offsets")
+    for row, offset in {"orders-0": "10", "orders-1": "20"}.items():
+        cells = offsets.get_by_test_id(f"offset-{row}").locator("td")
+        expect(cells.nth(0)).to_have_text(offset)
+        expect(cells.nth(1)).to_have_text(offset)
+    window.picture(pictures / "groups.png")
+
+
+def test_decisions_say_why_a_topic_is_not_copied(window: Window) -> None:
+    window.open(f"{FLOW}/decisions")
+    inside = window.inside
+    expect(inside.get_by_test_id("decision-orders")).to_contain_text("Copied")
+    inside.get_by_test_id("decisions-which-false").click()
+    expect(inside.get_by_test_id("decision-orders")).to_have_count(0)
+    row = inside.get_by_test_id("decision-secrets")
+    expect(row).to_contain_text("Not copied")
+    expect(row).to_contain_text("topics")
+    inside.get_by_test_id("decision-search").fill("SECR")
+    expect(inside.get_by_test_id("decision").locator("tbody tr")).to_have_count(1)
+
+
+def test_the_plan_says_what_the_next_run_would_change(window: Window, stage: Stage) -> None:
+    window.open(f"{FLOW}/plan")
+    inside = window.inside
+    expect(inside.get_by_test_id("plan-last")).to_be_visible()
+    stage.east.create_topic("long.planned", partitions=2)
+    inside.get_by_test_id("plan-next").click()
+    expect(inside.get_by_test_id("plan-next-result")).to_contain_text("east.long.planned")
+
+
+def test_runs_show_their_errors_and_lead_to_airflow(window: Window) -> None:
+    window.open("#/flows/east/backup/runs")
+    inside = window.inside
+    expect(inside.get_by_test_id("cause")).to_contain_text("backup")
+    run = inside.get_by_test_id("run").locator("tbody tr")
+    expect(run.first).to_contain_text("Failed")
+    expect(run.nth(1)).to_contain_text(re.compile("did not answer|does not answer"))
+    run.first.locator("a.airflow-link").click()
+    window.page.wait_for_url(f"**/dags/{FAILING_DAG_ID}/runs/**")
+
+    window.open(f"{FLOW}/runs")
+    expect(inside.get_by_test_id("run").locator("tbody tr").last).to_contain_text(
+        re.compile(rf"{FIRST_RECORDS * 3 // 1000},?\d")
+    )
