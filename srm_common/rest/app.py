@@ -23,6 +23,7 @@ from srm_common.rest import (
     v1,
     whoami,
 )
+from srm_common.rest.body_limit import BodyLimit
 from srm_common.rest.description import TITLE, describe, operation_id
 from srm_common.rest.faults import handle_faults
 from srm_common.rest.house import House
@@ -64,6 +65,7 @@ def create_app(house: House) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     describe(app)
+    app.add_middleware(BodyLimit)
     app.add_middleware(SameOrigin)
     app.add_middleware(SafeHeaders)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
