@@ -37,8 +37,8 @@ class Sample:
 def pooled(samples: Iterable[Sample | None]) -> Sample | None:
     """All figures of the samples together; None when there are none."""
     found = [one for one in samples if one is not None]
-    if not found:
-        return None
+    if len(found) < 2:
+        return found[0] if found else None
     return Sample(
         min(one.min for one in found),
         max(one.max for one in found),

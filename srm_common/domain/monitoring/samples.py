@@ -27,26 +27,42 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
     found: dict[Metric, Sample] = {}
     if not partitions:
         return found
+    records = copied = reencoded = lost = events = failed = lag = 0
+    placed = False
+    latencies, ages = [], []
+    # One loop, since there may be tens of thousands.
+    for one in partitions:
+        records += one.records
+        copied += one.bytes
+        reencoded += one.reencoded_records
+        lost += one.lost_records
+        events += one.lost_records > 0
+        failed += one.error is not None
+        behind = one.lag
+        if behind is not None:
+            placed, lag = True, lag + behind
+        if one.latency_ms_avg is not None:
+            latencies.append(_latency(one, one.latency_ms_avg))
+        if one.last_record_timestamp_ms is not None and (one.records or behind):
+            ages.append(Sample.of(report.reported_ms - one.last_record_timestamp_ms))
     seconds = _seconds(report)
-    records = sum(one.records for one in partitions)
     if seconds is not None:
-        found[Metric.BYTE_RATE] = Sample.of(sum(one.bytes for one in partitions) / seconds)
+        found[Metric.BYTE_RATE] = Sample.of(copied / seconds)
         found[Metric.RECORD_RATE] = Sample.of(records / seconds)
-    lags = [lag for one in partitions if (lag := one.lag) is not None]
-    if lags:
-        found[Metric.RECORDS_LAG] = Sample.of(sum(lags))
-    if latency := pooled(map(_latency, partitions)):
+    if placed:
+        found[Metric.RECORDS_LAG] = Sample.of(lag)
+    if latency := pooled(latencies):
         found[Metric.REPLICATION_LATENCY] = latency
         if report.clock.source_ms is not None:
             # A record's timestamp is ahead by as much as the clock that made it.
             found[Metric.REPLICATION_LATENCY_CORRECTED] = latency.shifted(report.clock.source_ms)
-    if age := pooled(_age(one, report.reported_ms) for one in partitions):
+    if age := pooled(ages):
         found[Metric.RECORD_AGE] = age
     if records:
-        found[Metric.REENCODED_SHARE] = Sample.of(sum(one.reencoded_records for one in partitions) / records)
-    found[Metric.LOST_RECORDS] = Sample.of(sum(one.lost_records for one in partitions))
-    found[Metric.LOST_DATA_EVENTS] = Sample.of(sum(one.lost_records > 0 for one in partitions))
-    found[Metric.FAILED_PARTITIONS] = Sample.of(sum(one.error is not None for one in partitions))
+        found[Metric.REENCODED_SHARE] = Sample.of(reencoded / records)
+    found[Metric.LOST_RECORDS] = Sample.of(lost)
+    found[Metric.LOST_DATA_EVENTS] = Sample.of(events)
+    found[Metric.FAILED_PARTITIONS] = Sample.of(failed)
     return found
 
 
@@ -82,19 +98,9 @@ def _seconds(report: RunReport) -> float | None:
     return max(1, run.finished_ms - run.started_ms) / 1000
 
 
-def _latency(one: PartitionRecord) -> Sample | None:
-    if one.latency_ms_avg is None:
-        return None
+def _latency(one: PartitionRecord, average: float) -> Sample:
     low, high = one.latency_ms_min, one.latency_ms_max
-    return Sample(
-        one.latency_ms_avg if low is None else low, one.latency_ms_avg if high is None else high, one.latency_ms_avg
-    )
-
-
-def _age(one: PartitionRecord, now_ms: int) -> Sample | None:
-    if one.last_record_timestamp_ms is None or not (one.records or one.lag):
-        return None
-    return Sample.of(now_ms - one.last_record_timestamp_ms)
+    return Sample(average if low is None else low, average if high is None else high, average)
 
 
 def _checkpoint(group: GroupSample, since_ms: int) -> Sample | None:
