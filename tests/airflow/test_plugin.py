@@ -1,0 +1,157 @@
+"""The plugin in Airflow's own API server app: where it is mounted, who gets in, and what each role may do."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
+
+pytestmark = pytest.mark.airflow
+
+ROLES = ("viewer", "user", "op", "admin")
+
+
+@pytest.fixture(scope="module")
+def anybody(tmp_path_factory: pytest.TempPathFactory, dags_folder: Path) -> Iterator[TestClient]:
+    """Airflow's whole app under a path of its own, on a database with the flows' DAGs; nobody is logged in."""
+    from airflow import plugins_manager
+    from airflow.api_fastapi import app as airflow_app
+    from airflow.configuration import conf
+    from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
+    from airflow.models.dagbundle import DagBundleModel
+    from airflow.utils.db import initdb
+    from airflow.utils.session import create_session
+    from fastapi.testclient import TestClient
+
+    folder = tmp_path_factory.mktemp("plugin")
+    (folder / "srm.properties").write_text(
+        "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\na->b.enabled = true\n"
+    )
+    (folder / "passwords.json").write_text(json.dumps({role: role for role in ROLES}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SRM_CONFIG", str(folder / "srm.properties"))
+        patch.setenv("SRM_DATABASE", f"sqlite:///{folder}/metrics.db")
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS", ",".join(f"{role}:{role}" for role in ROLES))
+        patch.setenv("AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE", str(folder / "passwords.json"))
+        patch.setenv("AIRFLOW__API_AUTH__JWT_SECRET", "x" * 64)
+        patch.setenv("AIRFLOW__API__BASE_URL", "http://testserver/airflow")
+        patch.setattr(airflow_app, "API_ROOT_PATH", "/airflow/")
+        assert conf.get("api", "base_url") == "http://testserver/airflow"
+        initdb()
+        with create_session() as session:
+            session.merge(DagBundleModel(name="dags-folder"))
+        sync_bag_to_db(DagBag(str(dags_folder), bundle_name="dags-folder"), "dags-folder", None)
+        airflow_app.purge_cached_app()
+        plugins_manager._get_plugins.cache_clear()
+        yield TestClient(airflow_app.create_app("core"), "http://testserver/airflow", follow_redirects=False)
+        airflow_app.purge_cached_app()
+
+
+@pytest.fixture
+def login(anybody: TestClient) -> Login:
+    return Login(anybody)
+
+
+class Login:
+    def __init__(self, app: TestClient) -> None:
+        self._app = app
+
+    def __call__(self, role: str) -> TestClient:
+        """A client that is logged in with that role."""
+        from fastapi.testclient import TestClient
+
+        answer = self._app.post("/auth/token", json={"username": role, "password": role})
+        assert answer.status_code == 201, answer.text
+        headers = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+        return TestClient(self._app.app, str(self._app.base_url), headers=headers, follow_redirects=False)
+
+
+def test_the_page_is_in_the_menu_and_on_every_dag(login: Login) -> None:
+    found = login("admin").get("/api/v2/plugins").json()["plugins"]
+    (plugin,) = [one for one in found if one["name"] == "srm"]
+    views = {view["destination"]: view for view in plugin["external_views"]}
+    assert (views["nav"]["name"], views["nav"]["url_route"]) == ("Replications", "replications")
+    assert "{DAG_ID}" in views["dag"]["href"]
+    for view in views.values():
+        for path in (view["href"], view["icon"]):
+            assert not path.startswith("/"), "Airflow's page resolves it by its own base"
+            assert login("viewer").get(f"/{path}").status_code == 200
+
+
+@pytest.mark.parametrize(("asked", "led_to"), [("/srm", "/airflow/srm/"), ("/srm?dag=x", "/airflow/srm/?dag=x")])
+def test_a_missing_slash_is_added(anybody: TestClient, asked: str, led_to: str) -> None:
+    answer = anybody.get(asked)
+    assert (answer.status_code, answer.headers["location"]) == (307, led_to)
+
+
+def test_what_only_begins_alike_is_left_to_airflow(anybody: TestClient) -> None:
+    assert anybody.get("/srmx").status_code != 307
+
+
+def test_no_data_without_a_login(anybody: TestClient) -> None:
+    paths = anybody.get("/srm/openapi.json").json()["paths"]
+    assert len(paths) > 20
+    for path, methods in paths.items():
+        for method in methods:
+            answer = anybody.request(method, "/srm" + path.replace("{", "").replace("}", ""), json={})
+            assert answer.status_code == 401, (method, path, answer.text)
+            assert answer.json()["errors"][0]["code"] == "login_needed"
+
+
+@pytest.mark.parametrize("header", ["Bearer nonsense", "Bearer", "Basic YTpi"])
+def test_a_login_that_is_none(anybody: TestClient, header: str) -> None:
+    answer = anybody.get("/srm/api/v2/flows", headers={"Authorization": header})
+    assert answer.status_code == 401, answer.text
+
+
+@pytest.mark.parametrize(
+    ("role", "rights"),
+    [
+        ("viewer", ["read"]),
+        ("user", ["read", "trigger"]),
+        ("op", ["read", "trigger", "edit"]),
+        ("admin", ["read", "trigger", "edit"]),
+    ],
+)
+def test_rights_are_those_of_airflows_roles(login: Login, role: str, rights: list[str]) -> None:
+    client = login(role)
+    assert client.get("/srm/api/v2/whoami").json()["rights"] == rights
+    (flow,) = client.get("/srm/api/v2/flows").json()["flows"]
+    assert (flow["flow"], flow["dag_id"], flow["dag_url"]) == ("a->b", "srm.a.b", "/dags/srm.a.b")
+    sent = {"pause": {}, "resume": {}, "moves": {"kind": 5}}
+    answers = {verb: client.post(f"/srm/api/v2/flows/a/b/{verb}", json=body).status_code for verb, body in sent.items()}
+    assert answers == {
+        "pause": 200 if "trigger" in rights else 403,
+        "resume": 200 if "trigger" in rights else 403,
+        # For those who may, what is refused is the body.
+        "moves": 422 if "edit" in rights else 403,
+    }
+
+
+def test_the_cookie_of_the_browser_is_a_login(anybody: TestClient, login: Login) -> None:
+    token = login("viewer").headers["Authorization"].partition(" ")[2]
+    answer = anybody.get("/srm/api/v2/whoami", headers={"Cookie": f"_token={token}"})
+    assert (answer.status_code, answer.json()["name"]) == (200, "viewer")
+
+
+def test_the_process_of_a_task_gets_the_plugin_without_its_weight() -> None:
+    import subprocess
+    import sys
+
+    script = (
+        "import sys, srm_common.airflow_bridge.plugin; print({'fastapi', 'sqlalchemy', 'uvicorn'} & set(sys.modules))"
+    )
+    bare = "import sys, airflow.plugins_manager; print({'fastapi', 'sqlalchemy', 'uvicorn'} & set(sys.modules))"
+    loaded = [
+        subprocess.run([sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=120)
+        for code in (script, bare)
+    ]
+    assert [done.returncode for done in loaded] == [0, 0], loaded
+    assert loaded[0].stdout.splitlines()[-1] == loaded[1].stdout.splitlines()[-1], "no more than Airflow itself"
