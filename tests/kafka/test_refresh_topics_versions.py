@@ -13,6 +13,7 @@ from srm_common.kafka.admin import ClusterAdmin
 from srm_common.testing import LocalKafka
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import plan_topics
+from srm_common.usecases.report_run import measure_clocks
 from srm_common.usecases.topic_mappings import replicated_topics
 
 pytestmark = pytest.mark.kafka
@@ -51,3 +52,8 @@ def test_an_old_broker_on_either_side(target_kafka: LocalKafka, name: str) -> No
             )
             limits = (BEFORE_MAX, AFTER_MAX) if flow is there else (DIFFERENCE_MAX,)
             assert {settings[key].value for key in limits} == {LONG_MAX}
+        # Both tell their clocks, which are this host's.
+        clock = measure_clocks(there)
+        assert clock.source_ms is not None
+        assert clock.target_ms is not None
+        assert max(abs(clock.source_ms), abs(clock.target_ms)) <= (clock.uncertainty_ms or 0) + 0.1

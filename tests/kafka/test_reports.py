@@ -154,5 +154,6 @@ def test_metrics_that_cannot_be_written_are_told_and_harm_nobody(flow: FlowSetti
     away = replace(flow, target=ClusterSettings.plaintext("target", "127.0.0.1:1"), admin_timeout_ms=3_000)
     report = RunReport(str(flow.name), "r", 1, None, "nothing is known")
     assert "127.0.0.1:1" in str(publish_report(away, report))
-    assert keep_report(report, MetricsStore(f"sqlite:///{tmp_path}/no/such/folder/metrics.db")) is not None
+    (tmp_path / "file").touch()
+    assert keep_report(report, MetricsStore(f"sqlite:///{tmp_path}/file/metrics.db")) is not None
     assert publish_report(replace(away, metrics_topic=False), report) is None
