@@ -10,6 +10,7 @@ from srm_common.errors import StateTopicInvalid
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.foreign_records import check_copies
+from srm_common.usecases.report_run import make_report
 from srm_common.usecases.repair_offsets import repair_offsets
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
@@ -73,5 +74,8 @@ def test_records_that_the_flow_did_not_write_are_found(
     assert [(one.partition, one.records, one.unmapped) for one in found] == [(0, 3, False), (0, 3, True)]
     (note,) = sync_checkpoints(flow, at_once=True).notes
     assert f"1 of 2 partitions hold records that the flow did not write, the first: {remote}-0" in note
+    # The report of the next run has it, for the alarm.
+    run(flow)
+    assert make_report(flow, "next").foreign_writers == note
     assert found[0].first >= 20
     assert found[1].first >= 43
