@@ -1,0 +1,171 @@
+"""Three clusters, three flows, a service beside each: B->A, C->B and A->C."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from srm_common.domain.names import SERVICES_TOPIC
+from srm_common.kafka.service_log import read_services
+from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.testing import LocalKafka
+from tests.kafka.flows import write
+from tests.kafka.records import eventually
+from tests.kafka.services import PASSWORD, Service
+
+pytestmark = pytest.mark.kafka
+
+WAIT = 180.0
+
+
+@pytest.fixture(scope="module")
+def third_kafka() -> Iterator[LocalKafka]:
+    with LocalKafka(name="third") as kafka:
+        yield kafka
+
+
+@pytest.fixture
+def services(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, third_kafka: LocalKafka, tmp_path: Path, name: str
+) -> Iterator[tuple[Service, Service, Service]]:
+    """Of A, B and C. Each has copied its flow once and serves; A's file has the logins of the others."""
+    stem = name.replace("-", "")[-12:]
+    clusters = {
+        f"{stem}a": source_kafka,
+        f"{stem}b": target_kafka,
+        f"{stem}c": third_kafka,
+    }
+    a, b, c = clusters
+    made = (
+        Service(tmp_path, a, b, clusters, name, "127.0.0.1"),
+        Service(tmp_path, b, c, clusters, name, "localhost"),
+        Service(tmp_path, c, a, clusters, name, "127.0.0.1"),
+    )
+    try:
+        for number, (service, kafka) in enumerate(zip(made, (target_kafka, third_kafka, source_kafka), strict=True), 1):
+            kafka.create_topic(name)
+            write(kafka, name, [b"x"] * 10 * number)
+            service.copy()
+        # A flow copies what lies in a topic of that name; what the others have brought there has another name.
+        logins = {"localhost": b, "127.0.0.1": c}
+        for host, alias in logins.items():
+            made[0].configure(
+                {f"service.peer.{host}.user": "reader", f"service.peer.{host}.password": PASSWORD.format(alias)}
+            )
+        for service in made:
+            service.start()
+        for service in made:
+            eventually(service.advertised, WAIT, f"{service.alias} is not advertised: {service.log()}")
+            eventually(lambda: bool(service.flows()), WAIT, f"{service.alias} does not answer: {service.log()}")  # noqa: B023
+        yield made
+    finally:
+        for service in made:
+            service.close()
+
+
+def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobody(
+    services: tuple[Service, Service, Service], third_kafka: LocalKafka, name: str
+) -> None:
+    a, b, c = services
+    everything = {a.flow_name, b.flow_name, c.flow_name}
+    # Without it each knows its own.
+    for service in services:
+        assert set(service.flows()) == {service.flow_name}
+        assert service.get("/health")["services"] == []
+
+    a.configure({"service.gateway.enabled": "true"})
+    eventually(lambda: set(a.flows()) == everything, WAIT, f"the gateway does not see all flows: {a.log()}")
+    found = a.get("/flows")
+    assert found["total"] == 3
+    assert found["errors"] == []
+    told = {flow["flow"]: flow for flow in found["flows"]}
+    assert [told[one.flow_name]["service"] for one in services] == [None, b.alias, c.alias]
+    assert [told[one.flow_name]["last_run"]["records"] for one in services] == [10, 20, 30]
+    assert [told[one.flow_name]["lag"] for one in services] == [0, 0, 0]
+    # The others are no gateways, and answer for themselves.
+    assert set(b.flows()) == {b.flow_name}
+    assert set(flow["flow"] for flow in a.get("/flows?local=true")["flows"]) == {a.flow_name}
+
+    health = a.get("/health")
+    assert set(health["flows"]) == everything
+    assert [(one["name"], one["targets"], one["reachable"]) for one in health["services"]] == [
+        (b.alias, [b.alias], True),
+        (c.alias, [c.alias], True),
+    ]
+
+    _scribble(a, b, c)
+
+    # What B measures is what A shows: seven records behind, counted by B alone.
+    write(third_kafka, name, [b"x"] * 7)
+    b.report("a run that left no record")
+    eventually(
+        lambda: a.flows().get(b.flow_name, {}).get("lag") == 7,
+        WAIT,
+        "the gateway does not see that B's flow is 7 records behind",
+    )
+
+    # One that is stopped still takes connections, and answers none.
+    b.send(signal.SIGSTOP)
+    silent = a.get("/flows")
+    assert {flow["flow"] for flow in silent["flows"]} == {a.flow_name, c.flow_name}
+    assert [(one["code"], one["service"]) for one in silent["errors"]] == [("peer_failed", b.alias)]
+    assert f"{b.url}) did not answer within 10 s" in silent["errors"][0]["message"]
+    again = a.get("/flows")["errors"]
+    assert "it is asked again in" in again[0]["message"]
+    b.send(signal.SIGCONT)
+    eventually(lambda: set(a.flows()) == everything, WAIT, "the gateway does not ask B again")
+
+    # One that was killed refuses connections, until it is forgotten; one that ended well is not missed.
+    b.end(signal.SIGKILL)
+    c.end()
+    eventually(lambda: not c.advertised(), WAIT, "C is still advertised")
+
+    def left() -> list[tuple[str, bool]]:
+        return [(one["name"], one["reachable"]) for one in a.get("/health")["services"]]
+
+    eventually(lambda: left() == [(b.alias, False)], WAIT, f"the gateway still knows {left()}")
+    dead = a.get("/flows")
+    assert {flow["flow"] for flow in dead["flows"]} == {a.flow_name}
+    assert [one["service"] for one in dead["errors"]] == [b.alias]
+    assert "refused" in dead["errors"][0]["message"]
+
+
+def _scribble(a: Service, b: Service, c: Service) -> None:
+    """Write what others might into the topic where services are found: it is told, and harms nothing."""
+    cluster = b.flow.target
+    known, unreadable = read_services(cluster, timeout_seconds=60)
+    own = next(one for one in known if one.url == b.url)
+    assert unreadable == []
+
+    def put(key: str, value: bytes | None, written_ms: int | None = None) -> None:
+        StateWriter(cluster).write("write", [NewRecord(SERVICES_TOPIC, 0, key.encode(), value, written_ms)])
+
+    def like(**changed: Any) -> bytes:
+        return json.dumps({**own.to_json(), **changed}).encode()
+
+    # Old, not allowed, and none at all; the last one is what the gateway tells.
+    put("old", like(name="old", port=1), own.seen_ms - 400_000)
+    put("stranger", like(name="stranger", host="stranger.example"))
+    put("garbage", b"\x00\xff")
+    a.configure({"service.peers.hosts": r"localhost, 127\\..*"})
+    eventually(lambda: len(a.get("/health")["errors"]) == 2, WAIT, "the gateway does not see what is in the topic")
+    health = a.get("/health")
+    assert len(a.flows()) == 3
+    assert {one["name"]: one["reachable"] for one in health["services"]} == {
+        b.alias: True,
+        c.alias: True,
+        "stranger": False,
+    }
+    messages = sorted(one["message"] for one in health["errors"])
+    assert len(messages) == 2
+    assert "service 'stranger' (http://stranger.example" in messages[0] + messages[1]
+    assert "service.peers.hosts does not allow" in messages[0] + messages[1]
+    assert f"of {SERVICES_TOPIC} on cluster '{b.alias}' cannot be read" in messages[0] + messages[1]
+    for key in ("old", "stranger", "garbage"):
+        put(key, None)
+    eventually(lambda: a.get("/health")["errors"] == [], WAIT, "the gateway does not see that it is gone")
