@@ -25,7 +25,8 @@ export const put = (path, body) => ask("PUT", path, { body });
 async function ask(method, path, { query = {}, body, signal }) {
   const url = new URL(path, ROOT);
   for (const [name, value] of Object.entries(query)) {
-    for (const one of [value].flat()) if (one !== null && one !== undefined && one !== "") url.searchParams.append(name, one);
+    for (const one of [value].flat())
+      if (one !== null && one !== undefined && one !== "") url.searchParams.append(name, one);
   }
   const limits = [AbortSignal.timeout(PATIENCE_MS), ...(signal ? [signal] : [])];
   const headers = { Accept: "application/json", ...(body === undefined ? {} : { "Content-Type": "application/json" }) };
@@ -54,7 +55,10 @@ async function ask(method, path, { query = {}, body, signal }) {
 
 function faults(response, answer) {
   if (Array.isArray(answer?.errors) && answer.errors.length) return answer.errors;
-  if (response.status === 401) return [{ code: "unauthorized", message: "You are not logged in (any more): log in, then reload." }];
+  if (response.status === 401)
+    return [{ code: "unauthorized", message: "You are not logged in (any more): log in, then reload." }];
   if (response.status === 403) return [{ code: "forbidden", message: "Your role does not allow this." }];
-  return [{ code: `http_${response.status}`, message: `The server answered ${response.status} ${response.statusText}.` }];
+  return [
+    { code: `http_${response.status}`, message: `The server answered ${response.status} ${response.statusText}.` },
+  ];
 }

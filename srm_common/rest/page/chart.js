@@ -8,8 +8,10 @@ import { colour } from "./scheme.js";
 const HEIGHT = 168;
 /** Without a report for this many times the usual distance the line has a gap. */
 const GAP = 4;
-/** Steps of an axis of milliseconds: round ones also above the second. */
-const DURATIONS = [1, 2, 5, 10, 20, 50, 100, 200, 500, ...[1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800].map((one) => one * 1000)];
+/** Steps of an axis: whole figures, and round durations also above the second. */
+const STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800];
+const DURATIONS = [...STEPS.filter((one) => one < 1000), ...SECONDS.map((one) => one * 1000)];
 
 let library;
 
@@ -33,7 +35,13 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
   const when = h("span", { class: "muted number" });
   const plot = h("div", { class: "plot" });
   const nothing = h("p", { class: "muted nothing", hidden: true });
-  const figure = h("figure", { class: "chart", key, "data-testid": testid, role: "group" }, h("figcaption", null, h("span", null, title), told, when), plot, nothing);
+  const figure = h(
+    "figure",
+    { class: "chart", key, "data-testid": testid, role: "group" },
+    h("figcaption", null, h("span", null, title), told, when),
+    plot,
+    nothing,
+  );
   const state = { title, series, fault, format, tone, uplot: null, data: null };
   figure.state = state;
 
@@ -81,7 +89,12 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
     if (!uPlot || state.uplot || !figure.isConnected) return;
     const { start_ms, end_ms } = state.series.range;
     const strong = () => colour(`${state.tone}-strong`);
-    const axis = { stroke: () => colour("muted"), font: `11px ${colour("sans")}`, grid: { stroke: () => colour("line"), width: 1 }, ticks: { show: false } };
+    const axis = {
+      stroke: () => colour("muted"),
+      font: `11px ${colour("sans")}`,
+      grid: { stroke: () => colour("line"), width: 1 },
+      ticks: { show: false },
+    };
     const edge = { stroke: "transparent", width: 0, points: { show: false } };
     const options = {
       width: Math.max(160, plot.clientWidth),
@@ -89,10 +102,18 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
       padding: [10, 8, 0, 0],
       legend: { show: false },
       cursor: { sync: { key: "charts" }, y: false, drag: { x: false, y: false }, points: { size: 7 } },
-      scales: { x: { time: true, range: (_, min, max) => [min, max] }, y: { range: (_, min, max) => [0, Math.max(max, 1) * 1.08] } },
+      scales: {
+        x: { time: true, range: (_, min, max) => [min, max] },
+        y: { range: (_, min, max) => [0, Math.max(max, 1) * 1.08] },
+      },
       axes: [
         { ...axis, size: 26, space: 70, values: times },
-        { ...axis, size: 62, ...(state.series.unit.startsWith("milli") ? { incrs: DURATIONS } : {}), values: (_, splits) => splits.map((value) => state.format(value)) },
+        {
+          ...axis,
+          size: 62,
+          incrs: state.series.unit.startsWith("milli") ? DURATIONS : STEPS,
+          values: (_, splits) => splits.map((value) => state.format(value)),
+        },
       ],
       series: [{}, { ...edge }, { stroke: strong, width: 1.75, points: { show: false } }, { ...edge }],
       bands: [{ series: [3, 1], fill: () => `color-mix(in oklch, ${strong()} 18%, transparent)` }],
@@ -100,7 +121,9 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
     };
     state.uplot = new uPlot(options, state.data, plot);
     state.uplot.setScale("x", { min: start_ms / 1000, max: end_ms / 1000 });
-    new ResizeObserver(() => plot.clientWidth && state.uplot.setSize({ width: plot.clientWidth, height: HEIGHT })).observe(plot);
+    new ResizeObserver(
+      () => plot.clientWidth && state.uplot.setSize({ width: plot.clientWidth, height: HEIGHT }),
+    ).observe(plot);
   }
 
   // After it stands on the page, where it has a width.
@@ -110,7 +133,9 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
 
 /** Times of day, or days where the distance is so long. */
 function times(_, splits, __, ___, step) {
-  return splits.map((at) => (step >= 86400 ? time(at * 1000).slice(5, 10) : time(at * 1000).slice(11, step < 60 ? 19 : 16)));
+  return splits.map((at) =>
+    step >= 86400 ? time(at * 1000).slice(5, 10) : time(at * 1000).slice(11, step < 60 ? 19 : 16),
+  );
 }
 
 /** [times, least, average, most] as uPlot wants them, with a null where reports are missing. */
@@ -118,7 +143,10 @@ function columns(series) {
   const result = [[], [], [], []];
   const points = series?.points ?? [];
   const middle = (point) => (point.start_ms + point.end_ms) / 2000;
-  const distances = points.slice(1).map((point, index) => middle(point) - middle(points[index])).sort((one, other) => one - other);
+  const distances = points
+    .slice(1)
+    .map((point, index) => middle(point) - middle(points[index]))
+    .sort((one, other) => one - other);
   const usual = distances[Math.floor(distances.length / 2)] ?? Infinity;
   let before = null;
   const add = (at, point) => {

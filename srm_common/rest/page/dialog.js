@@ -12,7 +12,13 @@ export function openDialog({ title, testid, wide = false, draw }) {
   const heading = `title-${testid}`;
   const box = h("dialog", { class: `dialog ${wide ? "wide" : ""}`, "aria-labelledby": heading, "data-testid": testid });
   const body = h("div", { class: "dialog-body" });
-  const close = button("", { picture: "close", kind: "quiet", "aria-label": "Close", testid: `${testid}-close`, onclick: () => box.close() });
+  const close = button("", {
+    picture: "close",
+    kind: "quiet",
+    "aria-label": "Close",
+    testid: `${testid}-close`,
+    onclick: () => box.close(),
+  });
   box.append(h("header", null, h("h2", { id: heading }, title), close), body);
   const dialog = { box, close: () => box.close(), redraw: () => box.isConnected && patch(body, draw(dialog)) };
   dialog.closed = new Promise((done) => {
@@ -54,7 +60,13 @@ export async function confirm({ title, sentences, label, act, testid = "confirm"
       faults(state.errors, `${testid}-faults`),
       footer(
         button("Cancel", { testid: `${testid}-cancel`, onclick: self.close }),
-        button(state.busy ? "Working…" : label, { kind, testid: `${testid}-ok`, autofocus: true, why: state.busy ? "It is being done" : null, onclick: () => run(self) }),
+        button(state.busy ? "Working…" : label, {
+          kind,
+          testid: `${testid}-ok`,
+          autofocus: true,
+          why: state.busy ? "It is being done" : null,
+          onclick: () => run(self),
+        }),
       ),
     ],
   });

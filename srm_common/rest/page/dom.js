@@ -1,7 +1,16 @@
 // Building and refreshing elements. Text only ever becomes text nodes, so names with HTML in them stay names.
 
 const SVG = "http://www.w3.org/2000/svg";
-const HANDLERS = ["onclick", "oninput", "onchange", "onkeydown", "onclose", "ontoggle", "onpointermove", "onpointerleave"];
+const HANDLERS = [
+  "onclick",
+  "oninput",
+  "onchange",
+  "onkeydown",
+  "onclose",
+  "ontoggle",
+  "onpointermove",
+  "onpointerleave",
+];
 
 /**
  * An element. `props`: attributes; `on...` handlers; `key` tells rows of a list apart when they are refreshed; `style`

@@ -13,7 +13,10 @@ const LISTS = {
   "topics.exclude": ["Topics, excluded", "These are not copied, whatever the list above says."],
   groups: ["Consumer groups", "Groups whose offsets are translated."],
   "groups.exclude": ["Consumer groups, excluded", "These are left alone."],
-  "reverse.checkpointed.topics": ["Reverse checkpoints", "Topics whose groups may go back: their offsets are translated in the other direction."],
+  "reverse.checkpointed.topics": [
+    "Reverse checkpoints",
+    "Topics whose groups may go back: their offsets are translated in the other direction.",
+  ],
   "reverse.checkpointed.topics.exclude": ["Reverse checkpoints, excluded", "These are left out."],
 };
 const SHOWN = 200;
@@ -21,8 +24,21 @@ const SHOWN = 200;
 /** Open the editor; `done` is called after an edit was kept. */
 export function editFilters(flow, done) {
   const path = `${flowPath(flow.source, flow.target)}/filters`;
-  const state = { filters: null, texts: {}, note: "", preview: null, previewed: null, errors: [], busy: "reading the lists" };
-  const dialog = openDialog({ title: `Filters of ${flow.source} → ${flow.target}`, testid: "filter-editor", wide: true, draw });
+  const state = {
+    filters: null,
+    texts: {},
+    note: "",
+    preview: null,
+    previewed: null,
+    errors: [],
+    busy: "reading the lists",
+  };
+  const dialog = openDialog({
+    title: `Filters of ${flow.source} → ${flow.target}`,
+    testid: "filter-editor",
+    wide: true,
+    draw,
+  });
 
   async function attempt(what, work) {
     Object.assign(state, { busy: what, errors: [] });
@@ -40,12 +56,18 @@ export function editFilters(flow, done) {
   const read = () =>
     attempt("reading the lists", async () => {
       state.filters = await get(path);
-      state.texts = Object.fromEntries(Object.entries(state.filters.lists).map(([key, list]) => [key, list.join("\n")]));
+      state.texts = Object.fromEntries(
+        Object.entries(state.filters.lists).map(([key, list]) => [key, list.join("\n")]),
+      );
       Object.assign(state, { preview: null, previewed: null, errors: state.filters.errors });
       for (const area of dialog.box.querySelectorAll("textarea")) area.value = state.texts[area.name] ?? "";
     });
 
-  const entries = (key) => state.texts[key].split("\n").map((line) => line.trim()).filter(Boolean);
+  const entries = (key) =>
+    state.texts[key]
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(Boolean);
   const same = (one, other) => one.length === other.length && one.every((entry, index) => entry === other[index]);
 
   /** Only the lists that differ; those that are the file's again are given back to it. */
@@ -54,7 +76,12 @@ export function editFilters(flow, done) {
     const changed = Object.keys(lists).filter((key) => !same(entries(key), lists[key]));
     const reset = changed.filter((key) => edited.includes(key) && same(entries(key), file[key] ?? []));
     const kept = changed.filter((key) => !reset.includes(key));
-    return { lists: Object.fromEntries(kept.map((key) => [key, entries(key)])), reset, note: state.note, revision: state.filters.revision };
+    return {
+      lists: Object.fromEntries(kept.map((key) => [key, entries(key)])),
+      reset,
+      note: state.note,
+      revision: state.filters.revision,
+    };
   }
 
   const changes = () => {
@@ -79,25 +106,67 @@ export function editFilters(flow, done) {
     });
 
   function draw() {
-    if (!state.filters) return [faults(state.errors, "filter-faults"), state.busy ? loading("the lists") : null, footer(button("Close", { testid: "filter-cancel", onclick: () => dialog.close() }))];
+    if (!state.filters)
+      return [
+        faults(state.errors, "filter-faults"),
+        state.busy ? loading("the lists") : null,
+        footer(button("Close", { testid: "filter-cancel", onclick: () => dialog.close() })),
+      ];
     const { editable, origin, history } = state.filters;
     const readOnly = editable ? null : (whyNot("edit", flow) ?? "These lists cannot be edited here");
     const busy = state.busy ? "Please wait" : null;
     const fresh = state.preview && state.previewed === changes();
-    const whyNotSave = readOnly ?? busy ?? (untouched() ? "Nothing is changed yet" : fresh ? null : "Look at the preview first");
+    const whyNotSave =
+      readOnly ?? busy ?? (untouched() ? "Nothing is changed yet" : fresh ? null : "Look at the preview first");
     return [
-      h("p", { class: "muted break" }, "What counts now is from ", h("b", null, origin), ". An edit acts at the flow's next run; copies that are there already stay.", readOnly ? h("b", null, ` ${readOnly}.`) : null),
-      h("div", { class: "lists" }, Object.keys(state.filters.lists).map((key) => listField(key, readOnly))),
-      h("label", { class: "field" }, h("span", null, "Why (for the history)"), h("input", { value: state.note, maxlength: 1000, "data-testid": "filter-note", readonly: Boolean(readOnly), oninput: (event) => (state.note = event.target.value) })),
+      h(
+        "p",
+        { class: "muted break" },
+        "What counts now is from ",
+        h("b", null, origin),
+        ". An edit acts at the flow's next run; copies that are there already stay.",
+        readOnly ? h("b", null, ` ${readOnly}.`) : null,
+      ),
+      h(
+        "div",
+        { class: "lists" },
+        Object.keys(state.filters.lists).map((key) => listField(key, readOnly)),
+      ),
+      h(
+        "label",
+        { class: "field" },
+        h("span", null, "Why (for the history)"),
+        h("input", {
+          value: state.note,
+          maxlength: 1000,
+          "data-testid": "filter-note",
+          readonly: Boolean(readOnly),
+          oninput: (event) => (state.note = event.target.value),
+        }),
+      ),
       state.preview ? outcome(state.preview, fresh) : null,
       past(history),
       faults(state.errors, "filter-faults"),
       footer(
         h("span", { class: "muted grow" }, state.busy ? `${state.busy}…` : ""),
-        state.errors.some((one) => one.code === "edit_conflict") ? button("Read the lists again", { testid: "filter-reload", onclick: read }) : null,
+        state.errors.some((one) => one.code === "edit_conflict")
+          ? button("Read the lists again", { testid: "filter-reload", onclick: read })
+          : null,
         button("Cancel", { testid: "filter-cancel", onclick: () => dialog.close() }),
-        button("Preview", { picture: "search", kind: fresh ? "" : "primary", testid: "filter-preview", why: readOnly ?? busy ?? (untouched() ? "Nothing is changed yet" : null), onclick: preview }),
-        button("Save", { picture: "check", kind: fresh ? "primary" : "", testid: "filter-save", why: whyNotSave, onclick: save }),
+        button("Preview", {
+          picture: "search",
+          kind: fresh ? "" : "primary",
+          testid: "filter-preview",
+          why: readOnly ?? busy ?? (untouched() ? "Nothing is changed yet" : null),
+          onclick: preview,
+        }),
+        button("Save", {
+          picture: "check",
+          kind: fresh ? "primary" : "",
+          testid: "filter-save",
+          why: whyNotSave,
+          onclick: save,
+        }),
       ),
     ];
   }
@@ -129,7 +198,13 @@ export function editFilters(flow, done) {
     return h(
       "label",
       { class: "field", key },
-      h("span", { class: "line" }, h("b", null, name), h("code", { class: "muted" }, key), h("span", { class: "muted" }, now.length > 1 ? exact(now.length) : "")),
+      h(
+        "span",
+        { class: "line" },
+        h("b", null, name),
+        h("code", { class: "muted" }, key),
+        h("span", { class: "muted" }, now.length > 1 ? exact(now.length) : ""),
+      ),
       area,
       h("small", { class: "muted", id: `help-${key}` }, help),
       own && !readOnly
@@ -159,8 +234,18 @@ function outcome(preview, fresh) {
   const group = (one) => h("b", { class: "break" }, one);
   return h(
     "section",
-    { class: `outcome ${fresh ? "" : "old"}`, "data-testid": "filter-outcome", "aria-label": "Preview", "aria-live": "polite" },
-    h("h2", null, fresh ? "What this edit would change" : "The lists were changed since this preview", h("span", { class: "muted" }, ` ${plural(preview.unchanged, "topic")} stay as they are`)),
+    {
+      class: `outcome ${fresh ? "" : "old"}`,
+      "data-testid": "filter-outcome",
+      "aria-label": "Preview",
+      "aria-live": "polite",
+    },
+    h(
+      "h2",
+      null,
+      fresh ? "What this edit would change" : "The lists were changed since this preview",
+      h("span", { class: "muted" }, ` ${plural(preview.unchanged, "topic")} stay as they are`),
+    ),
     nothing ? h("p", { class: "muted" }, "No topic and no group that exists now is touched.") : null,
     h(
       "div",
@@ -182,12 +267,31 @@ function changed(title, list, tone, name, cell) {
     "div",
     { class: `changed ${tone}`, key: name, "data-testid": `preview-${name}` },
     h("h3", null, icon(tone === "good" ? "check" : "close"), `${title}: ${exact(list.length)}`),
-    h("ul", null, list.slice(0, SHOWN).map((one) => h("li", null, cell(one))), more),
+    h(
+      "ul",
+      null,
+      list.slice(0, SHOWN).map((one) => h("li", null, cell(one))),
+      more,
+    ),
   );
 }
 
 function past(history) {
   if (!history.length) return null;
-  const line = (one) => h("li", { class: "break" }, h("span", { class: "number" }, String(one.when ?? "")), " ", h("b", null, String(one.who ?? "somebody")), one.note ? `: ${one.note}` : "", one.origin ? h("span", { class: "muted" }, ` (${one.origin})`) : "");
-  return h("details", { class: "past", "data-testid": "filter-history" }, h("summary", null, `Earlier edits: ${history.length}`), h("ul", null, history.map(line)));
+  const line = (one) =>
+    h(
+      "li",
+      { class: "break" },
+      h("span", { class: "number" }, String(one.when ?? "")),
+      " ",
+      h("b", null, String(one.who ?? "somebody")),
+      one.note ? `: ${one.note}` : "",
+      one.origin ? h("span", { class: "muted" }, ` (${one.origin})`) : "",
+    );
+  return h(
+    "details",
+    { class: "past", "data-testid": "filter-history" },
+    h("summary", null, `Earlier edits: ${history.length}`),
+    h("ul", null, history.map(line)),
+  );
 }

@@ -46,14 +46,21 @@ export function flowList(page) {
     const shown = flows.slice(filters.offset, filters.offset + ROWS);
     return [
       faults(answer.errors),
-      h("div", { class: "overview", key: "overview" }, attention(answer.flows, page.reload), picture(clusters, answer.flows)),
+      h(
+        "div",
+        { class: "overview", key: "overview" },
+        attention(answer.flows, page.reload),
+        picture(clusters, answer.flows),
+      ),
       h(
         "section",
         { class: "panel", "aria-label": "Flows", key: "flows" },
         filterBar(answer.flows, filters),
         flows.length ? table(shown, page.reload) : empty("No flow matches", "Change the search or the filters above."),
         pager(filters.offset, ROWS, flows.length, (offset) => setQuery({ offset })),
-        answer.total > answer.flows.length ? h("p", { class: "muted note" }, `The first ${ASKED} of ${exact(answer.total)} flows are shown.`) : null,
+        answer.total > answer.flows.length
+          ? h("p", { class: "muted note" }, `The first ${ASKED} of ${exact(answer.total)} flows are shown.`)
+          : null,
       ),
     ];
   }
@@ -67,7 +74,10 @@ function title(flows) {
 }
 
 const noFlows = () =>
-  empty("There are no flows yet", "A flow is a line like east->west.enabled = true in the properties file. It appears here with its DAG.");
+  empty(
+    "There are no flows yet",
+    "A flow is a line like east->west.enabled = true in the properties file. It appears here with its DAG.",
+  );
 
 function chosen() {
   const { query } = route();
@@ -81,7 +91,11 @@ function chosen() {
 
 function matches(flow, { text, states, sources }) {
   const words = `${flow.flow} ${flow.source} → ${flow.target} ${flow.dag_id}`.toLowerCase();
-  return words.includes(text) && (!states.size || states.has(flow.health.state)) && (!sources.size || sources.has(flow.source));
+  return (
+    words.includes(text) &&
+    (!states.size || states.has(flow.health.state)) &&
+    (!sources.size || sources.has(flow.source))
+  );
 }
 
 function sorted(flows) {
@@ -108,28 +122,64 @@ function attention(flows, reload) {
   return h(
     "section",
     { class: "panel attention", "aria-label": "Attention", "data-testid": "attention" },
-    h("div", { class: `headline ${waiting.length ? stateOf(waiting[0].health.state).tone : "good"}` }, icon(waiting.length ? "warning" : "check"), h("div", null, h("h2", { "data-testid": "headline" }, headline), h("p", { class: "muted" }, total))),
-    h("ol", null, waiting.slice(0, WORST).map((flow) => trouble(flow, reload))),
-    waiting.length > WORST ? h("p", { class: "muted more" }, `and ${waiting.length - WORST} more in the table below`) : null,
+    h(
+      "div",
+      { class: `headline ${waiting.length ? stateOf(waiting[0].health.state).tone : "good"}` },
+      icon(waiting.length ? "warning" : "check"),
+      h("div", null, h("h2", { "data-testid": "headline" }, headline), h("p", { class: "muted" }, total)),
+    ),
+    h(
+      "ol",
+      null,
+      waiting.slice(0, WORST).map((flow) => trouble(flow, reload)),
+    ),
+    waiting.length > WORST
+      ? h("p", { class: "muted more" }, `and ${waiting.length - WORST} more in the table below`)
+      : null,
   );
 }
 
 function trouble(flow, reload) {
   const { health, alarms } = flow;
-  const first = stateOf(health.state).act ? health : { cause: alarms[0].text, help: alarms[0].help, since_ms: alarms[0].since_ms };
+  const first = stateOf(health.state).act
+    ? health
+    : { cause: alarms[0].text, help: alarms[0].help, since_ms: alarms[0].since_ms };
   return h(
     "li",
     { class: "trouble", key: flow.flow, "data-testid": `trouble-${flow.flow}` },
-    h("div", { class: "line" }, badge(health), flowLink(flow), since(first.since_ms, { class: "muted" }), flow.lag ? h("span", { class: "behind number", title: `${exact(flow.lag)} records` }, h("b", null, count(flow.lag)), " behind") : null),
+    h(
+      "div",
+      { class: "line" },
+      badge(health),
+      flowLink(flow),
+      since(first.since_ms, { class: "muted" }),
+      flow.lag
+        ? h(
+            "span",
+            { class: "behind number", title: `${exact(flow.lag)} records` },
+            h("b", null, count(flow.lag)),
+            " behind",
+          )
+        : null,
+    ),
     h("p", { class: "break" }, first.cause),
     first.help ? h("p", { class: "muted break" }, first.help.text) : null,
-    h("div", { class: "line" }, helpButton(first.help?.action, flow, reload), first.help?.command ? command(first.help.command) : null),
+    h(
+      "div",
+      { class: "line" },
+      helpButton(first.help?.action, flow, reload),
+      first.help?.command ? command(first.help.command) : null,
+    ),
   );
 }
 
 function picture(clusters, flows) {
   if (clusters.length < 2 || clusters.length > MOST_CLUSTERS) return null;
-  return h("section", { class: "panel map", "aria-label": "Picture of clusters and flows" }, clusterGraph(clusters, flows));
+  return h(
+    "section",
+    { class: "panel map", "aria-label": "Picture of clusters and flows" },
+    clusterGraph(clusters, flows),
+  );
 }
 
 function filterBar(flows, { states, sources }) {
@@ -145,17 +195,40 @@ function filterBar(flows, { states, sources }) {
     h(
       "div",
       { class: "chips", role: "group", "aria-label": "Filter by status" },
-      [...counts].filter(([, number]) => number).map(([state, number]) => {
-        const { word, tone, picture: shape } = stateOf(state);
-        const props = { type: "button", key: state, class: `chip choice ${tone}`, "aria-pressed": String(states.has(state)), "data-testid": `status-${state}` };
-        return h("button", { ...props, onclick: () => setQuery({ status: toggled(states, state), offset: null }) }, icon(shape), word, h("b", null, number));
-      }),
+      [...counts]
+        .filter(([, number]) => number)
+        .map(([state, number]) => {
+          const { word, tone, picture: shape } = stateOf(state);
+          const props = {
+            type: "button",
+            key: state,
+            class: `chip choice ${tone}`,
+            "aria-pressed": String(states.has(state)),
+            "data-testid": `status-${state}`,
+          };
+          return h(
+            "button",
+            { ...props, onclick: () => setQuery({ status: toggled(states, state), offset: null }) },
+            icon(shape),
+            word,
+            h("b", null, number),
+          );
+        }),
     ),
     names.length > 1
       ? h(
           "details",
-          { class: "menu", "data-testid": "sources", onkeydown: (event) => event.key === "Escape" && event.currentTarget.removeAttribute("open") },
-          h("summary", { class: "button" }, sources.size ? `Source: ${[...sources].join(", ")}` : "Source: all", icon("down")),
+          {
+            class: "menu",
+            "data-testid": "sources",
+            onkeydown: (event) => event.key === "Escape" && event.currentTarget.removeAttribute("open"),
+          },
+          h(
+            "summary",
+            { class: "button" },
+            sources.size ? `Source: ${[...sources].join(", ")}` : "Source: all",
+            icon("down"),
+          ),
           h(
             "div",
             { class: "menu-list" },
@@ -163,14 +236,26 @@ function filterBar(flows, { states, sources }) {
               h(
                 "label",
                 { key: name },
-                h("input", { type: "checkbox", checked: sources.has(name), "data-testid": `source-${name}`, onchange: () => setQuery({ source: toggled(sources, name), offset: null }) }),
+                h("input", {
+                  type: "checkbox",
+                  checked: sources.has(name),
+                  "data-testid": `source-${name}`,
+                  onchange: () => setQuery({ source: toggled(sources, name), offset: null }),
+                }),
                 h("span", { class: "break" }, name),
               ),
             ),
           ),
         )
       : null,
-    active ? button("Clear", { kind: "quiet", picture: "close", testid: "clear-filters", onclick: () => setQuery({ q: null, status: null, source: null, offset: null }) }) : null,
+    active
+      ? button("Clear", {
+          kind: "quiet",
+          picture: "close",
+          testid: "clear-filters",
+          onclick: () => setQuery({ q: null, status: null, source: null, offset: null }),
+        })
+      : null,
   );
 }
 
@@ -186,9 +271,25 @@ function table(flows, reload) {
       h(
         "thead",
         null,
-        h("tr", null, by("flow", "Flow"), by("lag", "Lag", true), by("throughput", "Throughput", true), by("latency", "Latency", true), by("checkpoints", "Checkpoints", true), h("th", { scope: "col", class: "right" }, "Topics"), h("th", { scope: "col", class: "right" }, "Groups"), h("th", { scope: "col" }, "Reported"), h("th", { scope: "col" }, h("span", { class: "hide" }, "Actions"))),
+        h(
+          "tr",
+          null,
+          by("flow", "Flow"),
+          by("lag", "Lag", true),
+          by("throughput", "Throughput", true),
+          by("latency", "Latency", true),
+          by("checkpoints", "Checkpoints", true),
+          h("th", { scope: "col", class: "right" }, "Topics"),
+          h("th", { scope: "col", class: "right" }, "Groups"),
+          h("th", { scope: "col" }, "Reported"),
+          h("th", { scope: "col" }, h("span", { class: "hide" }, "Actions")),
+        ),
       ),
-      h("tbody", null, flows.map((flow) => row(flow, reload))),
+      h(
+        "tbody",
+        null,
+        flows.map((flow) => row(flow, reload)),
+      ),
     ),
   );
 }
@@ -196,25 +297,61 @@ function table(flows, reload) {
 function row(flow, reload) {
   const { tone } = stateOf(flow.health.state);
   const late = ["stalled", "unknown", "paused"].includes(flow.health.state);
-  const figure = (name, format) => h("span", { title: spread(flow.metrics[name], format) }, format(flow.metrics[name]?.[statistic()]));
+  const figure = (name, format) =>
+    h("span", { title: spread(flow.metrics[name], format) }, format(flow.metrics[name]?.[statistic()]));
   const cell = (label, ...content) => h("td", { class: "right number", "data-label": label }, content);
   return h(
     "tr",
-    { key: flow.flow, class: `${tone} ${needsSomebody(flow) ? "act" : ""} ${late ? "late" : ""}`, "data-testid": `flow-${flow.flow}` },
+    {
+      key: flow.flow,
+      class: `${tone} ${needsSomebody(flow) ? "act" : ""} ${late ? "late" : ""}`,
+      "data-testid": `flow-${flow.flow}`,
+    },
     h(
       "th",
       { scope: "row" },
-      h("div", { class: "line" }, badge(flow.health, { "data-testid": `badge-${flow.flow}` }), flowLink(flow, { class: "row-link", "data-testid": `open-${flow.flow}` }), flow.service ? h("span", { class: "chip calm" }, `via ${flow.service}`) : null),
+      h(
+        "div",
+        { class: "line" },
+        badge(flow.health, { "data-testid": `badge-${flow.flow}` }),
+        flowLink(flow, { class: "row-link", "data-testid": `open-${flow.flow}` }),
+        flow.service ? h("span", { class: "chip calm" }, `via ${flow.service}`) : null,
+      ),
       h("p", { class: "cause muted", title: flow.health.cause }, flow.health.cause),
       furtherAlarms(flow).length ? h("div", { class: "line" }, furtherAlarms(flow).map(alarmChip)) : null,
     ),
-    cell("Lag", h("span", { class: "with-spark" }, h("b", { title: `${exact(flow.lag)} records` }, count(flow.lag)), sparkline(flow.sparklines["replication-records-lag"], tone === "good" ? "info" : tone, "Lag over the chosen time"))),
-    cell("Throughput", h("span", { class: "with-spark" }, figure("byte-rate", byteRate), sparkline(flow.sparklines["byte-rate"], "good", "Throughput over the chosen time"))),
+    cell(
+      "Lag",
+      h(
+        "span",
+        { class: "with-spark" },
+        h("b", { title: `${exact(flow.lag)} records` }, count(flow.lag)),
+        sparkline(
+          flow.sparklines["replication-records-lag"],
+          tone === "good" ? "info" : tone,
+          "Lag over the chosen time",
+        ),
+      ),
+    ),
+    cell(
+      "Throughput",
+      h(
+        "span",
+        { class: "with-spark" },
+        figure("byte-rate", byteRate),
+        sparkline(flow.sparklines["byte-rate"], "good", "Throughput over the chosen time"),
+      ),
+    ),
     cell("Latency", figure("replication-latency-ms", duration)),
     cell("Checkpoints", figure("checkpoint-latency-ms", duration)),
     cell("Topics", known(flow.topics) && flow.reported_ms ? count(flow.topics) : "–"),
     cell("Groups", flow.reported_ms ? count(flow.groups) : "–"),
     h("td", { class: "number", "data-label": "Reported" }, taken(flow.reported_ms, late)),
-    h("td", { class: "row-actions" }, steerButton("runs", flow, reload, { short: true }), steerButton(flow.paused ? "resume" : "pause", flow, reload, { short: true })),
+    h(
+      "td",
+      { class: "row-actions" },
+      steerButton("runs", flow, reload, { short: true }),
+      steerButton(flow.paused ? "resume" : "pause", flow, reload, { short: true }),
+    ),
   );
 }

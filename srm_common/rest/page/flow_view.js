@@ -18,7 +18,12 @@ const CHARTS = [
   { metric: "byte-rate", title: "Throughput", format: byteRate, tone: "good" },
   { metric: "replication-latency-ms", title: "Replication latency", format: duration, tone: "lost" },
 ];
-const CHECKPOINT_CHART = { metric: "checkpoint-latency-ms", title: "Checkpoint latency", format: duration, tone: "calm" };
+const CHECKPOINT_CHART = {
+  metric: "checkpoint-latency-ms",
+  title: "Checkpoint latency",
+  format: duration,
+  tone: "calm",
+};
 
 /** A part that fails leaves the others as they are. */
 const part = (promise) =>
@@ -32,7 +37,15 @@ const part = (promise) =>
 
 export function flowView(page, source, target) {
   const path = flowPath(source, target);
-  const tabs = [topicsTab, partitionsTab, groupsTab(page.redraw), decisionsTab, planTab(page.redraw), runsTab, settingsTab];
+  const tabs = [
+    topicsTab,
+    partitionsTab,
+    groupsTab(page.redraw),
+    decisionsTab,
+    planTab(page.redraw),
+    runsTab,
+    settingsTab,
+  ];
   const now = { detail: null, series: {}, tab: {}, topic: null };
 
   const at = () => {
@@ -50,16 +63,24 @@ export function flowView(page, source, target) {
     const [detail, content, ...series] = await Promise.all([
       get(path, rangeQuery(), signal),
       part(topic ? loadTopic(flow, topic, signal) : tab.load(flow, signal)),
-      ...charts.map(({ metric }) => part(get(`${path}/metrics/${metric}`, { ...rangeQuery(), topic, samples: POINTS }, signal))),
+      ...charts.map(({ metric }) =>
+        part(get(`${path}/metrics/${metric}`, { ...rangeQuery(), topic, samples: POINTS }, signal)),
+      ),
     ]);
     now.detail = detail;
-    now.series = { place: topic ?? "", ...Object.fromEntries(charts.map(({ metric }, index) => [metric, series[index]])) };
+    now.series = {
+      place: topic ?? "",
+      ...Object.fromEntries(charts.map(({ metric }, index) => [metric, series[index]])),
+    };
     now.tab = { place: asked, ...content };
     document.title = `${source} → ${target} · Replications`;
   }
 
   const loadTopic = async (flow, topic, signal) => {
-    const [told, found] = await Promise.all([get(`${path}/topics/${encodeURIComponent(topic)}`, rangeQuery(), signal), partitions(flow, { topic }, signal)]);
+    const [told, found] = await Promise.all([
+      get(`${path}/topics/${encodeURIComponent(topic)}`, rangeQuery(), signal),
+      partitions(flow, { topic }, signal),
+    ]);
     return { ...told, partitions: found };
   };
 
@@ -69,7 +90,25 @@ export function flowView(page, source, target) {
     return h(
       "header",
       { class: "top", key: "flow-head" },
-      h("div", { class: "line" }, h("a", { href: link([]), class: "button quiet", "data-testid": "back", "aria-label": "All flows", title: "All flows (u)" }, icon("back")), h("h1", null, name), flow ? badge(flow.health, { class: `badge big ${stateOf(flow.health.state).tone}`, "data-testid": "flow-state" }) : null),
+      h(
+        "div",
+        { class: "line" },
+        h(
+          "a",
+          {
+            href: link([]),
+            class: "button quiet",
+            "data-testid": "back",
+            "aria-label": "All flows",
+            title: "All flows (u)",
+          },
+          icon("back"),
+        ),
+        h("h1", null, name),
+        flow
+          ? badge(flow.health, { class: `badge big ${stateOf(flow.health.state).tone}`, "data-testid": "flow-state" })
+          : null,
+      ),
       page.controls(),
     );
   };
@@ -85,8 +124,27 @@ export function flowView(page, source, target) {
       health(flow, page.reload),
       topic ? null : tiles(flow),
       topic ? topicHead(source, target, topic, now.tab.place === place() ? now.tab.value?.topic : null) : null,
-      h("section", { class: "charts", "aria-label": "Figures over time", key: `charts ${topic ?? ""}` }, charts.map(({ metric, ...rest }) => drawn(metric, rest, fresh ? now.series[metric] : null))),
-      h("section", { class: "panel", key: "tabs" }, tabBar(tabs, tab, flow, source, target), h("div", { class: "tab", role: "group", "aria-label": topic ?? tab.label, "data-testid": `panel-${tab.id}`, key: `tab ${tab.id} ${topic ?? ""}` }, now.tab.place === place() ? content(tab, topic, flow) : loading(topic ?? tab.label.toLowerCase()))),
+      h(
+        "section",
+        { class: "charts", "aria-label": "Figures over time", key: `charts ${topic ?? ""}` },
+        charts.map(({ metric, ...rest }) => drawn(metric, rest, fresh ? now.series[metric] : null)),
+      ),
+      h(
+        "section",
+        { class: "panel", key: "tabs" },
+        tabBar(tabs, tab, flow, source, target),
+        h(
+          "div",
+          {
+            class: "tab",
+            role: "group",
+            "aria-label": topic ?? tab.label,
+            "data-testid": `panel-${tab.id}`,
+            key: `tab ${tab.id} ${topic ?? ""}`,
+          },
+          now.tab.place === place() ? content(tab, topic, flow) : loading(topic ?? tab.label.toLowerCase()),
+        ),
+      ),
     ];
   }
 
@@ -96,14 +154,24 @@ export function flowView(page, source, target) {
     const told = faults(value.errors, "tab-faults");
     if (!topic) return [told, tab.draw(value, flow, now.detail)];
     const found = value.partitions;
-    return [told, found.partitions.length ? partitionTable(found.partitions, flow) : empty("No partitions were reported", null), listPager(found)];
+    return [
+      told,
+      found.partitions.length ? partitionTable(found.partitions, flow) : empty("No partitions were reported", null),
+      listPager(found),
+    ];
   }
 
   return { load, draw, head, asks };
 }
 
 function drawn(metric, options, found) {
-  return chart({ ...options, key: metric, series: found?.value ?? null, fault: found?.errors[0]?.message ?? null, testid: `chart-${metric}` });
+  return chart({
+    ...options,
+    key: metric,
+    series: found?.value ?? null,
+    fault: found?.errors[0]?.message ?? null,
+    testid: `chart-${metric}`,
+  });
 }
 
 /** Why, since when, what helps; and below it what can be done anyway. */
@@ -117,10 +185,22 @@ function health(flow, reload) {
     h(
       "div",
       { class: "why" },
-      h("p", { class: "break" }, h("b", { "data-testid": "cause" }, state.cause), " ", since(state.since_ms, { class: "muted number" })),
+      h(
+        "p",
+        { class: "break" },
+        h("b", { "data-testid": "cause" }, state.cause),
+        " ",
+        since(state.since_ms, { class: "muted number" }),
+      ),
       state.help ? h("p", { class: "muted break" }, state.help.text) : null,
       state.help?.command ? command(state.help.command) : null,
-      alarms.length ? h("ul", { class: "alarms" }, alarms.map((alarm) => alarmLine(alarm, flow, reload))) : null,
+      alarms.length
+        ? h(
+            "ul",
+            { class: "alarms" },
+            alarms.map((alarm) => alarmLine(alarm, flow, reload)),
+          )
+        : null,
     ),
     h(
       "div",
@@ -136,8 +216,18 @@ function health(flow, reload) {
 
 function alarmLine(alarm, flow, reload) {
   const tone = alarm.severity === "critical" ? "bad" : "warn";
-  const steps = alarm.help?.action && !["run", "resume", "filters", "failover"].includes(flow.health.help?.action) ? helpButton(alarm.help.action, flow, reload) : null;
-  return h("li", { "data-testid": `alarm-${alarm.kind}` }, h("span", { class: `chip ${tone}` }, icon("warning"), ALARMS[alarm.kind] ?? alarm.kind), h("span", { class: "break" }, alarm.text, " ", since(alarm.since_ms, { class: "muted number" })), alarm.help?.command ? command(alarm.help.command) : null, steps);
+  const steps =
+    alarm.help?.action && !["run", "resume", "filters", "failover"].includes(flow.health.help?.action)
+      ? helpButton(alarm.help.action, flow, reload)
+      : null;
+  return h(
+    "li",
+    { "data-testid": `alarm-${alarm.kind}` },
+    h("span", { class: `chip ${tone}` }, icon("warning"), ALARMS[alarm.kind] ?? alarm.kind),
+    h("span", { class: "break" }, alarm.text, " ", since(alarm.since_ms, { class: "muted number" })),
+    alarm.help?.command ? command(alarm.help.command) : null,
+    steps,
+  );
 }
 
 /** The figures of now, each with its age. */
@@ -146,21 +236,58 @@ function tiles(flow) {
   const stat = statistic();
   const figure = (name) => metrics[name]?.[stat];
   const tile = (name, value, detail, at, late = false) =>
-    h("div", { class: "tile", key: name }, h("dt", null, name), h("dd", null, h("b", { class: "number" }, value), h("span", { class: "muted" }, detail), at ? taken(at, late) : null));
+    h(
+      "div",
+      { class: "tile", key: name },
+      h("dt", null, name),
+      h(
+        "dd",
+        null,
+        h("b", { class: "number" }, value),
+        h("span", { class: "muted" }, detail),
+        at ? taken(at, late) : null,
+      ),
+    );
   const latest = (name) => metrics[name]?.latest_ms ?? flow.reported_ms;
   const heard = heartbeats ? (known(heartbeats.age_ms) ? span(heartbeats.age_ms) : "silent") : "–";
   const way = heartbeats?.corrected_latency_ms ?? heartbeats?.latency_ms;
-  const hops = (heartbeats?.hops ?? []).map((hop) => `${hop.flow}: ${duration(hop.corrected_ms ?? hop.latency_ms)}`).join(", ");
-  const travelled = heartbeats?.silent ? (heartbeats.sentence ?? "none arrives") : known(way) ? `${duration(way)} on its way` : "none was seen";
+  const hops = (heartbeats?.hops ?? [])
+    .map((hop) => `${hop.flow}: ${duration(hop.corrected_ms ?? hop.latency_ms)}`)
+    .join(", ");
+  const travelled = heartbeats?.silent
+    ? (heartbeats.sentence ?? "none arrives")
+    : known(way)
+      ? `${duration(way)} on its way`
+      : "none was seen";
   return h(
     "dl",
     { class: "tiles", key: "tiles", "data-testid": "tiles" },
     tile("Lag", count(flow.lag), `${known(flow.lag) ? exact(flow.lag) : "unknown"} records`, flow.reported_ms),
     tile(`Throughput, ${stat}`, byteRate(figure("byte-rate")), recordRate(figure("record-rate")), latest("byte-rate")),
-    tile(`Replication latency, ${stat}`, duration(figure("replication-latency-ms")), "source to target", latest("replication-latency-ms")),
-    tile(`Checkpoint latency, ${stat}`, duration(figure("checkpoint-latency-ms")), `${plural(flow.groups, "group")}, ${flow.untranslated_groups} untranslated`, latest("checkpoint-latency-ms")),
-    tile("Age of the heartbeat", heard, h("span", { title: hops || heartbeats?.sentence }, travelled), flow.reported_ms),
-    tile("Last run", run ? (run.ok ? "done" : run.state) : "–", run ? `${count(run.records)} records, ${bytesTook(run)}` : "none yet", run?.finished_ms ?? run?.started_ms),
+    tile(
+      `Replication latency, ${stat}`,
+      duration(figure("replication-latency-ms")),
+      "source to target",
+      latest("replication-latency-ms"),
+    ),
+    tile(
+      `Checkpoint latency, ${stat}`,
+      duration(figure("checkpoint-latency-ms")),
+      `${plural(flow.groups, "group")}, ${flow.untranslated_groups} untranslated`,
+      latest("checkpoint-latency-ms"),
+    ),
+    tile(
+      "Age of the heartbeat",
+      heard,
+      h("span", { title: hops || heartbeats?.sentence }, travelled),
+      flow.reported_ms,
+    ),
+    tile(
+      "Last run",
+      run ? (run.ok ? "done" : run.state) : "–",
+      run ? `${count(run.records)} records, ${bytesTook(run)}` : "none yet",
+      run?.finished_ms ?? run?.started_ms,
+    ),
     tile("Next run", nextRun(flow), flow.paused ? "resume the flow" : "by its schedule", null),
   );
 }
@@ -174,12 +301,24 @@ function nextRun(flow) {
 }
 
 function topicHead(source, target, name, topic) {
-  const copy = topic && topic.remote_topic !== name ? h("span", { class: "muted break" }, `→ ${topic.remote_topic}`) : null;
-  const figures = topic ? [h("span", { class: "number" }, h("b", null, count(topic.lag)), " behind"), h("span", { class: "number" }, plural(topic.partitions, "partition")), taken(topic.reported_ms)] : null;
+  const copy =
+    topic && topic.remote_topic !== name ? h("span", { class: "muted break" }, `→ ${topic.remote_topic}`) : null;
+  const figures = topic
+    ? [
+        h("span", { class: "number" }, h("b", null, count(topic.lag)), " behind"),
+        h("span", { class: "number" }, plural(topic.partitions, "partition")),
+        taken(topic.reported_ms),
+      ]
+    : null;
   return h(
     "div",
     { class: "line topic-head", key: "topic", "data-testid": "topic-head" },
-    h("a", { href: link(["flows", source, target, "topics"]), class: "button quiet", "data-testid": "all-topics" }, icon("back"), "All topics"),
+    h(
+      "a",
+      { href: link(["flows", source, target, "topics"]), class: "button quiet", "data-testid": "all-topics" },
+      icon("back"),
+      "All topics",
+    ),
     h("h2", { class: "break" }, name),
     copy,
     figures,
@@ -193,7 +332,12 @@ function tabBar(tabs, chosen, flow, source, target) {
     tabs.map((tab) =>
       h(
         "a",
-        { key: tab.id, href: link(["flows", source, target, tab.id]), "aria-current": tab === chosen ? "page" : null, "data-testid": `tab-${tab.id}` },
+        {
+          key: tab.id,
+          href: link(["flows", source, target, tab.id]),
+          "aria-current": tab === chosen ? "page" : null,
+          "data-testid": `tab-${tab.id}`,
+        },
         tab.label,
         tab.number && flow.reported_ms ? h("small", { class: "number" }, count(tab.number(flow))) : null,
       ),

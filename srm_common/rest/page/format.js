@@ -17,7 +17,9 @@ export const serverNow = () => Date.now() + clock.aheadMs;
 /** A count, short: 1 284 551 is "1.28 M". */
 export function count(value) {
   if (!known(value)) return NOTHING;
-  return Number.isInteger(value) && Math.abs(value) < 10000 ? value.toLocaleString("en") : scaled(value, 1000, ["", " k", " M", " G", " T", " P"], 1000);
+  return Number.isInteger(value) && Math.abs(value) < 10000
+    ? value.toLocaleString("en")
+    : scaled(value, 1000, ["", " k", " M", " G", " T", " P"], 1000);
 }
 
 /** A count in full. */

@@ -14,7 +14,11 @@ export const MOST_CLUSTERS = 16;
 /** `clusters` and `flows` as the API has them. */
 export function clusterGraph(clusters, flows) {
   const height = clusters.length > 6 ? 430 : clusters.length > 2 ? 340 : 170;
-  const places = placed(clusters.map((one) => one.alias), flows, height);
+  const places = placed(
+    clusters.map((one) => one.alias),
+    flows,
+    height,
+  );
   const opposite = new Set(flows.map((flow) => `${flow.target}\n${flow.source}`));
   const edges = flows
     .filter((flow) => places.has(flow.source) && places.has(flow.target))
@@ -23,7 +27,13 @@ export function clusterGraph(clusters, flows) {
     .map((flow) => edge(flow, places, opposite.has(`${flow.source}\n${flow.target}`)));
   return svg(
     "svg",
-    { class: "graph", viewBox: `0 0 ${WIDTH} ${height}`, role: "group", "aria-label": "Clusters and flows", "data-testid": "graph" },
+    {
+      class: "graph",
+      viewBox: `0 0 ${WIDTH} ${height}`,
+      role: "group",
+      "aria-label": "Clusters and flows",
+      "data-testid": "graph",
+    },
     svg("defs", null, ["lost", "bad", "warn", "info", "good", "calm"].map(head)),
     edges.map(([line]) => line),
     clusters.map((cluster) => node(cluster, places.get(cluster.alias))),
@@ -46,7 +56,10 @@ function placed(names, flows, height) {
   round.forEach((name, index) => {
     const angle = Math.PI + (2 * Math.PI * index) / round.length - (round.length === 4 ? Math.PI / 4 : 0);
     const reach = { x: WIDTH / 2 - NODE.widest / 2 - 8, y: height / 2 - NODE.height / 2 - 10 };
-    places.set(name, { x: middle.x + reach.x * Math.cos(angle), y: middle.y + (round.length > 2 ? reach.y : 0) * Math.sin(angle) });
+    places.set(name, {
+      x: middle.x + reach.x * Math.cos(angle),
+      y: middle.y + (round.length > 2 ? reach.y : 0) * Math.sin(angle),
+    });
   });
   for (const [name, place] of places) place.half = Math.min(NODE.widest, 34 + shown(name).length * 7.6) / 2;
   return places;
@@ -55,7 +68,16 @@ function placed(names, flows, height) {
 const shown = (name) => (name.length > 13 ? `${name.slice(0, 12)}…` : name);
 
 function head(tone) {
-  const box = { id: `head-${tone}`, viewBox: "0 0 8 8", refX: 6.5, refY: 4, markerWidth: 9, markerHeight: 9, markerUnits: "userSpaceOnUse", orient: "auto" };
+  const box = {
+    id: `head-${tone}`,
+    viewBox: "0 0 8 8",
+    refX: 6.5,
+    refY: 4,
+    markerWidth: 9,
+    markerHeight: 9,
+    markerUnits: "userSpaceOnUse",
+    orient: "auto",
+  };
   return svg("marker", box, svg("path", { d: "M0 0.5L7.5 4L0 7.5Z", class: `head ${tone}` }));
 }
 
@@ -65,7 +87,10 @@ function edge(flow, places, bothWays) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const length = Math.hypot(dx, dy) || 1;
   const bend = bothWays ? Math.min(34, length / 6) : Math.min(10, length / 20);
-  const control = { x: (from.x + to.x) / 2 - (dy / length) * bend * 2, y: (from.y + to.y) / 2 + (dx / length) * bend * 2 };
+  const control = {
+    x: (from.x + to.x) / 2 - (dy / length) * bend * 2,
+    y: (from.y + to.y) / 2 + (dx / length) * bend * 2,
+  };
   const [start, end] = [rim(from, control), rim(to, control)];
   const d = `M${start.x} ${start.y}Q${control.x} ${control.y} ${end.x} ${end.y}`;
   const middle = { x: (start.x + end.x) / 4 + control.x / 2, y: (start.y + end.y) / 4 + control.y / 2 };
@@ -76,7 +101,13 @@ function edge(flow, places, bothWays) {
   const href = flow.service ? null : link(["flows", flow.source, flow.target]);
   const line = svg(
     "a",
-    { href, class: `edge ${tone} ${still ? "still" : ""}`, "aria-label": told, "data-testid": `graph-${flow.flow}`, key: flow.flow },
+    {
+      href,
+      class: `edge ${tone} ${still ? "still" : ""}`,
+      "aria-label": told,
+      "data-testid": `graph-${flow.flow}`,
+      key: flow.flow,
+    },
     svg("title", null, told),
     svg("path", { d, class: "reach" }),
     svg("path", { d, class: "line", "stroke-width": width.toFixed(1), "marker-end": `url(#head-${tone})` }),
@@ -92,7 +123,12 @@ function label(flow, at, tone) {
   const half = 7 + text.length * 3.5;
   return svg(
     "g",
-    { class: `lag ${act ? tone : "plain"}`, transform: `translate(${at.x.toFixed(1)} ${at.y.toFixed(1)})`, "aria-hidden": "true", key: `lag ${flow.flow}` },
+    {
+      class: `lag ${act ? tone : "plain"}`,
+      transform: `translate(${at.x.toFixed(1)} ${at.y.toFixed(1)})`,
+      "aria-hidden": "true",
+      key: `lag ${flow.flow}`,
+    },
     svg("rect", { x: -half, y: -9, width: 2 * half, height: 18, rx: 9 }),
     svg("text", { y: 4 }, text),
   );
@@ -101,16 +137,31 @@ function label(flow, at, tone) {
 /** Where the way from a node's centre to a point leaves its box. */
 function rim(box, point) {
   const [dx, dy] = [point.x - box.x, point.y - box.y];
-  const scale = Math.min((box.half + 4) / Math.max(1e-6, Math.abs(dx)), (NODE.height / 2 + 4) / Math.max(1e-6, Math.abs(dy)));
+  const scale = Math.min(
+    (box.half + 4) / Math.max(1e-6, Math.abs(dx)),
+    (NODE.height / 2 + 4) / Math.max(1e-6, Math.abs(dy)),
+  );
   return { x: +(box.x + dx * scale).toFixed(1), y: +(box.y + dy * scale).toFixed(1) };
 }
 
 function node(cluster, place) {
   const tone = cluster.reachable === false ? "bad" : cluster.reachable ? "good" : "calm";
-  const told = cluster.reachable === false ? `not reachable: ${cluster.fault}` : cluster.reachable ? "reachable" : "not asked lately";
+  const told =
+    cluster.reachable === false
+      ? `not reachable: ${cluster.fault}`
+      : cluster.reachable
+        ? "reachable"
+        : "not asked lately";
   return svg(
     "g",
-    { class: `node ${tone}`, transform: `translate(${place.x.toFixed(1)} ${place.y.toFixed(1)})`, role: "img", "aria-label": `Cluster ${cluster.alias}, ${told}`, "data-testid": `cluster-${cluster.alias}`, key: `node ${cluster.alias}` },
+    {
+      class: `node ${tone}`,
+      transform: `translate(${place.x.toFixed(1)} ${place.y.toFixed(1)})`,
+      role: "img",
+      "aria-label": `Cluster ${cluster.alias}, ${told}`,
+      "data-testid": `cluster-${cluster.alias}`,
+      key: `node ${cluster.alias}`,
+    },
     svg("title", null, `${cluster.alias}: ${told}`),
     svg("rect", { x: -place.half, y: -NODE.height / 2, width: 2 * place.half, height: NODE.height, rx: 9 }),
     svg("circle", { cx: -place.half + 15, r: 4 }),

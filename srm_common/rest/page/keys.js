@@ -37,6 +37,13 @@ function showKeys() {
   openDialog({
     title: "Keys",
     testid: "keys",
-    draw: () => h("dl", { class: "keys" }, [...KEYS, ["Enter", "Open the row"], ["Esc", "Close"]].map(([key, text]) => h("div", null, h("dt", null, h("kbd", null, key)), h("dd", null, text)))),
+    draw: () =>
+      h(
+        "dl",
+        { class: "keys" },
+        [...KEYS, ["Enter", "Open the row"], ["Esc", "Close"]].map(([key, text]) =>
+          h("div", null, h("dt", null, h("kbd", null, key)), h("dd", null, text)),
+        ),
+      ),
   });
 }

@@ -72,7 +72,12 @@ function flowOfDag(dag) {
     if (found) go(["flows", found.source, found.target]);
     looked = true;
   };
-  const nothing = () => empty("This DAG replicates nothing", `${dag} is not the DAG of a replication flow.`, h("a", { href: link([]) }, "All flows"));
+  const nothing = () =>
+    empty(
+      "This DAG replicates nothing",
+      `${dag} is not the DAG of a replication flow.`,
+      h("a", { href: link([]) }, "All flows"),
+    );
   return { load, draw: () => (looked ? nothing() : loading("the flow")) };
 }
 
@@ -109,7 +114,12 @@ function later() {
 function redraw() {
   const failed = page.errors.length && !page.loadedMs;
   const body = failed ? null : page.view.draw();
-  patch(root, page.view.head?.() ?? h("header", { class: "top", key: "list-head" }, h("h1", null, "Replications"), controls()), stale(), h("div", { class: `view ${page.errors.length ? "old" : ""}`, key: page.name || "list" }, body));
+  patch(
+    root,
+    page.view.head?.() ?? h("header", { class: "top", key: "list-head" }, h("h1", null, "Replications"), controls()),
+    stale(),
+    h("div", { class: `view ${page.errors.length ? "old" : ""}`, key: page.name || "list" }, body),
+  );
   root.setAttribute("aria-busy", String(page.busy));
 }
 
@@ -118,15 +128,41 @@ export function controls() {
   return h(
     "div",
     { class: "controls" },
-    choices("Time range", RANGES.map(([value, text]) => [value, text]), rangeName(), (range) => setQuery({ range }), "range"),
-    choices("Statistic", STATISTICS.map((one) => [one, one.toUpperCase()]), statistic(), (stat) => setQuery({ stat }), "stat"),
+    choices(
+      "Time range",
+      RANGES.map(([value, text]) => [value, text]),
+      rangeName(),
+      (range) => setQuery({ range }),
+      "range",
+    ),
+    choices(
+      "Statistic",
+      STATISTICS.map((one) => [one, one.toUpperCase()]),
+      statistic(),
+      (stat) => setQuery({ stat }),
+      "stat",
+    ),
     h(
       "div",
       { class: "freshness" },
-      button("", { picture: "refresh", kind: `quiet ${page.busy ? "busy" : ""}`, "aria-label": "Refresh now", title: "Refresh now (r)", testid: "refresh", onclick: reload }),
+      button("", {
+        picture: "refresh",
+        kind: `quiet ${page.busy ? "busy" : ""}`,
+        "aria-label": "Refresh now",
+        title: "Refresh now (r)",
+        testid: "refresh",
+        onclick: reload,
+      }),
       h(
         "button",
-        { type: "button", class: `auto ${page.errors.length ? "warn" : ""}`, "aria-pressed": String(page.auto), "data-testid": "auto-refresh", title: page.auto ? "Refreshes every 10 s; click to stop that" : "Does not refresh by itself; click to let it", onclick: toggleAuto },
+        {
+          type: "button",
+          class: `auto ${page.errors.length ? "warn" : ""}`,
+          "aria-pressed": String(page.auto),
+          "data-testid": "auto-refresh",
+          title: page.auto ? "Refreshes every 10 s; click to stop that" : "Does not refresh by itself; click to let it",
+          onclick: toggleAuto,
+        },
         page.errors.length ? "No answer" : page.auto ? "Live" : "Stopped",
       ),
       page.loadedMs ? age(page.loadedMs, { class: "muted number", "data-testid": "age" }) : null,
@@ -155,8 +191,12 @@ startKeys(page);
 addEventListener("hashchange", show);
 document.addEventListener("visibilitychange", () => !document.hidden && page.auto && reload());
 document.addEventListener("click", (event) => {
-  for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  for (const menu of document.querySelectorAll("details.menu[open]"))
+    if (!menu.contains(event.target)) menu.open = false;
 });
 setInterval(tick, 1000);
-startSession().then(() => page.view && redraw(), () => {});
+startSession().then(
+  () => page.view && redraw(),
+  () => {},
+);
 show();

@@ -9,13 +9,31 @@ import { table } from "./table.js";
 import { airflowLink, button, faults } from "./widgets.js";
 
 const KINDS = {
-  failover: ["Failover", (flow) => `Groups go on at ${flow.target}, where they stopped at ${flow.source}; the flow stays paused.`, ["disaster", "controlled", "continuous"]],
-  failback: ["Failback", (flow) => `Groups that were moved go back from ${flow.target} to ${flow.source}, and the flows copy again.`, ["controlled", "continuous"]],
-  "switch-direction": ["Switch direction", (flow) => `Everything moves to ${flow.target}, and ${flow.target} → ${flow.source} takes over: a migration's end.`, ["controlled"]],
+  failover: [
+    "Failover",
+    (flow) => `Groups go on at ${flow.target}, where they stopped at ${flow.source}; the flow stays paused.`,
+    ["disaster", "controlled", "continuous"],
+  ],
+  failback: [
+    "Failback",
+    (flow) => `Groups that were moved go back from ${flow.target} to ${flow.source}, and the flows copy again.`,
+    ["controlled", "continuous"],
+  ],
+  "switch-direction": [
+    "Switch direction",
+    (flow) => `Everything moves to ${flow.target}, and ${flow.target} → ${flow.source} takes over: a migration's end.`,
+    ["controlled"],
+  ],
 };
 const MODES = {
-  disaster: ["Disaster", "The source may be gone. Nothing is demanded of it; what it still answers makes the positions fresher."],
-  controlled: ["Controlled", "Producers and consumers of the source are stopped: everything is copied first, nothing is read twice."],
+  disaster: [
+    "Disaster",
+    "The source may be gone. Nothing is demanded of it; what it still answers makes the positions fresher.",
+  ],
+  controlled: [
+    "Controlled",
+    "Producers and consumers of the source are stopped: everything is copied first, nothing is read twice.",
+  ],
   continuous: ["Continuous", "Only the groups' consumers are stopped at the source; producers and the flow go on."],
 };
 const MARKS = {
@@ -34,9 +52,25 @@ const TITLES = { choose: "What", try: "Dry run", confirm: "Confirm", move: "Move
 
 /** Open the wizard; `done` is called when it is closed after a move has begun. */
 export function moveGroups(flow, done) {
-  const state = { stage: "choose", kind: "failover", mode: "disaster", groups: "", typed: "", run: null, progress: null, errors: [], busy: false, begun: false };
+  const state = {
+    stage: "choose",
+    kind: "failover",
+    mode: "disaster",
+    groups: "",
+    typed: "",
+    run: null,
+    progress: null,
+    errors: [],
+    busy: false,
+    begun: false,
+  };
   let timer;
-  const dialog = openDialog({ title: `Move groups of ${flow.source} → ${flow.target}`, testid: "move-wizard", wide: true, draw });
+  const dialog = openDialog({
+    title: `Move groups of ${flow.source} → ${flow.target}`,
+    testid: "move-wizard",
+    wide: true,
+    draw,
+  });
   dialog.closed.then(() => {
     clearTimeout(timer);
     if (state.begun) done();
@@ -51,9 +85,17 @@ export function moveGroups(flow, done) {
   async function begin(dryRun) {
     clearTimeout(timer);
     set({ stage: dryRun ? "try" : "move", run: null, progress: null, errors: [], busy: true });
-    const groups = state.groups.split("\n").map((line) => line.trim()).filter(Boolean);
+    const groups = state.groups
+      .split("\n")
+      .map((line) => line.trim())
+      .filter(Boolean);
     try {
-      const run = await post(`${flowPath(flow.source, flow.target)}/moves`, { kind: state.kind, mode: state.mode, groups, dry_run: dryRun });
+      const run = await post(`${flowPath(flow.source, flow.target)}/moves`, {
+        kind: state.kind,
+        mode: state.mode,
+        groups,
+        dry_run: dryRun,
+      });
       set({ run, busy: false, begun: state.begun || !dryRun });
       follow(run.run_id, state.kind);
     } catch (error) {
@@ -79,34 +121,83 @@ export function moveGroups(flow, done) {
   function draw() {
     const content = { choose, try: tried, confirm: confirmed, move: moved }[state.stage]();
     const at = STAGES.indexOf(state.stage);
-    const stages = STAGES.map((stage, index) => h("li", { "aria-current": index === at ? "step" : null, class: index < at ? "past" : "" }, TITLES[stage]));
-    return [h("ol", { class: "stages", key: "stages" }, stages), h("div", { class: "stage", key: state.stage }, content)];
+    const stages = STAGES.map((stage, index) =>
+      h("li", { "aria-current": index === at ? "step" : null, class: index < at ? "past" : "" }, TITLES[stage]),
+    );
+    return [
+      h("ol", { class: "stages", key: "stages" }, stages),
+      h("div", { class: "stage", key: state.stage }, content),
+    ];
   }
 
   function choose() {
     const modes = KINDS[state.kind][2];
     return [
-      options("What", "kind", Object.entries(KINDS).map(([value, [name, help]]) => [value, name, help(flow)]), state.kind, (kind) => set({ kind, mode: KINDS[kind][2][0] })),
-      options("How", "mode", modes.map((value) => [value, ...MODES[value]]), state.mode, (mode) => set({ mode })),
-      h("label", { class: "field" }, h("b", null, "Consumer groups"), h("textarea", { rows: 3, value: state.groups, spellcheck: "false", placeholder: "One a line; empty: every group that the flow translates", "data-testid": "move-groups", oninput: (event) => (state.groups = event.target.value) })),
-      footer(button("Cancel", { testid: "move-cancel", onclick: () => dialog.close() }), button("Dry run", { kind: "primary", picture: "play", testid: "move-dry-run", onclick: () => begin(true) })),
+      options(
+        "What",
+        "kind",
+        Object.entries(KINDS).map(([value, [name, help]]) => [value, name, help(flow)]),
+        state.kind,
+        (kind) => set({ kind, mode: KINDS[kind][2][0] }),
+      ),
+      options(
+        "How",
+        "mode",
+        modes.map((value) => [value, ...MODES[value]]),
+        state.mode,
+        (mode) => set({ mode }),
+      ),
+      h(
+        "label",
+        { class: "field" },
+        h("b", null, "Consumer groups"),
+        h("textarea", {
+          rows: 3,
+          value: state.groups,
+          spellcheck: "false",
+          placeholder: "One a line; empty: every group that the flow translates",
+          "data-testid": "move-groups",
+          oninput: (event) => (state.groups = event.target.value),
+        }),
+      ),
+      footer(
+        button("Cancel", { testid: "move-cancel", onclick: () => dialog.close() }),
+        button("Dry run", { kind: "primary", picture: "play", testid: "move-dry-run", onclick: () => begin(true) }),
+      ),
     ];
   }
 
   function tried() {
     const { progress } = state;
     const ended = progress && ENDED.has(progress.state);
-    const why = ended && progress.state === "success" ? null : ended ? "The dry run failed: mend what it names first" : "The dry run is not over yet";
+    const why =
+      ended && progress.state === "success"
+        ? null
+        : ended
+          ? "The dry run failed: mend what it names first"
+          : "The dry run is not over yet";
     return [
-      h("p", { class: "muted" }, "A dry run changes nothing. It looks at both clusters and says where each group would go on."),
+      h(
+        "p",
+        { class: "muted" },
+        "A dry run changes nothing. It looks at both clusters and says where each group would go on.",
+      ),
       advance(),
       ended ? positions(progress) : null,
       faults(state.errors, "move-faults"),
       footer(
         button("Back", { picture: "back", testid: "move-back", onclick: () => set({ stage: "choose", errors: [] }) }),
-        ended || state.errors.length ? button("Dry run again", { picture: "refresh", testid: "move-again", onclick: () => begin(true) }) : null,
+        ended || state.errors.length
+          ? button("Dry run again", { picture: "refresh", testid: "move-again", onclick: () => begin(true) })
+          : null,
         // In a disaster the dry run may be unable to end; then a person decides.
-        button("Continue", { kind: "primary", picture: "arrow", testid: "move-continue", why, onclick: () => set({ stage: "confirm", typed: "", errors: [] }) }),
+        button("Continue", {
+          kind: "primary",
+          picture: "arrow",
+          testid: "move-continue",
+          why,
+          onclick: () => set({ stage: "confirm", typed: "", errors: [] }),
+        }),
       ),
     ];
   }
@@ -115,9 +206,40 @@ export function moveGroups(flow, done) {
     const groups = new Set((state.progress?.positions ?? []).map((one) => one.group));
     const right = state.typed.trim() === to();
     return [
-      h("div", { class: "notice bad" }, icon("warning"), h("div", null, h("p", null, h("b", null, `${plural(groups.size, "group")} will go on at ${to()}.`)), h("p", null, KINDS[state.kind][1](flow)), h("p", null, MODES[state.mode][1]))),
-      h("label", { class: "field" }, h("span", null, "Type ", h("b", null, to()), " to confirm"), h("input", { value: state.typed, autocomplete: "off", spellcheck: "false", "data-testid": "move-typed", oninput: (event) => set({ typed: event.target.value }) })),
-      footer(button("Back", { picture: "back", testid: "move-back", onclick: () => set({ stage: "try" }) }), button(`${KINDS[state.kind][0]} to ${to()}`, { kind: "danger", picture: "move", testid: "move-start", why: right ? null : `Type ${to()} first`, onclick: () => begin(false) })),
+      h(
+        "div",
+        { class: "notice bad" },
+        icon("warning"),
+        h(
+          "div",
+          null,
+          h("p", null, h("b", null, `${plural(groups.size, "group")} will go on at ${to()}.`)),
+          h("p", null, KINDS[state.kind][1](flow)),
+          h("p", null, MODES[state.mode][1]),
+        ),
+      ),
+      h(
+        "label",
+        { class: "field" },
+        h("span", null, "Type ", h("b", null, to()), " to confirm"),
+        h("input", {
+          value: state.typed,
+          autocomplete: "off",
+          spellcheck: "false",
+          "data-testid": "move-typed",
+          oninput: (event) => set({ typed: event.target.value }),
+        }),
+      ),
+      footer(
+        button("Back", { picture: "back", testid: "move-back", onclick: () => set({ stage: "try" }) }),
+        button(`${KINDS[state.kind][0]} to ${to()}`, {
+          kind: "danger",
+          picture: "move",
+          testid: "move-start",
+          why: right ? null : `Type ${to()} first`,
+          onclick: () => begin(false),
+        }),
+      ),
     ];
   }
 
@@ -127,27 +249,51 @@ export function moveGroups(flow, done) {
     const none = (progress?.positions ?? []).filter((one) => one.applied === null).length;
     const told = {
       success: none
-        ? ["warn", "warning", `Done, but ${plural(none, "position")} stayed without an offset on ${to()}: there, groups begin as their auto.offset.reset says.`]
+        ? [
+            "warn",
+            "warning",
+            `Done, but ${plural(none, "position")} stayed without an offset on ${to()}: there, groups begin as their auto.offset.reset says.`,
+          ]
         : ["good", "check", `Done: the groups go on at ${to()}. Start their consumers there.`],
-      failed: ["bad", "cross", "A step failed. Mend what it names, then clear its task in Airflow: every step may be repeated."],
+      failed: [
+        "bad",
+        "cross",
+        "A step failed. Mend what it names, then clear its task in Airflow: every step may be repeated.",
+      ],
       waiting: ["warn", "clock", "A step waits for a person: answer under Required Actions of the run in Airflow."],
     }[progress?.state];
     return [
-      told ? h("div", { class: `notice ${told[0]}`, role: "status", "data-testid": "move-result" }, icon(told[1]), told[2]) : null,
+      told
+        ? h("div", { class: `notice ${told[0]}`, role: "status", "data-testid": "move-result" }, icon(told[1]), told[2])
+        : null,
       advance(),
-      ended ? positions(progress) : h("p", { class: "muted" }, "This dialog only watches: closing it does not stop the move."),
+      ended
+        ? positions(progress)
+        : h("p", { class: "muted" }, "This dialog only watches: closing it does not stop the move."),
       faults(state.errors, "move-faults"),
-      footer(button(ended ? "Close" : "Close and let it go on", { kind: ended ? "primary" : "", testid: "move-close", onclick: () => dialog.close() })),
+      footer(
+        button(ended ? "Close" : "Close and let it go on", {
+          kind: ended ? "primary" : "",
+          testid: "move-close",
+          onclick: () => dialog.close(),
+        }),
+      ),
     ];
   }
 
   function advance() {
     const { run, progress, errors } = state;
-    if (!run) return errors.length ? null : h("p", { class: "muted line" }, icon("refresh", { class: "spin" }), "Starting…");
+    if (!run)
+      return errors.length ? null : h("p", { class: "muted line" }, icon("refresh", { class: "spin" }), "Starting…");
     return h(
       "section",
       { class: "advance", "aria-label": "Steps", "aria-live": "polite" },
-      h("div", { class: "line" }, h("b", { "data-testid": "move-state" }, progress?.state ?? "queued"), airflowLink(run.url, "Open the run in Airflow", "move-run")),
+      h(
+        "div",
+        { class: "line" },
+        h("b", { "data-testid": "move-state" }, progress?.state ?? "queued"),
+        airflowLink(run.url, "Open the run in Airflow", "move-run"),
+      ),
       h("ol", { "data-testid": "move-steps" }, (progress?.steps ?? []).map(stepLine)),
     );
   }
@@ -158,7 +304,17 @@ export function moveGroups(flow, done) {
 function stepLine(step) {
   const [tone, picture] = MARKS[step.state] ?? ["calm", "clock"];
   const name = step.step.replaceAll("_", " ");
-  return h("li", { key: step.step, "data-testid": `step-${step.step}`, "data-state": step.state }, h("span", { class: `chip ${tone}` }, icon(picture, { class: step.state === "running" ? "spin" : "" }), step.state), h("b", null, name), h("div", { class: "sentences muted" }, step.sentences.map((one) => h("p", { class: "break" }, one))));
+  return h(
+    "li",
+    { key: step.step, "data-testid": `step-${step.step}`, "data-state": step.state },
+    h("span", { class: `chip ${tone}` }, icon(picture, { class: step.state === "running" ? "spin" : "" }), step.state),
+    h("b", null, name),
+    h(
+      "div",
+      { class: "sentences muted" },
+      step.sentences.map((one) => h("p", { class: "break" }, one)),
+    ),
+  );
 }
 
 function positions(progress) {
@@ -169,7 +325,11 @@ function positions(progress) {
   const columns = [
     { label: "Group", cell: (row) => h("span", { class: "break" }, row.group) },
     { label: "Goes on in", cell: (row) => h("span", { class: "break" }, row.topic, h("b", null, `-${row.partition}`)) },
-    { label: "Offset there", right: true, cell: (row) => (row.applied === null ? h("b", { class: "fault-text" }, "none") : exact(row.applied)) },
+    {
+      label: "Offset there",
+      right: true,
+      cell: (row) => (row.applied === null ? h("b", { class: "fault-text" }, "none") : exact(row.applied)),
+    },
     { label: "Was", right: true, cell: (row) => exact(row.before) },
     { label: "Committed at the source", right: true, cell: (row) => exact(row.upstream) },
     { label: "Known since", right: true, cell: (row) => span(row.age_ms ?? 0) },
@@ -179,8 +339,24 @@ function positions(progress) {
   return h(
     "section",
     { class: "positions", "data-testid": "move-positions" },
-    h("h2", null, `${plural(new Set(rows.map((row) => row.group)).size, "group")}, ${plural(rows.length, "position")}`, h("span", { class: "muted" }, ` at most ${exact(again)} records read twice${none ? `; ${none} positions without an offset` : ""}`)),
-    table({ label: "Positions", columns, rows, key: (row) => `${row.group} ${row.topic}-${row.partition}`, tone: (row) => (row.applied === null ? "bad" : row.reason ? "warn" : ""), testid: "position" }),
+    h(
+      "h2",
+      null,
+      `${plural(new Set(rows.map((row) => row.group)).size, "group")}, ${plural(rows.length, "position")}`,
+      h(
+        "span",
+        { class: "muted" },
+        ` at most ${exact(again)} records read twice${none ? `; ${none} positions without an offset` : ""}`,
+      ),
+    ),
+    table({
+      label: "Positions",
+      columns,
+      rows,
+      key: (row) => `${row.group} ${row.topic}-${row.partition}`,
+      tone: (row) => (row.applied === null ? "bad" : row.reason ? "warn" : ""),
+      testid: "position",
+    }),
   );
 }
 
@@ -193,7 +369,14 @@ function options(label, name, list, chosen, choose) {
       h(
         "label",
         { key: value },
-        h("input", { type: "radio", name, value, checked: value === chosen, "data-testid": `move-${name}-${value}`, onchange: () => choose(value) }),
+        h("input", {
+          type: "radio",
+          name,
+          value,
+          checked: value === chosen,
+          "data-testid": `move-${name}-${value}`,
+          onchange: () => choose(value),
+        }),
         h("span", null, h("b", null, title), h("small", { class: "muted" }, help)),
       ),
     ),

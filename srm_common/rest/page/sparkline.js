@@ -9,7 +9,13 @@ const HEIGHT = 26;
 export function sparkline(line, tone, label) {
   const values = line?.values ?? [];
   const there = values.filter((value) => value !== null);
-  const frame = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: `spark ${tone}`, role: "img", "aria-label": label, preserveAspectRatio: "none" };
+  const frame = {
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    class: `spark ${tone}`,
+    role: "img",
+    "aria-label": label,
+    preserveAspectRatio: "none",
+  };
   if (!there.length) return svg("svg", frame, svg("path", { class: "none", d: `M0 ${HEIGHT - 2}H${WIDTH}` }));
   const top = Math.max(...there, 1e-9);
   const step = WIDTH / values.length;

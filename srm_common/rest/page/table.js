@@ -15,8 +15,20 @@ export function table({ label, columns, rows, key, below = () => null, usual, to
     h(
       "table",
       { class: "rows", "data-testid": testid },
-      h("thead", null, h("tr", null, columns.map((column) => heading(column, usual)))),
-      h("tbody", null, rows.map((row) => [line(row, columns, key, tone, testid), under(row, columns.length, key, below)])),
+      h(
+        "thead",
+        null,
+        h(
+          "tr",
+          null,
+          columns.map((column) => heading(column, usual)),
+        ),
+      ),
+      h(
+        "tbody",
+        null,
+        rows.map((row) => [line(row, columns, key, tone, testid), under(row, columns.length, key, below)]),
+      ),
     ),
   );
 }
@@ -29,7 +41,11 @@ function heading({ label, right, sort }, usual) {
 function line(row, columns, key, tone, testid) {
   const name = key(row);
   const cells = columns.map(({ cell, right, label }, index) =>
-    h(index ? "td" : "th", { scope: index ? null : "row", class: right ? "right number" : "", "data-label": label }, cell(row)),
+    h(
+      index ? "td" : "th",
+      { scope: index ? null : "row", class: right ? "right number" : "", "data-label": label },
+      cell(row),
+    ),
   );
   return h("tr", { key: name, class: tone(row), "data-testid": `${testid}-${name}` }, cells);
 }
@@ -48,6 +64,16 @@ export function sortable(name, label, { right = false, parameter = "order", usua
   return h(
     "th",
     { scope: "col", "aria-sort": now ?? "none", class: right ? "right" : "" },
-    h("button", { type: "button", class: "sort", "data-testid": `sort-${name}`, onclick: () => setQuery({ [parameter]: next, offset: null }) }, label, icon("down", { class: now ?? "unsorted" })),
+    h(
+      "button",
+      {
+        type: "button",
+        class: "sort",
+        "data-testid": `sort-${name}`,
+        onclick: () => setQuery({ [parameter]: next, offset: null }),
+      },
+      label,
+      icon("down", { class: now ?? "unsorted" }),
+    ),
   );
 }

@@ -17,9 +17,11 @@ export function listQuery() {
   return { search: query.get("q"), order: query.get("order"), offset: Number(query.get("offset")) || 0, limit: ROWS };
 }
 
-export const listSearch = (label, testid) => search(label, route().query.get("q") ?? "", (q) => setQuery({ q, offset: null }), testid);
+export const listSearch = (label, testid) =>
+  search(label, route().query.get("q") ?? "", (q) => setQuery({ q, offset: null }), testid);
 
-export const listPager = (answer, rows = ROWS) => pager(answer.offset, rows, answer.total, (offset) => setQuery({ offset }));
+export const listPager = (answer, rows = ROWS) =>
+  pager(answer.offset, rows, answer.total, (offset) => setQuery({ offset }));
 
 /** One bar above a list. */
 export const listBar = (...parts) => h("div", { class: "filters", key: "bar" }, parts);
@@ -32,22 +34,63 @@ export const topicsTab = {
   id: "topics",
   label: "Topics",
   number: (flow) => flow.topics,
-  load: (flow, signal) => get(`${flowPath(flow.source, flow.target)}/topics`, { ...listQuery(), order: listQuery().order ?? USUAL, ...rangeQuery() }, signal),
+  load: (flow, signal) =>
+    get(
+      `${flowPath(flow.source, flow.target)}/topics`,
+      { ...listQuery(), order: listQuery().order ?? USUAL, ...rangeQuery() },
+      signal,
+    ),
   draw(answer, flow) {
     const columns = [
       { label: "Topic", sort: "topic", cell: (row) => topicCell(row, flow) },
-      { label: "Lag", sort: "lag", right: true, cell: (row) => h("b", { title: `${exact(row.lag)} records` }, count(row.lag)) },
+      {
+        label: "Lag",
+        sort: "lag",
+        right: true,
+        cell: (row) => h("b", { title: `${exact(row.lag)} records` }, count(row.lag)),
+      },
       { label: "Throughput", sort: "byte-rate", right: true, cell: (row) => byteRate(figure("byte-rate")(row)) },
       { label: "Records", right: true, cell: (row) => recordRate(figure("record-rate")(row)) },
-      { label: "Latency", sort: "replication-latency-ms", right: true, cell: (row) => duration(figure("replication-latency-ms")(row)) },
-      { label: "Partitions", right: true, cell: (row) => (row.failed_partitions ? h("span", { class: "fault-text" }, `${row.failed_partitions} of ${row.partitions} failed`) : count(row.partitions)) },
+      {
+        label: "Latency",
+        sort: "replication-latency-ms",
+        right: true,
+        cell: (row) => duration(figure("replication-latency-ms")(row)),
+      },
+      {
+        label: "Partitions",
+        right: true,
+        cell: (row) =>
+          row.failed_partitions
+            ? h("span", { class: "fault-text" }, `${row.failed_partitions} of ${row.partitions} failed`)
+            : count(row.partitions),
+      },
       { label: "Newest record", cell: (row) => age(row.newest_record_ms, { class: "number" }) },
       { label: "Reported", cell: (row) => partTaken(row, flow) },
     ];
-    const nothing = route().query.get("q") ? empty("No topic matches", "Names of topics and of their copies are searched.") : empty("No topics yet", "Topics appear with the flow's first run that finds some. Decisions tell why a topic is not copied.");
+    const nothing = route().query.get("q")
+      ? empty("No topic matches", "Names of topics and of their copies are searched.")
+      : empty(
+          "No topics yet",
+          "Topics appear with the flow's first run that finds some. Decisions tell why a topic is not copied.",
+        );
     return [
-      listBar(listSearch("Search topics", "topic-search"), h("span", { class: "muted" }, plural(answer.total, "topic"))),
-      answer.topics.length ? table({ label: "Topics", columns, rows: answer.topics, key: (row) => row.topic, below: failure, tone: failed, usual: USUAL, testid: "topic" }) : nothing,
+      listBar(
+        listSearch("Search topics", "topic-search"),
+        h("span", { class: "muted" }, plural(answer.total, "topic")),
+      ),
+      answer.topics.length
+        ? table({
+            label: "Topics",
+            columns,
+            rows: answer.topics,
+            key: (row) => row.topic,
+            below: failure,
+            tone: failed,
+            usual: USUAL,
+            testid: "topic",
+          })
+        : nothing,
       listPager(answer),
     ];
   },
@@ -56,7 +99,12 @@ export const topicsTab = {
 function topicCell(row, flow) {
   const href = link(["flows", flow.source, flow.target, "topics", row.topic]);
   const copy = row.remote_topic === row.topic ? null : h("small", { class: "muted break" }, `→ ${row.remote_topic}`);
-  return h("div", { class: "name" }, h("a", { href, class: "row-link break", "data-testid": `open-topic-${row.topic}` }, row.topic), copy);
+  return h(
+    "div",
+    { class: "name" },
+    h("a", { href, class: "row-link break", "data-testid": `open-topic-${row.topic}` }, row.topic),
+    copy,
+  );
 }
 
 export const partitionsTab = {
@@ -66,8 +114,19 @@ export const partitionsTab = {
   load: (flow, signal) => partitions(flow, { failed: route().query.get("failed") }, signal),
   draw(answer, flow) {
     const only = route().query.get("failed") ?? "";
-    const chosen = choices("Which partitions", [["", "All"], ["true", "Failed"]], only, (failed) => setQuery({ failed, offset: null }), "partitions-which");
-    const nothing = only ? empty("No partition failed", "All were copied in the newest run.") : empty("No partitions yet", "They appear with the flow's first run.");
+    const chosen = choices(
+      "Which partitions",
+      [
+        ["", "All"],
+        ["true", "Failed"],
+      ],
+      only,
+      (failed) => setQuery({ failed, offset: null }),
+      "partitions-which",
+    );
+    const nothing = only
+      ? empty("No partition failed", "All were copied in the newest run.")
+      : empty("No partitions yet", "They appear with the flow's first run.");
     return [
       listBar(chosen, h("span", { class: "muted" }, plural(answer.total, "partition"))),
       answer.partitions.length ? partitionTable(answer.partitions, flow) : nothing,
@@ -94,7 +153,15 @@ export function partitionTable(rows, flow) {
     { label: "Newest record", cell: (row) => age(row.newest_record_ms, { class: "number" }) },
     { label: "Reported", cell: (row) => partTaken(row, flow) },
   ];
-  return table({ label: "Partitions", columns, rows, key: (row) => `${row.topic}-${row.partition}`, below: failure, tone: failed, testid: "partition" });
+  return table({
+    label: "Partitions",
+    columns,
+    rows,
+    key: (row) => `${row.topic}-${row.partition}`,
+    below: failure,
+    tone: failed,
+    testid: "partition",
+  });
 }
 
 export const decisionsTab = {
@@ -102,21 +169,49 @@ export const decisionsTab = {
   label: "Decisions",
   load(flow, signal) {
     const { search: text, offset, limit } = listQuery();
-    return get(`${flowPath(flow.source, flow.target)}/decisions`, { search: text, copied: route().query.get("copied"), offset, limit }, signal);
+    return get(
+      `${flowPath(flow.source, flow.target)}/decisions`,
+      { search: text, copied: route().query.get("copied"), offset, limit },
+      signal,
+    );
   },
   draw(answer) {
-    const options = [["", "All"], ["true", "Copied"], ["false", "Not copied"]];
-    const chosen = choices("Which topics", options, route().query.get("copied") ?? "", (copied) => setQuery({ copied, offset: null }), "decisions-which");
+    const options = [
+      ["", "All"],
+      ["true", "Copied"],
+      ["false", "Not copied"],
+    ];
+    const chosen = choices(
+      "Which topics",
+      options,
+      route().query.get("copied") ?? "",
+      (copied) => setQuery({ copied, offset: null }),
+      "decisions-which",
+    );
     const columns = [
       { label: "Topic at the source", cell: (row) => h("span", { class: "break" }, row.topic) },
-      { label: "Decision", cell: (row) => h("span", { class: `chip ${row.copied ? "good" : "calm"}` }, icon(row.copied ? "check" : "close"), row.copied ? "Copied" : "Not copied") },
+      {
+        label: "Decision",
+        cell: (row) =>
+          h(
+            "span",
+            { class: `chip ${row.copied ? "good" : "calm"}` },
+            icon(row.copied ? "check" : "close"),
+            row.copied ? "Copied" : "Not copied",
+          ),
+      },
       { label: "Because", cell: (row) => h("span", { class: "break" }, row.reason) },
       { label: "Copy", cell: (row) => h("span", { class: "muted break" }, row.copied ? (row.remote_topic ?? "") : "") },
     ];
     const told = answer.reported_ms ? h("span", { class: "muted" }, "as decided ", taken(answer.reported_ms)) : null;
     return [
       listBar(listSearch("Why is this topic (not) copied?", "decision-search"), chosen, told),
-      answer.decisions.length ? table({ label: "Decisions", columns, rows: answer.decisions, key: (row) => row.topic, testid: "decision" }) : empty("No decisions to show", "Every refresh of topics decides about each topic of the source and leaves its reason here."),
+      answer.decisions.length
+        ? table({ label: "Decisions", columns, rows: answer.decisions, key: (row) => row.topic, testid: "decision" })
+        : empty(
+            "No decisions to show",
+            "Every refresh of topics decides about each topic of the source and leaves its reason here.",
+          ),
       listPager(answer),
     ];
   },

@@ -29,7 +29,8 @@ export function groupsTab(redraw) {
   }
 
   function below(row, flow) {
-    if (route().query.get("group") !== row.group) return row.reason ? h("p", { class: "fault break" }, icon("warning"), row.reason) : null;
+    if (route().query.get("group") !== row.group)
+      return row.reason ? h("p", { class: "fault break" }, icon("warning"), row.reason) : null;
     const { answer, errors } = open;
     return h(
       "div",
@@ -41,8 +42,17 @@ export function groupsTab(redraw) {
       h(
         "div",
         { class: "line" },
-        button("Ask the clusters again", { picture: "refresh", testid: "group-ask", onclick: () => ask(flow, row.group) }),
-        button("Set offsets at the target…", { picture: "edit", testid: "group-apply", why: whyNot("edit", flow), onclick: () => apply(flow, row.group, () => ask(flow, row.group)) }),
+        button("Ask the clusters again", {
+          picture: "refresh",
+          testid: "group-ask",
+          onclick: () => ask(flow, row.group),
+        }),
+        button("Set offsets at the target…", {
+          picture: "edit",
+          testid: "group-apply",
+          why: whyNot("edit", flow),
+          onclick: () => apply(flow, row.group, () => ask(flow, row.group)),
+        }),
         answer ? taken(answer.now_ms) : null,
       ),
     );
@@ -68,10 +78,28 @@ export function groupsTab(redraw) {
         { label: "Last checkpoint", cell: (row) => age(row.checkpoint_ms, { class: "number" }) },
         { label: "Reported", cell: (row) => partTaken(row, flow) },
       ];
-      const nothing = route().query.get("q") ? empty("No group matches", null) : empty("No groups yet", "Groups of the source appear when they have committed offsets of topics that the flow copies.");
+      const nothing = route().query.get("q")
+        ? empty("No group matches", null)
+        : empty(
+            "No groups yet",
+            "Groups of the source appear when they have committed offsets of topics that the flow copies.",
+          );
       return [
-        listBar(listSearch("Search groups", "group-search"), h("span", { class: "muted" }, plural(answer.total, "group"))),
-        answer.groups.length ? table({ label: "Groups", columns, rows: answer.groups, key: (row) => row.group, below: (row) => below(row, flow), tone: (row) => (row.translated < row.positions ? "warn" : ""), testid: "group" }) : nothing,
+        listBar(
+          listSearch("Search groups", "group-search"),
+          h("span", { class: "muted" }, plural(answer.total, "group")),
+        ),
+        answer.groups.length
+          ? table({
+              label: "Groups",
+              columns,
+              rows: answer.groups,
+              key: (row) => row.group,
+              below: (row) => below(row, flow),
+              tone: (row) => (row.translated < row.positions ? "warn" : ""),
+              testid: "group",
+            })
+          : nothing,
         listPager(answer),
       ];
     },
@@ -80,13 +108,28 @@ export function groupsTab(redraw) {
 
 function opener(row, shown) {
   const isOpen = row.group === shown;
-  const props = { type: "button", class: "disclosure row-link", "aria-expanded": String(isOpen), "data-testid": `open-group-${row.group}` };
-  return h("button", { ...props, onclick: () => setQuery({ group: isOpen ? null : row.group }) }, icon("down"), h("span", { class: "break" }, row.group));
+  const props = {
+    type: "button",
+    class: "disclosure row-link",
+    "aria-expanded": String(isOpen),
+    "data-testid": `open-group-${row.group}`,
+  };
+  return h(
+    "button",
+    { ...props, onclick: () => setQuery({ group: isOpen ? null : row.group }) },
+    icon("down"),
+    h("span", { class: "break" }, row.group),
+  );
 }
 
 function translated(row) {
   const all = row.translated >= row.positions;
-  return h("span", { class: `chip ${all ? "good" : "warn"}` }, icon(all ? "check" : "warning"), all ? `all ${exact(row.positions)}` : `${exact(row.translated)} of ${exact(row.positions)}`);
+  return h(
+    "span",
+    { class: `chip ${all ? "good" : "warn"}` },
+    icon(all ? "check" : "warning"),
+    all ? `all ${exact(row.positions)}` : `${exact(row.translated)} of ${exact(row.positions)}`,
+  );
 }
 
 function offsets(answer) {
@@ -95,12 +138,23 @@ function offsets(answer) {
     { label: "Partition", cell: (row) => h("span", { class: "break" }, row.topic, h("b", null, `-${row.partition}`)) },
     { label: "Offset at the source", right: true, cell: (row) => exact(row.source_offset) },
     { label: "Translated", right: true, cell: (row) => exact(row.translated) },
-    { label: "At the target", right: true, cell: (row) => h("span", { class: behind(row) ? "late-text" : "" }, exact(row.applied)) },
+    {
+      label: "At the target",
+      right: true,
+      cell: (row) => h("span", { class: behind(row) ? "late-text" : "" }, exact(row.applied)),
+    },
     { label: "Age", right: true, cell: (row) => (row.age_ms === null ? "–" : span(row.age_ms)) },
     { label: "Remark", cell: (row) => h("span", { class: "break muted" }, row.reason ?? "") },
   ];
-  if (!answer.offsets.length) return h("p", { class: "muted" }, "The group has committed nothing of what the flow copies.");
-  return table({ label: `Offsets of ${answer.group}`, columns, rows: answer.offsets, key: (row) => `${row.topic}-${row.partition}`, testid: "offset" });
+  if (!answer.offsets.length)
+    return h("p", { class: "muted" }, "The group has committed nothing of what the flow copies.");
+  return table({
+    label: `Offsets of ${answer.group}`,
+    columns,
+    rows: answer.offsets,
+    key: (row) => `${row.topic}-${row.partition}`,
+    testid: "offset",
+  });
 }
 
 /** Set a group's offsets at the target as they are translated: what would change is shown first. */
@@ -124,7 +178,13 @@ async function apply(flow, group, done) {
     title: `Set offsets of ${group} on ${flow.target}`,
     sentences: [
       `Whoever reads with ${group} on ${flow.target} goes on at these offsets. The group must have no members there.`,
-      table({ label: "Changes", columns, rows: trial.applied, key: (row) => `${row.topic}-${row.partition}`, testid: "apply" }),
+      table({
+        label: "Changes",
+        columns,
+        rows: trial.applied,
+        key: (row) => `${row.topic}-${row.partition}`,
+        testid: "apply",
+      }),
       faults(trial.errors, "apply-problems"),
     ],
     label: "Set offsets",

@@ -8,7 +8,11 @@ import { table } from "./table.js";
 import { listBar, listPager, listQuery } from "./tabs_data.js";
 import { airflowLink, button, empty, faults, taken } from "./widgets.js";
 
-const STATES = { done: ["good", "check", "Done"], failed: ["bad", "cross", "Failed"], running: ["info", "refresh", "Running"] };
+const STATES = {
+  done: ["good", "check", "Done"],
+  failed: ["bad", "cross", "Failed"],
+  running: ["info", "refresh", "Running"],
+};
 
 export const runsTab = {
   id: "runs",
@@ -29,10 +33,24 @@ export const runsTab = {
       { label: "Transactions", right: true, cell: (row) => count(row.transactions) },
       { label: "Retries", right: true, cell: (row) => count(row.retries) },
       { label: "Re-encoded", right: true, cell: (row) => count(row.reencoded_records) },
-      { label: "Lost", right: true, cell: (row) => (row.lost_records ? h("b", { class: "fault-text" }, count(row.lost_records)) : "0") },
+      {
+        label: "Lost",
+        right: true,
+        cell: (row) => (row.lost_records ? h("b", { class: "fault-text" }, count(row.lost_records)) : "0"),
+      },
     ];
     return [
-      answer.runs.length ? table({ label: "Runs", columns, rows: answer.runs, key: (row) => row.run_id, below: told, tone: (row) => (row.ok ? "" : "bad"), testid: "run" }) : empty("No run was reported yet", "The report task of each run writes it here."),
+      answer.runs.length
+        ? table({
+            label: "Runs",
+            columns,
+            rows: answer.runs,
+            key: (row) => row.run_id,
+            below: told,
+            tone: (row) => (row.ok ? "" : "bad"),
+            testid: "run",
+          })
+        : empty("No run was reported yet", "The report task of each run writes it here."),
       listPager(answer),
     ];
   },
@@ -41,13 +59,23 @@ export const runsTab = {
 function runState(row) {
   const [tone, picture, word] = STATES[row.state] ?? ["warn", "question", row.state];
   const started = age(row.started_ms ?? row.reported_ms, { class: "number" });
-  return h("div", { class: "name" }, h("div", { class: "line" }, h("span", { class: `chip ${tone}` }, icon(picture), word), started), row.url ? airflowLink(row.url, row.run_id, `open-run-${row.run_id}`) : h("small", { class: "muted break" }, row.run_id));
+  return h(
+    "div",
+    { class: "name" },
+    h("div", { class: "line" }, h("span", { class: `chip ${tone}` }, icon(picture), word), started),
+    row.url
+      ? airflowLink(row.url, row.run_id, `open-run-${row.run_id}`)
+      : h("small", { class: "muted break" }, row.run_id),
+  );
 }
 
 /** Why it failed, and what else it has to say. */
 function told(row) {
   const lines = [row.error, ...row.partition_errors].filter(Boolean);
-  const more = row.failed_partitions > row.partition_errors.length && row.partition_errors.length ? `${row.failed_partitions} partitions failed; these are the first.` : null;
+  const more =
+    row.failed_partitions > row.partition_errors.length && row.partition_errors.length
+      ? `${row.failed_partitions} partitions failed; these are the first.`
+      : null;
   if (!lines.length && !row.notes.length) return null;
   return h(
     "div",
@@ -82,11 +110,29 @@ export function planTab(redraw) {
     draw(answer, flow) {
       const why = next.busy ? "Both clusters are being asked" : flow.service ? whyNot("read", flow) : null;
       return [
-        listBar(button(next.busy ? "Asking both clusters…" : "What would the next run change?", { picture: "search", testid: "plan-next", why, onclick: () => ask(flow) })),
+        listBar(
+          button(next.busy ? "Asking both clusters…" : "What would the next run change?", {
+            picture: "search",
+            testid: "plan-next",
+            why,
+            onclick: () => ask(flow),
+          }),
+        ),
         next.answer || next.errors.length
-          ? h("section", { class: "plan", key: "next", "data-testid": "plan-next-result" }, h("h2", null, "The next run ", next.answer ? taken(next.answer.computed_ms ?? next.answer.now_ms) : null), faults(next.errors, "plan-faults"), next.answer ? actions(next.answer, "It would change nothing.") : null)
+          ? h(
+              "section",
+              { class: "plan", key: "next", "data-testid": "plan-next-result" },
+              h("h2", null, "The next run ", next.answer ? taken(next.answer.computed_ms ?? next.answer.now_ms) : null),
+              faults(next.errors, "plan-faults"),
+              next.answer ? actions(next.answer, "It would change nothing.") : null,
+            )
           : null,
-        h("section", { class: "plan", key: "last", "data-testid": "plan-last" }, h("h2", null, "The last refresh ", taken(answer.computed_ms)), actions(answer, "It changed nothing.")),
+        h(
+          "section",
+          { class: "plan", key: "last", "data-testid": "plan-last" },
+          h("h2", null, "The last refresh ", taken(answer.computed_ms)),
+          actions(answer, "It changed nothing."),
+        ),
       ];
     },
   };
@@ -100,9 +146,21 @@ function actions(plan, nothing) {
     { class: "actions" },
     plan.actions.map((action) => {
       const [tone, picture] = mark(action);
-      return h("li", null, h("span", { class: `chip ${tone}` }, icon(picture), action.kind.replaceAll("_", " ")), h("span", { class: "break" }, action.sentence, action.error ? h("span", { class: "fault-text" }, ` – ${action.error}`) : null));
+      return h(
+        "li",
+        null,
+        h("span", { class: `chip ${tone}` }, icon(picture), action.kind.replaceAll("_", " ")),
+        h(
+          "span",
+          { class: "break" },
+          action.sentence,
+          action.error ? h("span", { class: "fault-text" }, ` – ${action.error}`) : null,
+        ),
+      );
     }),
-    plan.notes.map((note) => h("li", null, h("span", { class: "chip calm" }, "note"), h("span", { class: "break" }, note))),
+    plan.notes.map((note) =>
+      h("li", null, h("span", { class: "chip calm" }, "note"), h("span", { class: "break" }, note)),
+    ),
   );
 }
 
@@ -117,7 +175,11 @@ export const settingsTab = {
       { label: "Value", cell: ([, value]) => h("code", { class: "break" }, value) },
     ];
     return [
-      h("p", { class: "muted note" }, `${plural(rows.length, "setting")} of this flow; all others have their defaults. They are changed in the properties file.`),
+      h(
+        "p",
+        { class: "muted note" },
+        `${plural(rows.length, "setting")} of this flow; all others have their defaults. They are changed in the properties file.`,
+      ),
       rows.length ? table({ label: "Settings", columns, rows, key: ([name]) => name, testid: "setting" }) : null,
     ];
   },

@@ -74,16 +74,29 @@ export function faults(errors, testid = "faults") {
     "div",
     { class: "notice warn", role: "alert", "data-testid": testid, key: testid },
     icon("warning"),
-    h("ul", null, errors.map((one) => h("li", { class: "break" }, one.service ? h("b", null, `${one.service}: `) : null, one.message))),
+    h(
+      "ul",
+      null,
+      errors.map((one) =>
+        h("li", { class: "break" }, one.service ? h("b", null, `${one.service}: `) : null, one.message),
+      ),
+    ),
   );
 }
 
 /** What stands where there is nothing to show. */
 export function empty(title, sentence, ...more) {
-  return h("div", { class: "empty", "data-testid": "empty" }, h("h3", null, title), sentence ? h("p", null, sentence) : null, more);
+  return h(
+    "div",
+    { class: "empty", "data-testid": "empty" },
+    h("h3", null, title),
+    sentence ? h("p", null, sentence) : null,
+    more,
+  );
 }
 
-export const loading = (what) => h("p", { class: "loading muted", role: "status" }, icon("refresh", { class: "spin" }), ` Loading ${what}…`);
+export const loading = (what) =>
+  h("p", { class: "loading muted", role: "status" }, icon("refresh", { class: "spin" }), ` Loading ${what}…`);
 
 /** A command that can be copied. */
 export function command(text) {
@@ -93,7 +106,11 @@ export function command(text) {
     title: "Copy the command",
     "aria-label": "Copy the command",
     testid: "copy-command",
-    onclick: () => navigator.clipboard?.writeText(text).then(() => toast("Copied."), () => toast("The browser does not allow copying here.")),
+    onclick: () =>
+      navigator.clipboard?.writeText(text).then(
+        () => toast("Copied."),
+        () => toast("The browser does not allow copying here."),
+      ),
   });
   return h("span", { class: "command" }, h("code", { class: "break" }, text), copy);
 }
@@ -112,12 +129,18 @@ export function taken(ms, late = false, props = {}) {
 }
 
 /** When a part of a flow was reported; late when the flow has been reported without it since. */
-export const partTaken = (row, flow) => taken(row.reported_ms, Boolean(flow.reported_ms) && row.reported_ms < flow.reported_ms - 60000);
+export const partTaken = (row, flow) =>
+  taken(row.reported_ms, Boolean(flow.reported_ms) && row.reported_ms < flow.reported_ms - 60000);
 
 /** A short message that goes by itself. */
 export function toast(text, { tone = "good", more = null } = {}) {
   const note = h("div", { class: `toast ${tone}`, "data-testid": "toast" }, h("span", { class: "break" }, text), more);
-  const close = button("", { picture: "close", kind: "quiet small", "aria-label": "Close", onclick: () => note.remove() });
+  const close = button("", {
+    picture: "close",
+    kind: "quiet small",
+    "aria-label": "Close",
+    onclick: () => note.remove(),
+  });
   note.append(close);
   document.getElementById("toasts").append(note);
   setTimeout(() => note.remove(), 9000);
@@ -131,16 +154,36 @@ export function pager(offset, limit, total, turn, testid = "pager") {
   return h(
     "nav",
     { class: "pager", "aria-label": "Pages", "data-testid": testid, key: testid },
-    button("Previous", { picture: "back", testid: `${testid}-previous`, why: offset === 0 ? "This is the first page" : null, onclick: () => turn(at(offset - limit)) }),
-    h("span", { class: "number", "data-testid": `${testid}-text` }, `${(offset + 1).toLocaleString("en")}–${last.toLocaleString("en")} of ${total.toLocaleString("en")}`),
-    button("Next", { picture: "arrow", testid: `${testid}-next`, why: last >= total ? "This is the last page" : null, onclick: () => turn(at(offset + limit)) }),
+    button("Previous", {
+      picture: "back",
+      testid: `${testid}-previous`,
+      why: offset === 0 ? "This is the first page" : null,
+      onclick: () => turn(at(offset - limit)),
+    }),
+    h(
+      "span",
+      { class: "number", "data-testid": `${testid}-text` },
+      `${(offset + 1).toLocaleString("en")}–${last.toLocaleString("en")} of ${total.toLocaleString("en")}`,
+    ),
+    button("Next", {
+      picture: "arrow",
+      testid: `${testid}-next`,
+      why: last >= total ? "This is the last page" : null,
+      onclick: () => turn(at(offset + limit)),
+    }),
   );
 }
 
 /** A flow's name: source and target with an arrow between them. */
 export function flowName(flow, props = {}) {
   const to = [icon("arrow"), h("span", { class: "hide" }, " to ")];
-  return h("span", { class: "flow-name", ...props }, h("span", { class: "break" }, flow.source), to, h("span", { class: "break" }, flow.target));
+  return h(
+    "span",
+    { class: "flow-name", ...props },
+    h("span", { class: "break" }, flow.source),
+    to,
+    h("span", { class: "break" }, flow.target),
+  );
 }
 
 /** The name as a link to the flow's own view, which only the service has that tells of it. */
