@@ -39,12 +39,12 @@ def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any
         _LOG.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
     for notifier in flow.alarm_notifiers:
         begun, over = memory.news(notifier.name, alarms, informed=report.run is not None)
-        for alarm in begun:
-            if _told(notifier, _begun(alarm), context):
-                memory = memory.having_told(notifier.name, alarm.kind, alarm.text)
-        for kind, text in over.items():
-            if _told(notifier, _over(kind, text, report.flow), context):
-                memory = memory.having_told(notifier.name, kind, None)
+        news: list[tuple[dict[str, Any], str | None]] = [(_begun(alarm), alarm.text) for alarm in begun]
+        news += [(_over(kind, text, report.flow), None) for kind, text in over.items()]
+        for told, remembered in news:
+            if not _told(notifier, told, context):
+                break  # its server is away, and would keep the flow waiting once more
+            memory = memory.having_told(notifier.name, told["kind"], remembered)
     state.set(ALARMS, [_begun(alarm) for alarm in alarms])
     state.set(MEMORY, memory.known_to(one.name for one in flow.alarm_notifiers).to_json())
 

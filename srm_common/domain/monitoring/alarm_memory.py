@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
-from srm_common.domain.monitoring.health import Alarm, AlarmKind
+from srm_common.domain.monitoring.health import Alarm
 from srm_common.domain.monitoring.loss import loss_told
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.run_record import RunState
@@ -93,12 +93,12 @@ class AlarmMemory:
         names = set(notifiers)
         return replace(self, told={name: kinds for name, kinds in self.told.items() if name in names})
 
-    def having_told(self, notifier: str, kind: AlarmKind | str, text: str | None) -> Self:
+    def having_told(self, notifier: str, kind: str, text: str | None) -> Self:
         """``text`` None: that it is over."""
         told = {name: dict(kinds) for name, kinds in self.told.items()}
         mine = told.setdefault(notifier, {})
         if text is None:
-            mine.pop(str(kind), None)
+            mine.pop(kind, None)
         else:
-            mine[str(kind)] = text
+            mine[kind] = text
         return replace(self, told={name: kinds for name, kinds in told.items() if kinds})
