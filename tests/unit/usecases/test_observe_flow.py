@@ -13,36 +13,18 @@ from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.judge import judge
 from srm_common.domain.monitoring.reported import observe_report
-from srm_common.domain.monitoring.run_report import GroupSample, RunReport
+from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.monitoring.schedule import ScheduledFlow
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
-from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.usecases.observe_flow import observe
+from tests.unit.domain.monitoring.reports import START, flow_of, report
 
-START = 1_700_000_000_000
 FLOW = FlowName("a", "b")
 
 
 @pytest.fixture
 def flow(tmp_path: Path) -> FlowSettings:
-    path = tmp_path / "srm.properties"
-    path.write_text(
-        "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\n"
-        "lag.objective.records = 10\nstalled.after.seconds = 100\n"
-    )
-    return load_configuration(path).flow("a->b")
-
-
-def report(
-    second: int, *, lag: int = 0, error: str | None = None, lost: int = 0, stopped: str | None = None
-) -> RunReport:
-    """Of a run that ended at that second."""
-    ended = START + second * 1000
-    partition = PartitionRecord("t", "a.t", 0, records=5, position=100, end=100 + lag, lost_records=lost, error=error)
-    state = RunState.DONE if error is None and stopped is None else RunState.FAILED
-    run = RunRecord("a->b", f"r{second}", ended - 500, ended, 1, state, stopped, partitions=(partition,))
-    return RunReport("a->b", f"r{second}", ended, run, lag_objective_records=10, schedule_interval_seconds=30.0)
+    return flow_of(tmp_path)
 
 
 STORY = [
