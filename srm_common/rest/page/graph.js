@@ -97,7 +97,9 @@ function edge(flow, places, bothWays) {
   const rate = flow.metrics["byte-rate"]?.avg;
   const still = ["paused", "unknown"].includes(flow.health.state);
   const width = still ? 1.6 : 1.6 + Math.min(2.6, Math.log10(1 + (rate ?? 0) / 1e5));
-  const told = `${flow.source} to ${flow.target}: ${word}, ${count(flow.lag)} records behind, ${byteRate(rate)}. ${flow.health.cause}`;
+  const told =
+    `${flow.source} to ${flow.target}: ${word}, ${count(flow.lag)} records behind, ${byteRate(rate)}. ` +
+    flow.health.cause;
   const href = flow.service ? null : link(["flows", flow.source, flow.target]);
   const line = svg(
     "a",

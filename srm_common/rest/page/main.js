@@ -3,21 +3,24 @@
 // states, widgets, table, dialog, chart, graph, sparkline, keys; flow_list; flow_view and tabs_*; actions, filter_editor,
 // move_wizard.
 //
-// For tests, data-testid (FLOW is east->west): range-1h, stat-max, refresh, auto-refresh, age, page-faults, faults, empty,
-//   toast, toast-run
-// list: headline, attention, trouble-FLOW, graph, graph-FLOW, cluster-east, search, status-failing, sources, source-east,
-//   clear-filters, sort-lag, flows, flow-FLOW, badge-FLOW, open-FLOW, pager, pager-next, pager-previous, pager-text
-// actions: pause-FLOW, resume-FLOW, runs-FLOW, filters-FLOW, failover-FLOW; confirm-pause (-ok, -cancel, -close, -faults),
-//   as well confirm-resume, confirm-runs, confirm-offsets
-// flow: back, flow-title, flow-state, health, cause, alarm-lag_objective, open-dag, tiles, chart-byte-rate, tab-topics,
-//   panel-topics, topics: topic-search, topic, topic-NAME, open-topic-NAME, topic-head, all-topics; partitions-which-true,
-//   partition-NAME-0; group-search, open-group-NAME, group-offsets, group-ask, group-apply; decision-search,
-//   decisions-which-false, decision-NAME; plan-next, plan-next-result, plan-last; run, run-ID, open-run-ID; setting-KEY
-// filter-editor: filter-topics, filter-topics.exclude, filter-reset-topics, filter-note, filter-preview, filter-outcome,
-//   preview-starts, preview-stops, filter-save, filter-cancel, filter-reload, filter-faults, filter-history
-// move-wizard: move-kind-failover, move-mode-disaster, move-groups, move-dry-run, move-again, move-back, move-continue,
-//   move-typed, move-start, move-close, move-state, move-steps, step-check, move-positions, move-result, move-run,
-//   move-faults
+// For tests, data-testid (FLOW is east->west):
+// - everywhere: range-1h, stat-max, refresh, auto-refresh, age, page-faults, faults, empty, toast, toast-run, keys
+// - list: headline, attention, trouble-FLOW, graph, graph-FLOW, cluster-east, search, status-failing, sources,
+//   source-east, clear-filters, sort-lag, flows, flow-FLOW, badge-FLOW, open-FLOW, alarm-lag_objective, copy-command,
+//   pager, pager-next, pager-previous, pager-text
+// - actions: pause-FLOW, resume-FLOW, runs-FLOW, filters-FLOW, failover-FLOW; confirm-pause, confirm-resume,
+//   confirm-runs, confirm-offsets, each also with -ok, -cancel, -close, -faults
+// - flow: back, flow-title, flow-state, health, cause, open-dag, tiles, chart-byte-rate, tab-topics, panel-topics;
+//   topic-search, topic, topic-NAME, open-topic-NAME, topic-head, all-topics; partitions-which-true, partition,
+//   partition-NAME-0; group-search, group, group-NAME, open-group-NAME, group-offsets, offset, group-ask, group-apply,
+//   apply; decision-search, decisions-which-false, decision, decision-NAME; plan-next, plan-next-result, plan-last;
+//   run, run-ID, open-run-ID; setting, setting-KEY
+// - filter-editor: filter-topics, filter-topics.exclude, filter-reset-topics, filter-note, filter-preview,
+//   filter-outcome, preview-starts, preview-stops, filter-save, filter-cancel, filter-reload, filter-faults,
+//   filter-history
+// - move-wizard: move-kind-failover, move-mode-disaster, move-groups, move-dry-run, move-again, move-back,
+//   move-continue, move-typed, move-start, move-close, move-state, move-steps, step-check, move-positions, position,
+//   move-result, move-run, move-faults
 
 import { h, patch } from "./dom.js";
 import { flowList } from "./flow_list.js";

@@ -252,7 +252,7 @@ export function moveGroups(flow, done) {
         ? [
             "warn",
             "warning",
-            `Done, but ${plural(none, "position")} stayed without an offset on ${to()}: there, groups begin as their auto.offset.reset says.`,
+            `Done, but ${plural(none, "position")} have no offset on ${to()}: auto.offset.reset decides there.`,
           ]
         : ["good", "check", `Done: the groups go on at ${to()}. Start their consumers there.`],
       failed: [

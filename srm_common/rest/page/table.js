@@ -5,7 +5,8 @@ import { route, setQuery } from "./route.js";
 
 /**
  * `columns`: { label, cell(row), right, sort } where `sort` is the API's word; `rows` with `key(row)`; `below(row)`
- * gives what is shown under a row, or null; `tone(row)` colours it; `usual`: the order without one in the address; `testid(row)`.
+ * gives what is shown under a row, or null; `tone(row)` colours it; `usual`: the order without one in the
+ * address.
  */
 export function table({ label, columns, rows, key, below = () => null, usual, tone = () => "", testid }) {
   return h(

@@ -178,7 +178,7 @@ export const settingsTab = {
       h(
         "p",
         { class: "muted note" },
-        `${plural(rows.length, "setting")} of this flow; all others have their defaults. They are changed in the properties file.`,
+        `${plural(rows.length, "setting")} that differ from their defaults. They are changed in the properties file.`,
       ),
       rows.length ? table({ label: "Settings", columns, rows, key: ([name]) => name, testid: "setting" }) : null,
     ];
