@@ -103,7 +103,11 @@ class Figures:
             return found
         try:
             found.stats = house.store.flow_stats(span, [str(flow) for flow in flows])
-            found.lines = house.store.sparklines(_DRAWN, span, points=_POINTS)
+            if len(flows) == 1:
+                (flow,) = map(str, flows)
+                found.lines = {flow: {one: house.store.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
+            else:
+                found.lines = house.store.sparklines(_DRAWN, span, points=_POINTS)
         except StoreError as error:
             found.fault = error
         return found
