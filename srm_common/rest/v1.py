@@ -14,6 +14,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.judge import Verdict
 from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.metric_table import BY_METRIC, Across
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.domain.policy import ReplicationPolicy
@@ -206,7 +207,8 @@ def _stats(metric: Metric, found: Stats | None, span: TimeRange, topics: Sequenc
     figures = {
         "min": found.min,
         "max": found.max,
-        "sum": found.sum,
+        # Version 1 averages each partition over time, and adds these up: "sum" is the whole backlog.
+        "sum": found.avg if BY_METRIC[metric].across is Across.SUM else found.sum,
         "avg": found.avg,
         "samples": found.count,
         "latest_timestamp": found.latest_ms,

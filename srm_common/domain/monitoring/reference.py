@@ -39,8 +39,9 @@ partitions of that report, by the column *over partitions*:
 
 Over a range of time there are `min`, `max`, `avg`, `sum` and `count` of the samples in it, and the `latest` one with
 its time. `avg` is `sum / count`. A window slides with the time asked for: the last hour is the hour before the
-question. The `sum` of a rate or of a lag over time means nothing by itself; for Streams Replication Manager's "sum
-over partitions" of them take `avg` of the flow or topic.
+question. The `sum` of a rate or of a lag over time means nothing by itself; what is
+the "sum" over partitions for Streams Replication Manager is `avg` of the flow or topic here, and `sum` in version 1 of
+the API.
 
 A partition that a run did not look at (`srm-control run --topics`) keeps its lag and adds nothing else. A run that
 left no record, as when a cluster is away, has no rates; its lag is that of the source's ends at that time, so the
