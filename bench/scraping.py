@@ -18,18 +18,21 @@ import uvicorn
 from bench.history import Shape, reports
 from srm_common.rest.app import House, create_app
 from srm_common.rest.basic_access import OpenAccess
+from srm_common.rest.ports import Access
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 
-_FILE = "clusters = a, b\na.bootstrap.servers = a:9092\nb.bootstrap.servers = b:9092\nmetrics.prometheus.open = true\n"
+_FILE = "clusters = a, b\na.bootstrap.servers = a:9092\nb.bootstrap.servers = b:9092\n"
+_OPEN = "metrics.prometheus.open = true\n"
 
 
 @contextmanager
-def _served(store: MetricsStore, folder: Path) -> Iterator[str]:
+def served(store: MetricsStore, folder: Path, settings: str = _OPEN, access: Access | None = None) -> Iterator[str]:
+    """A service over ``store`` in a thread; gives the address of its metrics."""
     file = folder / "srm.properties"
-    file.write_text(_FILE)
+    file.write_text(_FILE + settings)
     configuration = load_configuration(file)
-    app = create_app(House(OpenAccess(this_machine=True), store, None, lambda: configuration))
+    app = create_app(House(access or OpenAccess(this_machine=True), store, None, lambda: configuration))
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -56,7 +59,7 @@ def main(flows: int, topics: int, partitions: int, scrapes: int, url: str | None
         shape = replace(Shape(flows, topics, partitions, days=0.01), end_ms=int(time.time() * 1000))
         for report in reports(shape):
             store.write(report)
-        with _served(store, Path(folder)) as address:
+        with served(store, Path(folder)) as address:
             for query in ("", "?detail=topic&mirror_maker=false"):
                 seconds, size = [], 0
                 request = urllib.request.Request(address + query, headers={"Accept-Encoding": "gzip"})
