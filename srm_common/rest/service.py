@@ -81,7 +81,7 @@ class Listener:
         ]
         if lacking:
             raise ConfigError(
-                f"others reach {self.host}, and there is no {' and no '.join(lacking)}; add that, listen on 127.0.0.1, "
+                f"others reach {self.host}, and the service has no {' and no '.join(lacking)}; add that, listen on 127.0.0.1, "
                 f"or say --insecure where something in front of it provides it"
             )
 
