@@ -81,8 +81,8 @@ class Listener:
         ]
         if lacking:
             raise ConfigError(
-                f"others reach {self.host}, and the service has no {' and no '.join(lacking)}; add that, listen on 127.0.0.1, "
-                f"or say --insecure where something in front of it provides it"
+                f"others reach {self.host}, and the service has no {' and no '.join(lacking)}; add that, listen on "
+                f"127.0.0.1, or say --insecure where something in front of it provides it"
             )
 
     def open(self) -> socket.socket:
