@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from srm_common.domain.monitoring.health import Alarm, Health, Help
@@ -17,15 +18,7 @@ _LATE = 1.5
 
 
 def stat(found: Stats) -> schemas.Stat:
-    return schemas.Stat(
-        min=found.min,
-        max=found.max,
-        avg=found.avg,
-        sum=found.sum,
-        count=found.count,
-        latest=found.latest,
-        latest_ms=found.latest_ms,
-    )
+    return schemas.Stat.model_validate(found, from_attributes=True)
 
 
 def stats(found: Mapping[Metric, Stats]) -> dict[str, schemas.Stat]:
@@ -81,28 +74,7 @@ def alarms(found: Iterable[Alarm]) -> list[schemas.AlarmModel]:
 
 
 def run(row: RunRow, url: str | None = None) -> schemas.Run:
-    return schemas.Run(
-        run_id=row.run_id,
-        started_ms=row.started_ms,
-        finished_ms=row.finished_ms,
-        reported_ms=row.reported_ms,
-        ok=row.ok,
-        state="done" if row.ok else "failed",
-        error=row.error,
-        passes=row.passes,
-        partitions=row.partitions,
-        failed_partitions=row.failed_partitions,
-        records=row.records,
-        bytes=row.bytes,
-        lag=row.lag,
-        transactions=row.transactions,
-        retries=row.retries,
-        reencoded_records=row.reencoded_records,
-        lost_records=row.lost_records,
-        notes=list(row.notes),
-        partition_errors=list(row.partition_errors),
-        url=url,
-    )
+    return schemas.Run(**asdict(row), state="done" if row.ok else "failed", url=url)
 
 
 def topic(row: TopicRow) -> schemas.Topic:
@@ -120,34 +92,11 @@ def topic(row: TopicRow) -> schemas.Topic:
 
 
 def partition(row: PartitionRow) -> schemas.Partition:
-    return schemas.Partition(
-        topic=row.topic,
-        remote_topic=row.remote_topic,
-        partition=row.partition,
-        position=row.position,
-        end=row.end,
-        lag=row.lag,
-        newest_record_ms=row.newest_record_ms,
-        latency_ms_min=row.latency_ms_min,
-        latency_ms_avg=row.latency_ms_avg,
-        latency_ms_max=row.latency_ms_max,
-        error=row.error,
-        reported_ms=row.reported_ms,
-    )
+    return schemas.Partition.model_validate(row, from_attributes=True)
 
 
 def group(row: GroupRow) -> schemas.Group:
-    sample = row.sample
-    return schemas.Group(
-        group=sample.group,
-        positions=sample.positions,
-        translated=sample.translated,
-        reason=sample.reason,
-        synced=sample.synced,
-        checkpoint_latency_ms=sample.checkpoint_latency_ms,
-        checkpoint_ms=sample.checkpoint_ms,
-        reported_ms=row.reported_ms,
-    )
+    return schemas.Group(**asdict(row.sample), reported_ms=row.reported_ms)
 
 
 def heartbeats(document: Mapping[str, Any], aged_ms: int) -> schemas.Heartbeats:
