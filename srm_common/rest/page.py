@@ -19,6 +19,9 @@ from fastapi.responses import HTMLResponse
 
 _FOLDER = Path(__file__).parent / "page"
 _SHELL = "index.html"
+#: Sent as one file, in this order.
+_SHEETS = ("vendor/uPlot.min.css", "theme.css", "page.css", "controls.css", "parts.css", "flow.css", "dialogs.css")
+_ALL_SHEETS = "sheets.css"
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -66,13 +69,18 @@ def page_files() -> PageFiles:
         if path.suffix in _MEDIA_TYPES and path.is_file():
             name, body = path.relative_to(_FOLDER).as_posix(), path.read_bytes()
             digest.update(name.encode() + b"\0" + body)
-            files[name] = PageFile(body, gzip.compress(body, mtime=0), _MEDIA_TYPES[path.suffix])
+            files[name] = _file(body, path.suffix)
+    files[_ALL_SHEETS] = _file(b"\n".join(files[name].body for name in _SHEETS), ".css")
     version = digest.hexdigest()[:12]
     # Modules import each other; naming all of them saves the browser from finding out one after the other.
     modules = [name for name in files if name.endswith(".js") and "/" not in name]
     preload = "\n  ".join(f'<link rel="modulepreload" href="page/{version}/{name}">' for name in modules)
     shell = (_FOLDER / _SHELL).read_text(encoding="utf-8")
     return PageFiles(files, version, shell.replace("{version}", version).replace("<!-- preload -->", preload))
+
+
+def _file(body: bytes, suffix: str) -> PageFile:
+    return PageFile(body, gzip.compress(body, mtime=0), _MEDIA_TYPES[suffix])
 
 
 router = APIRouter(include_in_schema=False)

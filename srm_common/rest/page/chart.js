@@ -8,6 +8,8 @@ import { colour } from "./scheme.js";
 const HEIGHT = 168;
 /** Without a report for this many times the usual distance the line has a gap. */
 const GAP = 4;
+/** Below this number of samples each is a dot: one alone would not be seen. */
+const FEW = 40;
 /** Steps of an axis: whole figures, and round durations also above the second. */
 const STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800];
@@ -115,7 +117,12 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
           values: (_, splits) => splits.map((value) => state.format(value)),
         },
       ],
-      series: [{}, { ...edge }, { stroke: strong, width: 1.75, points: { show: false } }, { ...edge }],
+      series: [
+        {},
+        { ...edge },
+        { stroke: strong, width: 1.75, points: { show: (uplot) => uplot.data[0].length < FEW, size: 5, fill: strong } },
+        { ...edge },
+      ],
       bands: [{ series: [3, 1], fill: () => `color-mix(in oklch, ${strong()} 18%, transparent)` }],
       hooks: { setCursor: [hovered] },
     };

@@ -13,6 +13,8 @@ import { planTab, runsTab, settingsTab } from "./tabs_runs.js";
 import { airflowLink, command, empty, faults, flowName, loading, taken } from "./widgets.js";
 
 const POINTS = 200;
+/** Later than this, a time is told with its day. */
+const SOON_MS = 12 * 3600 * 1000;
 const CHARTS = [
   { metric: "replication-records-lag", title: "Lag in records", format: count, tone: "info" },
   { metric: "byte-rate", title: "Throughput", format: byteRate, tone: "good" },
@@ -179,6 +181,8 @@ function health(flow, reload) {
   const { health: state } = flow;
   const alarms = furtherAlarms(flow);
   const { tone } = stateOf(state.state);
+  // Where all is well there is nothing to help with.
+  const help = ["running", "idle"].includes(state.state) ? null : state.help;
   return h(
     "section",
     { class: `panel health ${tone}`, "aria-label": "Health", key: "health", "data-testid": "health" },
@@ -192,8 +196,8 @@ function health(flow, reload) {
         " ",
         since(state.since_ms, { class: "muted number" }),
       ),
-      state.help ? h("p", { class: "muted break" }, state.help.text) : null,
-      state.help?.command ? command(state.help.command) : null,
+      help ? h("p", { class: "muted break" }, help.text) : null,
+      help?.command ? command(help.command) : null,
       alarms.length
         ? h(
             "ul",
@@ -205,10 +209,10 @@ function health(flow, reload) {
     h(
       "div",
       { class: "line steering" },
-      steerButton("runs", flow, reload, { primary: state.help?.action === "run" }),
-      steerButton(flow.paused ? "resume" : "pause", flow, reload, { primary: state.help?.action === "resume" }),
-      filtersButton(flow, reload, { primary: state.help?.action === "filters" }),
-      moveButton(flow, reload, { primary: state.help?.action === "failover" }),
+      steerButton("runs", flow, reload, { primary: help?.action === "run" }),
+      steerButton(flow.paused ? "resume" : "pause", flow, reload, { primary: help?.action === "resume" }),
+      filtersButton(flow, reload, { primary: help?.action === "filters" }),
+      moveButton(flow, reload, { primary: help?.action === "failover" }),
       airflowLink(flow.dag_url, "Open in Airflow", "open-dag"),
     ),
   );
@@ -297,7 +301,10 @@ const bytesTook = (run) => (run.started_ms && run.finished_ms ? duration(run.fin
 function nextRun(flow) {
   if (flow.paused) return "paused";
   if (!known(flow.next_run_ms)) return "–";
-  return flow.next_run_ms <= serverNow() ? "due" : time(flow.next_run_ms).slice(11);
+  if (flow.next_run_ms <= serverNow()) return "due";
+  return flow.next_run_ms - serverNow() < SOON_MS
+    ? time(flow.next_run_ms).slice(11)
+    : time(flow.next_run_ms).slice(5, 16);
 }
 
 function topicHead(source, target, name, topic) {

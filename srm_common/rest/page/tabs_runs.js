@@ -82,8 +82,15 @@ function told(row) {
     { class: "told" },
     lines.map((line) => h("p", { class: "fault break" }, icon("warning"), line)),
     more ? h("p", { class: "muted" }, more) : null,
-    row.notes.map((note) => h("p", { class: "muted break" }, note)),
+    row.notes.length ? notes(row.notes) : null,
   );
+}
+
+function notes(lines) {
+  const list = lines.map((line) => h("p", { class: "muted break" }, line));
+  return lines.length < 3
+    ? list
+    : h("details", { class: "past" }, h("summary", null, plural(lines.length, "note")), list);
 }
 
 export function planTab(redraw) {

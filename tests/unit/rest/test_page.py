@@ -37,14 +37,21 @@ def test_the_shell_is_for_everybody_and_allows_only_its_own_files(stage: Stage, 
 def test_everything_that_the_shell_names_is_there_and_may_be_kept(stage: Stage) -> None:
     client = stage.client(None)
     named = files_named(client.get("/").text)
-    assert {name.rpartition("/")[2] for name in named} > {"main.js", "theme.css", "uPlot.min.css"}
+    assert {name.rpartition("/")[2] for name in named} > {"main.js", "sheets.css"}
     for name in named:
         answer = client.get(f"/{name}")
         assert answer.status_code == 200, name
         assert "immutable" in answer.headers["cache-control"]
-        assert answer.content == (FOLDER / name.split("/", 2)[2]).read_bytes()
+        if not name.endswith("sheets.css"):
+            assert answer.content == (FOLDER / name.split("/", 2)[2]).read_bytes()
     plain = client.get(f"/{sorted(named)[0]}", headers={"Accept-Encoding": "identity"})
     assert "content-encoding" not in plain.headers
+
+
+def test_all_sheets_are_one_file(stage: Stage) -> None:
+    sheets = stage.client(None).get("/page/x/sheets.css").text
+    for sheet in FOLDER.rglob("*.css"):
+        assert sheet.read_text(encoding="utf-8") in sheets, sheet.name
 
 
 def test_all_modules_are_asked_for_at_once(stage: Stage) -> None:
