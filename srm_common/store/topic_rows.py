@@ -61,11 +61,11 @@ def topic_page(
         rows.sort(key=lambda row: (row["id"] not in averages, sign * averages.get(row["id"], 0.0)))
         rows = rows[offset : offset + limit]
     figures: dict[int, dict[Metric, Stats]] = {row["id"]: {} for row in rows}
-    scope = Scope(Level.TOPIC, [flow_id], topic_ids=list(figures))
+    scope, measured = Scope(Level.TOPIC, [flow_id], topic_ids=list(figures)), covered(span, tier)
     for row in statistics(connection, scope, span, tier) if figures else ():
         known = METRICS.get(row.metric)
         if known is not None:
-            figures[row.topic_id][known] = stats(known, covered(span, tier), row)
+            figures[row.topic_id][known] = stats(known, measured, row)
     return Page([_topic(flow, row, figures[row["id"]]) for row in rows], total, offset)
 
 
