@@ -30,7 +30,14 @@ def store_keys() -> Iterator[Key]:
         "metrics.retention.5m.days", "2", "days", "figures are kept in buckets of five minutes", "A look at yesterday."
     )
     yield _kept(
-        "metrics.retention.1h.days", "40", "days", "figures are kept in buckets of an hour", "This month and the last."
+        "metrics.retention.1h.days", "8", "days", "figures are kept in buckets of an hour", "The same day a week ago."
+    )
+    yield _kept(
+        "metrics.retention.6h.days",
+        "40",
+        "days",
+        "figures are kept in buckets of six hours",
+        "This month and the last.",
     )
     yield _kept(
         "metrics.retention.1d.days", "400", "days", "figures are kept in buckets of a day", "This year and the last."

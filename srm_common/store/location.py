@@ -76,6 +76,7 @@ def store_retention(configuration: Configuration) -> Retention:
             milliseconds("raw.hours", _HOUR),
             milliseconds("5m.days", _DAY),
             milliseconds("1h.days", _DAY),
+            milliseconds("6h.days", _DAY),
             milliseconds("1d.days", _DAY),
         ),
         partitions_ms=milliseconds("partitions.days", _DAY),

@@ -54,7 +54,8 @@ class MetricsStore:
         return store
 
     @property
-    def _engine(self) -> Engine:
+    def engine(self) -> Engine:
+        """SQLAlchemy's. Raises :class:`StoreError` for a store that is set up wrongly."""
         if self._unusable is not None:
             raise StoreError(self._unusable)
         return self._open
@@ -69,8 +70,8 @@ class MetricsStore:
         what is due."""
         if not self._is_current():
             with self._opening:
-                bring_up_to_date(self._engine)
-        with writing(self._engine) as connection:
+                bring_up_to_date(self.engine)
+        with writing(self.engine) as connection:
             write_report(connection, report, self._retention)
 
     def flows(self, only: Collection[str] | None = None) -> list[FlowRow]:
@@ -161,23 +162,23 @@ class MetricsStore:
 
     def _is_current(self) -> bool:
         # A file that was deleted, or made anew, is another database; open connections would go on with the old one.
-        file = sqlite_file(self._engine.url)
+        file = sqlite_file(self.engine.url)
         found = file_identity(file) if file is not None else None
         if found != self._file:
-            self._engine.dispose()
+            self.engine.dispose()
             self._file, self._current = found, False
         if not self._current:
-            self._current = is_current(self._engine)
+            self._current = is_current(self.engine)
         return self._current
 
     @contextmanager
     def _reading(self) -> Iterator[Connection | None]:
         """None: nothing was ever written."""
         if not self._is_current():
-            if not has_tables(self._engine):
+            if not has_tables(self.engine):
                 yield None
                 return
             with self._opening:
-                bring_up_to_date(self._engine)
-        with reading(self._engine) as connection:
+                bring_up_to_date(self.engine)
+        with reading(self.engine) as connection:
             yield connection

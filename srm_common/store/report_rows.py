@@ -19,6 +19,8 @@ Row = dict[str, Any]
 
 #: Partitions are many: of the metrics that are also known of their topic, those by which one tells them apart.
 PARTITION_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY, Metric.RECORDS_LAG)
+#: Of topics only what happened: where no run tells of an event there is no sample. Of flows each run tells.
+EVENTS = (Metric.LOST_RECORDS, Metric.LOST_DATA_EVENTS, Metric.FAILED_PARTITIONS)
 #: ``number`` of samples that are not of a partition, ``topic_id`` of those that are not of a topic.
 NO_PARTITION, NO_TOPIC = -1, 0
 _ERRORS = 20
@@ -135,7 +137,9 @@ def sample_rows(flow_id: int, report: RunReport, topic_ids: Mapping[str, int], p
     yield from _rows(flow_id, Level.FLOW, at, NO_TOPIC, NO_PARTITION, flow_samples(report))
     for topic, partitions in by_topic(report.run.partitions if report.run else ()).items():
         topic_id = topic_ids[topic]
-        yield from _rows(flow_id, Level.TOPIC, at, topic_id, NO_PARTITION, partition_samples(report, partitions))
+        found = partition_samples(report, partitions)
+        told = {metric: sample for metric, sample in found.items() if sample.max or metric not in EVENTS}
+        yield from _rows(flow_id, Level.TOPIC, at, topic_id, NO_PARTITION, told)
         if not partitions_too:
             continue
         for one in partitions:

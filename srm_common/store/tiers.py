@@ -14,7 +14,7 @@ from srm_common.store.level import Level
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 
 #: Length of a bucket by tier; tier 0 has samples as they were reported.
-BUCKETS_MS = (1, 5 * _MINUTE, _HOUR, _DAY)
+BUCKETS_MS = (1, 5 * _MINUTE, _HOUR, 6 * _HOUR, _DAY)
 RAW = 0
 COARSEST = len(BUCKETS_MS) - 1
 #: Statistics of a range are made of so many buckets at least, where they are kept for so long: the range is wider than
@@ -27,8 +27,8 @@ class Retention:
     """How long each tier is kept, milliseconds, counted from a flow's newest report: of flows and topics, and of
     partitions. 0: not longer than the next tier needs it."""
 
-    tiers_ms: tuple[int, ...] = (2 * _HOUR, 2 * _DAY, 40 * _DAY, 400 * _DAY)
-    partitions_ms: tuple[int, ...] = (_HOUR, 6 * _HOUR, 2 * _DAY, 0)
+    tiers_ms: tuple[int, ...] = (2 * _HOUR, 2 * _DAY, 8 * _DAY, 40 * _DAY, 400 * _DAY)
+    partitions_ms: tuple[int, ...] = (_HOUR, 6 * _HOUR, 2 * _DAY, 0, 0)
     runs_ms: int = 7 * _DAY
 
     def of(self, level: int) -> tuple[int, ...]:
@@ -42,15 +42,9 @@ class Retention:
 def kept_for(tiers_ms: tuple[int, ...], partitions_ms: int, runs_ms: int) -> Retention:
     """``partitions_ms`` is how long the buckets of an hour are kept of partitions; the finer ones of so many things
     not for long, the coarser ones not at all."""
-    defaults = Retention().partitions_ms
-    raw, fine, hours, days = tiers_ms
-    of_partitions = (
-        min(raw, partitions_ms, defaults[0]),
-        min(fine, partitions_ms, defaults[1]),
-        min(hours, partitions_ms),
-        0,
-    )
-    return Retention((raw, fine, hours, days), of_partitions, runs_ms)
+    raw, fine, *_ = (min(one, most) for one, most in zip(tiers_ms, Retention().partitions_ms, strict=True))
+    of_partitions = (min(raw, partitions_ms), min(fine, partitions_ms), partitions_ms, 0, 0)
+    return Retention(tiers_ms, of_partitions, runs_ms)
 
 
 def bucket_start(at_ms: int, tier: int) -> int:

@@ -143,7 +143,7 @@ class SamplesBehaviour:
 
     def test_history_is_bounded(self, store: MetricsStore, url: str) -> None:
         """After so long that every tier has forgotten something, more time adds no more rows."""
-        day = kept_for(tiers_ms=(HOUR, 6 * HOUR, DAY, 3 * DAY), partitions_ms=12 * HOUR, runs_ms=2 * DAY)
+        day = kept_for(tiers_ms=(HOUR, 6 * HOUR, DAY, 2 * DAY, 3 * DAY), partitions_ms=12 * HOUR, runs_ms=2 * DAY)
         short = MetricsStore(url, retention=day)
         rows = []
         shape = Shape(flows=1, topics=2, partitions=2, days=7, interval_seconds=3600, end_ms=T)

@@ -31,13 +31,13 @@ def back(length: int, end: int = NOW) -> TimeRange:
 
 @pytest.mark.parametrize(
     ("length", "tier"),
-    [(MINUTE, 0), (15 * MINUTE, 0), (HOUR, 1), (6 * HOUR, 1), (12 * HOUR, 2), (7 * DAY, 2), (30 * DAY, 3)],
+    [(MINUTE, 0), (15 * MINUTE, 0), (HOUR, 1), (6 * HOUR, 1), (12 * HOUR, 2), (7 * DAY, 3), (30 * DAY, 4)],
 )
 def test_statistics_are_of_a_dozen_buckets_at_least(length: int, tier: int) -> None:
     assert tier_for_statistics(back(length), NOW, KEPT) == tier
 
 
-@pytest.mark.parametrize(("length", "tier"), [(HOUR, 0), (DAY, 1), (7 * DAY, 2), (30 * DAY, 2), (300 * DAY, 3)])
+@pytest.mark.parametrize(("length", "tier"), [(HOUR, 0), (DAY, 1), (7 * DAY, 2), (30 * DAY, 3), (300 * DAY, 4)])
 def test_a_series_is_as_fine_as_its_points(length: int, tier: int) -> None:
     assert tier_for_series(back(length), 200, NOW, KEPT) == tier
 
@@ -45,7 +45,7 @@ def test_a_series_is_as_fine_as_its_points(length: int, tier: int) -> None:
 def test_what_is_not_kept_so_finely_any_more_comes_from_a_coarser_tier() -> None:
     assert tier_for_series(back(10 * MINUTE, NOW - 3 * HOUR), 200, NOW, KEPT) == 1
     assert tier_for_series(back(10 * MINUTE, NOW - 3 * DAY), 200, NOW, KEPT) == 2
-    assert tier_for_series(back(10 * MINUTE, NOW - 1000 * DAY), 200, NOW, KEPT) == 3
+    assert tier_for_series(back(10 * MINUTE, NOW - 1000 * DAY), 200, NOW, KEPT) == 4
     of_partitions = Retention().partitions_ms
     assert tier_for_series(back(10 * MINUTE, NOW - 1000 * DAY), 200, NOW, of_partitions) == 2
 
@@ -69,6 +69,6 @@ def test_buckets_of_a_tier_are_made_of_whole_ones_below(at: int, tier: int) -> N
 
 
 def test_a_tier_that_is_not_kept_is_made_for_the_next() -> None:
-    found = kept_for(tiers_ms=(0, 0, DAY, 0), partitions_ms=0, runs_ms=0)
-    assert [found.makes(Level.TOPIC, tier) for tier in range(4)] == [True, True, True, False]
-    assert not any(found.makes(Level.PARTITION, tier) for tier in range(4))
+    found = kept_for(tiers_ms=(0, 0, DAY, 0, 0), partitions_ms=0, runs_ms=0)
+    assert [found.makes(Level.TOPIC, tier) for tier in range(5)] == [True, True, True, False, False]
+    assert not any(found.makes(Level.PARTITION, tier) for tier in range(5))
