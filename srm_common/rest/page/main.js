@@ -93,7 +93,8 @@ async function reload() {
   page.busy = true;
   redraw();
   try {
-    await view.load(signal);
+    // Without an answer everything is shown, and nothing offered.
+    await Promise.all([view.load(signal), startSession().catch(() => {})]);
     Object.assign(page, { errors: [], loadedMs: serverNow() });
   } catch (error) {
     if (signal.aborted) return;
@@ -198,8 +199,4 @@ document.addEventListener("click", (event) => {
     if (!menu.contains(event.target)) menu.open = false;
 });
 setInterval(tick, 1000);
-startSession().then(
-  () => page.view && redraw(),
-  () => {},
-);
 show();

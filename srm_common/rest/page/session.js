@@ -7,12 +7,13 @@ const NEEDS = {
   edit: "This needs a role that may edit flows (Op in Airflow)",
 };
 
-const session = { name: "", rights: new Set() };
+const session = { known: false, rights: new Set() };
 
+/** Ask once who looks; asked again with the next figures when that failed. */
 export async function startSession() {
+  if (session.known) return;
   const answer = await get("whoami");
-  session.name = answer.name;
-  session.rights = new Set(answer.rights);
+  Object.assign(session, { known: true, rights: new Set(answer.rights) });
 }
 
 /** Why the reader may not do this with a flow, in a sentence; null when they may. */
