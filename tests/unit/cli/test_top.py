@@ -91,7 +91,7 @@ class Terminal:
         os.close(slave)
         self.text = ""
 
-    def wait_for(self, seen: Callable[[str], bool], seconds: float = 60) -> None:
+    def wait_for(self, seen: Callable[[str], bool], seconds: float = 120) -> None:
         end = time.monotonic() + seconds
         while not seen(self.text):
             assert time.monotonic() < end, self.text
@@ -120,6 +120,6 @@ def test_a_terminal_shows_it_anew_until_ctrl_c(file: Path) -> None:
         terminal.wait_for(lambda text: "a->c" in text[shown:] and "b->a" not in text[text.rindex("FLOW") :])
         terminal.process.send_signal(signal.SIGINT)
         terminal.wait_for(lambda text: terminal.process.poll() is not None)
-        assert terminal.process.wait(60) == 1, "a flow fails"
+        assert terminal.process.wait(120) == 1, "a flow fails"
     finally:
         terminal.close()
