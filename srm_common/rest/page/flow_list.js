@@ -7,7 +7,7 @@ import { byteRate, count, duration, exact, known, plural, spread } from "./forma
 import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
 import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
-import { STATES, alarmChip, badge, byUrgency, furtherAlarms, needsSomebody, since, stateOf } from "./states.js";
+import { STATES, alarmChip, badge, byUrgency, furtherAlarms, isLate, needsSomebody, since, stateOf } from "./states.js";
 import { sortable } from "./table.js";
 import { button, command, empty, faults, flowLink, loading, pager, search, taken } from "./widgets.js";
 
@@ -110,10 +110,13 @@ function sorted(flows) {
   return flows.sort((one, other) => sign * (value(one) - value(other) || 0) || byUrgency(one, other));
 }
 
+/** Whether its figures are those of a while ago. */
+const isLate = (flow) => ["stalled", "unknown", "paused"].includes(flow.health.state);
+
 /** The answer to "is anything wrong?": the worst flows with cause and help, or that all is well. */
 function attention(flows, reload) {
   const waiting = flows.filter(needsSomebody).sort(byUrgency);
-  const rate = flows.reduce((sum, flow) => sum + (flow.metrics["byte-rate"]?.latest ?? 0), 0);
+  const rate = flows.reduce((sum, flow) => sum + (isLate(flow) ? 0 : (flow.metrics["byte-rate"]?.latest ?? 0)), 0);
   const lag = flows.reduce((sum, flow) => sum + (flow.lag ?? 0), 0);
   const total = `${plural(flows.length, "flow")} · ${byteRate(rate)} · ${count(lag)} records behind in all`;
   const headline = waiting.length
@@ -296,7 +299,7 @@ function table(flows, reload) {
 
 function row(flow, reload) {
   const { tone } = stateOf(flow.health.state);
-  const late = ["stalled", "unknown", "paused"].includes(flow.health.state);
+  const late = isLate(flow);
   const figure = (name, format) =>
     h("span", { title: spread(flow.metrics[name], format) }, format(flow.metrics[name]?.[statistic()]));
   const cell = (label, ...content) => h("td", { class: "right number", "data-label": label }, content);
