@@ -110,9 +110,6 @@ function sorted(flows) {
   return flows.sort((one, other) => sign * (value(one) - value(other) || 0) || byUrgency(one, other));
 }
 
-/** Whether its figures are those of a while ago. */
-const isLate = (flow) => ["stalled", "unknown", "paused"].includes(flow.health.state);
-
 /** The answer to "is anything wrong?": the worst flows with cause and help, or that all is well. */
 function attention(flows, reload) {
   const waiting = flows.filter(needsSomebody).sort(byUrgency);

@@ -32,6 +32,10 @@ export const stateOf = (name) => STATES[name] ?? { word: name, tone: "warn", pic
 /** The alarms that say more than the state does. */
 export const furtherAlarms = (flow) => flow.alarms.filter((alarm) => alarm.kind !== flow.health.state);
 
+/** Whether a flow's figures are older than they should be. */
+export const isLate = (flow) =>
+  ["stalled", "unknown", "paused"].includes(flow.health.state) || flow.alarms.some((alarm) => alarm.kind === "stalled");
+
 /** Whether somebody should look at a flow. */
 export const needsSomebody = (flow) => stateOf(flow.health.state).act || flow.alarms.length > 0;
 
