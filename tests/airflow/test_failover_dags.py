@@ -9,11 +9,19 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
+from fastapi.testclient import TestClient
 
 from demo.move_run import MoveRun
+from srm_common.airflow_rest import AirflowRest
+from srm_common.rest.app import House, create_app
+from srm_common.rest.basic_access import OpenAccess
+from srm_common.rest.remote_scheduler import RemoteScheduler
+from srm_common.rest.watched_configuration import WatchedConfiguration
+from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
 from srm_common.testing.local_airflow import LocalAirflow, wait_until
 from tests.kafka.flows import read
@@ -279,6 +287,63 @@ def test_groups_move_over_and_back_without_reading_twice(site: Site, airflow: Lo
     assert committed(site.a, "billing") == {"orders": 120, "b.orders": 10}
     assert not paused(airflow, "srm.a.b")
     assert not paused(airflow, "srm.b.a")
+
+
+Ask = Callable[..., Any]
+
+
+def test_the_api_steers_from_inside_and_from_elsewhere(site: Site, airflow: LocalAirflow, tmp_path: Path) -> None:
+    """The app in Airflow's plugin, and that of srm-control serve, which asks Airflow by its REST API."""
+    airflow_elsewhere = RemoteScheduler(AirflowRest(airflow.url, "admin", "admin"))
+    store = MetricsStore(f"sqlite:///{tmp_path}/metrics.db")
+    everybody = OpenAccess(this_machine=False)
+    app = create_app(House(everybody, store, airflow_elsewhere, WatchedConfiguration(lambda: site.file)))
+
+    def inside(method: str, path: str, body: Any = None) -> Any:
+        return airflow.request(method, f"/srm/api/v2{path}", body=body)
+
+    def outside(method: str, path: str, body: Any = None) -> Any:
+        answer = TestClient(app).request(method, f"/api/v2{path}", json=body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    commit(site.a, "shipping", TopicPartition("orders", 0, 10))
+    run = inside("POST", "/flows/a/b/runs", {"note": "see what is new"})
+    assert airflow.wait_for_run("srm.a.b", run["run_id"], 600) == "success"
+    steered(airflow, inside)
+    steered(airflow, outside)
+    # Lists are kept in one place, whoever edits them.
+    inside("PUT", "/flows/a/b/filters", {"lists": {"groups": ["billing"]}, "note": "only this one"})
+    seen = outside("GET", "/flows/a/b/filters")
+    assert (seen["lists"]["groups"], seen["edited"], seen["editable"]) == (["billing"], ["groups"], True)
+    outside("PUT", "/flows/a/b/filters", {"reset": ["groups"], "revision": seen["revision"]})
+    history = inside("GET", "/flows/a/b/filters")["history"]
+    assert [(one["who"].lower(), one["note"]) for one in history][1] == ("admin", "only this one")
+
+
+def steered(airflow: LocalAirflow, ask: Ask) -> None:
+    (flow,) = [one for one in ask("GET", "/flows")["flows"] if one["flow"] == "a->b"]
+    assert (flow["dag_id"], flow["paused"]) == ("srm.a.b", False)
+    ask("POST", "/flows/a/b/pause", {"note": "lunch"})
+    assert paused(airflow, "srm.a.b")
+    ask("POST", "/flows/a/b/resume", {})
+    assert not paused(airflow, "srm.a.b")
+    asked = {"kind": "failover", "mode": "controlled", "groups": ["shipping"], "wait_seconds": 5}
+    started = ask("POST", "/flows/a/b/moves", asked)
+    path = f"/moves/failover/{quote(started['run_id'], safe='')}"
+
+    def ended() -> Any:
+        found = ask("GET", path)
+        return found if found["state"] in ("success", "failed") else None
+
+    found = wait_until(ended, 600, "the dry run to end", every_seconds=1.0)
+    assert (found["state"], found["dry_run"], found["flow"]) == ("success", True, "a->b")
+    steps = {one["step"]: one for one in found["steps"]}
+    assert list(steps) == ["check", "confirm", "last_pass", "stop", "drain", "translate", "apply", "verify", "report"]
+    assert {step for step, one in steps.items() if one["state"] == "done"} == {"check", "translate", "report"}
+    assert any("groups to move: shipping" in sentence for sentence in steps["check"]["sentences"])
+    places = {(one["topic"], one["partition"]): one["group"] for one in found["positions"]}
+    assert places["a.orders", 0] == "shipping"
 
 
 def test_without_a_login_a_person_pauses_the_flow_which_is_then_turned_round(site: Site, airflow: LocalAirflow) -> None:
