@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from bench.history import Shape, flow_names, reports
@@ -26,7 +29,8 @@ NAMES = flow_names(SHAPE.flows)
 def configuration_text() -> str:
     """A file with all flows of the history."""
     aliases = sorted({alias for name in NAMES for alias in (name.source, name.target)})
-    lines = [f"clusters = {', '.join(aliases)}"]
+    # However long the tests take, no flow of the history is overdue meanwhile.
+    lines = [f"clusters = {', '.join(aliases)}", "schedule.interval.seconds = 86400"]
     lines += [f"{alias}.bootstrap.servers = localhost:{port}" for port, alias in enumerate(aliases, 1)]
     lines += [f"{name}.enabled = true" for name in NAMES]
     return "\n".join(lines) + "\n"
@@ -39,9 +43,13 @@ class Stage:
     file: Path
     database: Path
 
+    @cached_property
+    def app(self) -> FastAPI:
+        return create_app(self.house)
+
     def client(self, who: str | None = "viewer") -> TestClient:
         headers = {} if who is None else {HEADER: who}
-        return TestClient(create_app(self.house), headers=headers, raise_server_exceptions=False)
+        return TestClient(self.app, headers=headers, raise_server_exceptions=False)
 
 
 @pytest.fixture(scope="session")
@@ -55,14 +63,27 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def stage(history: Path, tmp_path: Path) -> Iterator[Stage]:
-    file = tmp_path / "srm.properties"
+@contextmanager
+def opened(history: Path, folder: Path) -> Iterator[Stage]:
+    """A stage on a copy of the history."""
+    file, database = folder / "srm.properties", folder / "metrics.db"
     file.write_text(configuration_text())
-    database = tmp_path / "metrics.db"
     database.write_bytes(history.read_bytes())
     store = MetricsStore(f"sqlite:///{database}", timeout_seconds=0.2)
     scheduler = MemoryScheduler(*NAMES)
     configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
     yield Stage(House(HeaderAccess(), store, scheduler, configuration, "/srm"), scheduler, file, database)
     store.close()
+
+
+@pytest.fixture
+def stage(history: Path, tmp_path: Path) -> Iterator[Stage]:
+    with opened(history, tmp_path) as stage:
+        yield stage
+
+
+@pytest.fixture(scope="module")
+def same_stage(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """For tests that change nothing."""
+    with opened(history, tmp_path_factory.mktemp("stage")) as stage:
+        yield stage

@@ -24,8 +24,8 @@ def get(stage: Stage, path: str, who: str = "viewer", status: int = 200) -> Any:
     return answer.json()
 
 
-def test_every_flow_has_its_figures_and_their_time(stage: Stage) -> None:
-    found = get(stage, "/api/v2/flows?days=1")
+def test_every_flow_has_its_figures_and_their_time(same_stage: Stage) -> None:
+    found = get(same_stage, "/api/v2/flows?days=1")
     assert found["total"] == len(NAMES)
     assert found["errors"] == []
     assert [flow["flow"] for flow in found["flows"]] == sorted(map(str, NAMES))
@@ -38,21 +38,21 @@ def test_every_flow_has_its_figures_and_their_time(stage: Stage) -> None:
     assert first["last_run"]["url"] == f"/dags/{FIRST.dag_id}/runs/{first['last_run']['run_id']}"
 
 
-def test_flows_are_found_by_source_state_and_name(stage: Stage) -> None:
-    everything = get(stage, "/api/v2/flows")["flows"]
+def test_flows_are_found_by_source_state_and_name(same_stage: Stage) -> None:
+    everything = get(same_stage, "/api/v2/flows")["flows"]
     states = {flow["health"]["state"] for flow in everything}
     assert len(states) > 2, "flows with different stories"
     for state in states:
-        found = get(stage, f"/api/v2/flows?status={state}")["flows"]
+        found = get(same_stage, f"/api/v2/flows?status={state}")["flows"]
         assert {flow["flow"] for flow in found} == {
             flow["flow"] for flow in everything if flow["health"]["state"] == state
         }
-    assert {flow["source"] for flow in get(stage, "/api/v2/flows?source=west&source=north")["flows"]} <= {
+    assert {flow["source"] for flow in get(same_stage, "/api/v2/flows?source=west&source=north")["flows"]} <= {
         "west",
         "north",
     }
-    assert [flow["flow"] for flow in get(stage, "/api/v2/flows?search=EAST-%3Ewest")["flows"]] == ["east->west"]
-    page = get(stage, "/api/v2/flows?offset=2&limit=3")
+    assert [flow["flow"] for flow in get(same_stage, "/api/v2/flows?search=EAST-%3Ewest")["flows"]] == ["east->west"]
+    page = get(same_stage, "/api/v2/flows?offset=2&limit=3")
     assert [flow["flow"] for flow in page["flows"]] == [flow["flow"] for flow in everything[2:5]]
     assert page["total"] == len(NAMES)
 
@@ -61,32 +61,32 @@ def test_flows_are_found_by_source_state_and_name(stage: Stage) -> None:
     ("part", "key", "total"),
     [("topics", "topics", 4), ("partitions", "partitions", 8), ("groups", "groups", 3), ("runs", "runs", 29)],
 )
-def test_parts_of_a_flow_come_in_pages(stage: Stage, part: str, key: str, total: int) -> None:
-    whole = get(stage, f"{F}/{part}?limit=1000")
+def test_parts_of_a_flow_come_in_pages(same_stage: Stage, part: str, key: str, total: int) -> None:
+    whole = get(same_stage, f"{F}/{part}?limit=1000")
     assert (whole["total"], len(whole[key])) == (total, total)
-    pages = [get(stage, f"{F}/{part}?limit=2&offset={offset}")[key] for offset in range(0, total, 2)]
+    pages = [get(same_stage, f"{F}/{part}?limit=2&offset={offset}")[key] for offset in range(0, total, 2)]
     assert [row for page in pages for row in page] == whole[key]
-    assert get(stage, f"{F}/{part}?offset={total}")[key] == []
+    assert get(same_stage, f"{F}/{part}?offset={total}")[key] == []
 
 
-def test_a_topic_is_found_by_its_whole_name_on_either_side(stage: Stage) -> None:
-    row = get(stage, f"{F}/topics")["topics"][0]
-    assert get(stage, f"{F}/topics/{row['topic']}")["topic"]["remote_topic"] == row["remote_topic"]
+def test_a_topic_is_found_by_its_whole_name_on_either_side(same_stage: Stage) -> None:
+    row = get(same_stage, f"{F}/topics")["topics"][0]
+    assert get(same_stage, f"{F}/topics/{row['topic']}")["topic"]["remote_topic"] == row["remote_topic"]
     span = f"to_ms={row['reported_ms'] + 1}&days=1"
-    by_source = get(stage, f"/api/v2/topic-metrics/{FIRST.source}/{FIRST.target}/{row['topic']}/byte-rate?{span}")
-    by_target = get(stage, f"/api/v2/topic-metrics/{FIRST.target}/{row['remote_topic']}/byte-rate?{span}")
+    by_source = get(same_stage, f"/api/v2/topic-metrics/{FIRST.source}/{FIRST.target}/{row['topic']}/byte-rate?{span}")
+    by_target = get(same_stage, f"/api/v2/topic-metrics/{FIRST.target}/{row['remote_topic']}/byte-rate?{span}")
     assert by_source["points"] == by_target["points"] != []
     assert by_source["unit"] == "bytes/second"
 
 
-def test_decisions_and_the_last_plan_are_those_of_the_last_refresh(stage: Stage) -> None:
-    found = get(stage, f"{F}/decisions")
+def test_decisions_and_the_last_plan_are_those_of_the_last_refresh(same_stage: Stage) -> None:
+    found = get(same_stage, f"{F}/decisions")
     assert found["reported_ms"] is not None
     assert all(one["reason"] for one in found["decisions"])
-    copied = get(stage, f"{F}/decisions?copied=true")
-    left = get(stage, f"{F}/decisions?copied=false")
+    copied = get(same_stage, f"{F}/decisions?copied=true")
+    left = get(same_stage, f"{F}/decisions?copied=false")
     assert copied["total"] + left["total"] == found["total"]
-    assert get(stage, f"{F}/plan")["computed_ms"] is not None
+    assert get(same_stage, f"{F}/plan")["computed_ms"] is not None
 
 
 def test_a_caller_sees_only_flows_that_are_for_them(stage: Stage) -> None:
@@ -99,8 +99,8 @@ def test_a_caller_sees_only_flows_that_are_for_them(stage: Stage) -> None:
     get(stage, f"/api/v2/topic-metrics/{FIRST.target}/{FIRST.source}.orders.created/byte-rate", status=404)
 
 
-def test_version_1_speaks_as_its_swagger_file_does(stage: Stage) -> None:
-    info = get(stage, "/api/v1/replications?hours=24")[str(FIRST)]
+def test_version_1_speaks_as_its_swagger_file_does(same_stage: Stage) -> None:
+    info = get(same_stage, "/api/v1/replications?hours=24")[str(FIRST)]
     assert set(info) == {
         "name",
         "source",
@@ -134,11 +134,11 @@ def test_version_1_speaks_as_its_swagger_file_does(stage: Stage) -> None:
     assert stats["sum"] == stats["avg"]
     latency = info["replicationLatencyMs"]
     assert latency["avg"] == pytest.approx(latency["sum"] / latency["samples"])
-    assert set(get(stage, f"/api/v1/replications?source={FIRST.target}")) == {
+    assert set(get(same_stage, f"/api/v1/replications?source={FIRST.target}")) == {
         str(name) for name in NAMES if name.source == FIRST.target
     }
 
-    topics = get(stage, f"/api/v1/remote-topics/{FIRST.source}?target={FIRST.target}&hours=24")
+    topics = get(same_stage, f"/api/v1/remote-topics/{FIRST.source}?target={FIRST.target}&hours=24")
     assert len(topics) == SHAPE.topics
     for name, topic in topics.items():
         assert (topic["name"], topic["source"], topic["numPartitions"]) == (name, FIRST.source, 2)
@@ -146,20 +146,20 @@ def test_version_1_speaks_as_its_swagger_file_does(stage: Stage) -> None:
         assert topic["originalTopic"] == topic["upstreamTopic"]
 
     for path in (f"topic-metrics/{name}", f"topic-metrics-local/{name}", f"cluster-metrics/{FIRST.source}"):
-        found = get(stage, f"/api/v1/{path}/byte-rate?hours=24&samples=5&target={FIRST.target}")
+        found = get(same_stage, f"/api/v1/{path}/byte-rate?hours=24&samples=5&target={FIRST.target}")
         assert set(found) == {"metrics", "errors", "range"}
         assert 0 < len(TimeSeriesResponse.model_validate(found).metrics) <= 5
 
-    several = get(stage, f"/api/v1/cluster-metrics/{FIRST.source}/byte-rate", status=409)
+    several = get(same_stage, f"/api/v1/cluster-metrics/{FIRST.source}/byte-rate", status=409)
     assert several["errors"][0]["code"] == "ambiguous_flow"
 
 
-def test_health_is_that_of_the_service_and_of_each_flow(stage: Stage) -> None:
-    found = get(stage, "/api/v2/health")
+def test_health_is_that_of_the_service_and_of_each_flow(same_stage: Stage) -> None:
+    found = get(same_stage, "/api/v2/health")
     assert found["status"] == "degraded", "some flows of the history are in trouble"
     assert set(found["flows"]) == set(map(str, NAMES))
     assert (found["store"], found["schedule"]) == (None, None)
-    clusters = get(stage, "/api/v2/clusters")["clusters"]
+    clusters = get(same_stage, "/api/v2/clusters")["clusters"]
     assert {one["alias"] for one in clusters} == {alias for name in NAMES for alias in (name.source, name.target)}
 
 
@@ -221,12 +221,12 @@ def test_a_flow_with_a_wrong_key_says_so(stage: Stage) -> None:
     assert "tasks.max" in found["health"]["cause"]
 
 
-def test_names_with_markup_are_data(stage: Stage) -> None:
+def test_names_with_markup_are_data(same_stage: Stage) -> None:
     name = "%3Cimg%20src=x%20onerror=alert(1)%3E"
-    answer = stage.client().get(f"{F}/topics/{name}")
+    answer = same_stage.client().get(f"{F}/topics/{name}")
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/json"
-    assert get(stage, f"{F}/topics?search={name}")["total"] == 0
+    assert get(same_stage, f"{F}/topics?search={name}")["total"] == 0
 
 
 def test_a_flow_that_only_the_history_knows_is_shown_while_it_reports(stage: Stage) -> None:
