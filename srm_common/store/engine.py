@@ -45,7 +45,8 @@ def open_engine(url: URL, timeout_seconds: float) -> Engine:
         return _sqlite(url, timeout_seconds)
     milliseconds = int(timeout_seconds * 1000)
     # Statements get longer than locks: the first roll-up after a long time moves much.
-    options = f"-c lock_timeout={milliseconds} -c statement_timeout={12 * milliseconds}"
+    own = url.query.get("options", "")  # such as a search path; an argument would take its place
+    options = f"{own} -c lock_timeout={milliseconds} -c statement_timeout={12 * milliseconds}".strip()
     arguments = {"connect_timeout": max(1, round(timeout_seconds)), "options": options}
     try:
         return create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=5, connect_args=arguments)

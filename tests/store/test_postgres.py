@@ -86,3 +86,18 @@ def test_the_migrations_make_the_tables_of_the_code(url: str) -> None:
         context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE, "compare_type": True})
         assert compare_metadata(context, METADATA) == []
     engine.dispose()
+
+
+def test_a_schema_of_its_own(url: str) -> None:
+    """Beside Airflow's tables, say."""
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("CREATE SCHEMA history"))
+        connection.execute(text("CREATE TABLE flow (other TEXT)"))
+    store = MetricsStore(f"{url}&options=-csearch_path%3Dhistory")
+    store.write(report(MIDNIGHT, partition()))
+    assert len(store.flows()) == 1
+    store.close()
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT count(*) FROM history.flow")).scalar_one() == 1
+    engine.dispose()
