@@ -48,12 +48,17 @@ async function steer(kind, flow, done) {
 }
 
 /** A button for one of pause, resume, runs. `short`: the picture only. */
-export function steerButton(kind, flow, done, { short = false, primary = false } = {}) {
+export function steerButton(
+  kind,
+  flow,
+  done,
+  { short = false, primary = false, testid = `${kind}-${flow.flow}` } = {},
+) {
   const { label, picture, right } = STEERING[kind];
   return button(short ? "" : label, {
     picture,
     kind: short ? "quiet" : primary ? "primary" : "",
-    testid: `${kind}-${flow.flow}`,
+    testid,
     title: label,
     "aria-label": `${label} ${flow.flow}`,
     key: kind,
@@ -62,22 +67,22 @@ export function steerButton(kind, flow, done, { short = false, primary = false }
   });
 }
 
-export function filtersButton(flow, done, { primary = false } = {}) {
+export function filtersButton(flow, done, { primary = false, testid = `filters-${flow.flow}` } = {}) {
   return button("Edit filters", {
     picture: "edit",
     kind: primary ? "primary" : "",
-    testid: `filters-${flow.flow}`,
+    testid,
     key: "filters",
     why: flow.service ? whyNot("edit", flow) : null,
     onclick: () => editFilters(flow, done),
   });
 }
 
-export function moveButton(flow, done, { primary = false } = {}) {
+export function moveButton(flow, done, { primary = false, testid = `failover-${flow.flow}` } = {}) {
   return button("Failover…", {
     picture: "move",
     kind: primary ? "primary" : "",
-    testid: `failover-${flow.flow}`,
+    testid,
     key: "failover",
     why: whyNot("edit", flow),
     onclick: () => moveGroups(flow, done),
@@ -86,11 +91,12 @@ export function moveButton(flow, done, { primary = false } = {}) {
 
 /** The button that helps, as a state of health or an alarm names it. */
 export function helpButton(action, flow, done) {
+  const options = { primary: true, testid: `help-${flow.flow}` };
   const made = {
-    resume: () => steerButton("resume", flow, done, { primary: true }),
-    run: () => steerButton("runs", flow, done, { primary: true }),
-    filters: () => filtersButton(flow, done, { primary: true }),
-    failover: () => moveButton(flow, done, { primary: true }),
+    resume: () => steerButton("resume", flow, done, options),
+    run: () => steerButton("runs", flow, done, options),
+    filters: () => filtersButton(flow, done, options),
+    failover: () => moveButton(flow, done, options),
   }[action];
   return made ? made() : null;
 }

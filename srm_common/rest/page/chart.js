@@ -9,7 +9,7 @@ const HEIGHT = 168;
 /** Without a report for this many times the usual distance the line has a gap. */
 const GAP = 4;
 /** Below this number of samples each is a dot: one alone would not be seen. */
-const FEW = 40;
+const FEW = 12;
 /** Steps of an axis: whole figures, and round durations also above the second. */
 const STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800];

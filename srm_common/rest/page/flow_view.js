@@ -1,12 +1,12 @@
 // One flow: how it does and what helps, its figures, and everything about it in tabs.
 
-import { filtersButton, helpButton, moveButton, steerButton } from "./actions.js";
+import { filtersButton, moveButton, steerButton } from "./actions.js";
 import { flowPath, get } from "./api.js";
 import { chart } from "./chart.js";
 import { h, icon } from "./dom.js";
 import { byteRate, count, duration, exact, known, plural, recordRate, serverNow, span, time } from "./format.js";
 import { link, rangeQuery, route, statistic } from "./route.js";
-import { ALARMS, badge, furtherAlarms, since, stateOf } from "./states.js";
+import { ALARMS, badge, furtherAlarms, isLate, since, stateOf } from "./states.js";
 import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
 import { groupsTab } from "./tabs_groups.js";
 import { planTab, runsTab, settingsTab } from "./tabs_runs.js";
@@ -183,6 +183,7 @@ function health(flow, reload) {
   const { tone } = stateOf(state.state);
   // Where all is well there is nothing to help with.
   const help = ["running", "idle"].includes(state.state) ? null : state.help;
+  const first = help?.action ?? alarms.find((alarm) => alarm.help?.action)?.help.action;
   return h(
     "section",
     { class: `panel health ${tone}`, "aria-label": "Health", key: "health", "data-testid": "health" },
@@ -202,35 +203,31 @@ function health(flow, reload) {
         ? h(
             "ul",
             { class: "alarms" },
-            alarms.map((alarm) => alarmLine(alarm, flow, reload)),
+            alarms.map((alarm) => alarmLine(alarm, flow)),
           )
         : null,
     ),
     h(
       "div",
       { class: "line steering" },
-      steerButton("runs", flow, reload, { primary: help?.action === "run" }),
-      steerButton(flow.paused ? "resume" : "pause", flow, reload, { primary: help?.action === "resume" }),
-      filtersButton(flow, reload, { primary: help?.action === "filters" }),
-      moveButton(flow, reload, { primary: help?.action === "failover" }),
+      steerButton("runs", flow, reload, { primary: first === "run" }),
+      steerButton(flow.paused ? "resume" : "pause", flow, reload, { primary: first === "resume" }),
+      filtersButton(flow, reload, { primary: first === "filters" }),
+      moveButton(flow, reload, { primary: first === "failover" }),
       airflowLink(flow.dag_url, "Open in Airflow", "open-dag"),
     ),
   );
 }
 
-function alarmLine(alarm, flow, reload) {
+function alarmLine(alarm, flow) {
   const tone = alarm.severity === "critical" ? "bad" : "warn";
-  const steps =
-    alarm.help?.action && !["run", "resume", "filters", "failover"].includes(flow.health.help?.action)
-      ? helpButton(alarm.help.action, flow, reload)
-      : null;
+  const help = alarm.help?.command === flow.health.help?.command ? null : alarm.help?.command;
   return h(
     "li",
     { "data-testid": `alarm-${alarm.kind}` },
     h("span", { class: `chip ${tone}` }, icon("warning"), ALARMS[alarm.kind] ?? alarm.kind),
     h("span", { class: "break" }, alarm.text, " ", since(alarm.since_ms, { class: "muted number" })),
-    alarm.help?.command ? command(alarm.help.command) : null,
-    steps,
+    help ? command(help) : null,
   );
 }
 
@@ -239,7 +236,8 @@ function tiles(flow) {
   const { metrics, heartbeats, last_run: run } = flow;
   const stat = statistic();
   const figure = (name) => metrics[name]?.[stat];
-  const tile = (name, value, detail, at, late = false) =>
+  const late = isLate(flow);
+  const tile = (name, value, detail, at) =>
     h(
       "div",
       { class: "tile", key: name },
