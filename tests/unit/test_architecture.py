@@ -66,7 +66,8 @@ def test_the_domain_opens_nothing() -> None:
         (path.name, name)
         for path in (ROOT / "srm_common/domain").rglob("*.py")
         for name in imports(path)
-        if name.split(".")[0] in doors
+        # Taking an address apart opens nothing.
+        if name.split(".")[0] in doors and not name.startswith("urllib.parse.")
     }
     assert not found
 
