@@ -16,8 +16,8 @@ from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore
 
 
-def airflow_app(url_prefix: str) -> FastAPI:
-    """The app that the plugin mounts under ``url_prefix``. Where the history is, is read now: a change of
+def airflow_app() -> FastAPI:
+    """The app that the plugin mounts. Where the history is, is read now: a change of
     ``metrics.database.url`` needs a restart of the API server."""
     configuration = WatchedConfiguration(configuration_path)
     try:
@@ -30,7 +30,6 @@ def airflow_app(url_prefix: str) -> FastAPI:
         store=_store(found),
         scheduler=AirflowScheduler(),
         configuration=configuration,
-        base_path=url_prefix,
     )
     return create_app(house)
 

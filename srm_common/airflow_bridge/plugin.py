@@ -32,7 +32,7 @@ class LazyApp:
         if self._app is None:
             from srm_common.airflow_bridge.airflow_house import airflow_app
 
-            self._app = airflow_app(URL_PREFIX)
+            self._app = airflow_app()
         await self._app(scope, receive, send)
 
 

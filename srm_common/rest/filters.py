@@ -16,7 +16,8 @@ from srm_common.rest.house import HouseDep
 from srm_common.rest.live import CALLS, TAG
 from srm_common.rest.ports import Right
 from srm_common.rest.ranges import now_ms
-from srm_common.rest.schemas import Decision, Done, Fault, FilterEditRequest, FilterPreview, Filters
+from srm_common.rest.schemas import Decision, Fault
+from srm_common.rest.steering_schemas import Done, FilterEditRequest, FilterPreview, Filters
 from srm_common.usecases.edited_filters import FilterPlace
 from srm_common.usecases.effective_filters import EffectiveFilters
 from srm_common.usecases.filter_effect import groups_effect, topics_effect

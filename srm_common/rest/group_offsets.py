@@ -17,6 +17,7 @@ from srm_common.rest.flow_filters import flow_now
 from srm_common.rest.house import HouseDep
 from srm_common.rest.live import CALLS, TAG, hurried
 from srm_common.rest.ranges import now_ms
+from srm_common.rest.steering_schemas import OffsetsApplied, OffsetsRequest
 from srm_common.usecases.apply_offsets import apply_offsets
 from srm_common.usecases.export_offsets import export_offsets
 from srm_common.usecases.group_positions import group_positions
@@ -53,7 +54,7 @@ def group_offsets(flow: ReadableFlow, group: Group, caller: CallerDep, house: Ho
 
 
 @router.post("/flows/{source}/{target}/offsets", responses=responses(404, 409, 415, 422, 502, 503, 504))
-def set_offsets(flow: EditableFlow, request: schemas.OffsetsRequest, house: HouseDep) -> schemas.OffsetsApplied:
+def set_offsets(flow: EditableFlow, request: OffsetsRequest, house: HouseDep) -> OffsetsApplied:
     """Commit offsets for groups that nobody reads with at the target: those of the newest checkpoints, or those that
     are sent. Nothing is set while a single one cannot be; every one is read again afterwards."""
     settings = hurried(house.configuration().flow(flow))
@@ -76,12 +77,12 @@ def set_offsets(flow: EditableFlow, request: schemas.OffsetsRequest, house: Hous
             flow=str(flow),
         )
     errors = [schemas.Fault(code="offset_refused", message=_told(one), flow=str(flow)) for one in problems[:_TOLD]]
-    return schemas.OffsetsApplied(
+    return OffsetsApplied(
         applied=[one.to_json() for one in applied], dry_run=request.dry_run, errors=errors, now_ms=now_ms()
     )
 
 
-def _sent(request: schemas.OffsetsRequest) -> list[GroupOffset] | None:
+def _sent(request: OffsetsRequest) -> list[GroupOffset] | None:
     """The offsets of the request, None when those of the checkpoints are meant. Raises :class:`ApiError`."""
     if not request.groups:
         raise ApiError(422, "invalid_parameter", "groups: name at least one consumer group", field="groups")

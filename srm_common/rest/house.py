@@ -16,14 +16,12 @@ from srm_common.store.metrics_store import MetricsStore
 @dataclass(frozen=True)
 class House:
     """What the app lives in. ``scheduler`` is None where there is no Airflow to ask. ``configuration`` loads the file
-    anew (cached while it has not changed) and raises :class:`ConfigError`. ``base_path`` is in front of the app's own
-    paths ("/srm" under Airflow)."""
+    anew (cached while it has not changed) and raises :class:`ConfigError`."""
 
     access: Access
     store: MetricsStore
     scheduler: Scheduler | None
     configuration: Callable[[], Configuration]
-    base_path: str = ""
 
 
 def house(request: Request) -> House:

@@ -18,8 +18,8 @@ from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.house import HouseDep
 from srm_common.rest.ports import Right
 from srm_common.rest.ranges import now_ms
-from srm_common.rest.schemas import Done, MoveRequest, MoveState, MoveStep
 from srm_common.rest.steering import scheduler_of
+from srm_common.rest.steering_schemas import Done, MoveRequest, MoveState, MoveStep
 
 router = APIRouter(prefix="/api/v2", tags=["moves"])
 

@@ -11,7 +11,8 @@ from srm_common.rest.flow_filters import flow_now
 from srm_common.rest.house import HouseDep
 from srm_common.rest.live import CALLS, TAG
 from srm_common.rest.ranges import now_ms
-from srm_common.rest.schemas import Note, PlanAnswer, PlannedAction
+from srm_common.rest.schemas import PlanAnswer, PlannedAction
+from srm_common.rest.steering_schemas import Note
 from srm_common.usecases.plan_topics import plan_topics
 
 router = APIRouter(prefix="/api/v2", tags=["steering", TAG])

@@ -10,7 +10,7 @@ from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.house import House, HouseDep
 from srm_common.rest.ports import Scheduler
 from srm_common.rest.ranges import now_ms
-from srm_common.rest.schemas import Done, Note
+from srm_common.rest.steering_schemas import Done, Note
 
 router = APIRouter(prefix="/api/v2", tags=["steering"])
 

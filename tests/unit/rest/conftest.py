@@ -72,7 +72,7 @@ def opened(history: Path, folder: Path) -> Iterator[Stage]:
     store = MetricsStore(f"sqlite:///{database}", timeout_seconds=0.2)
     scheduler = MemoryScheduler(*NAMES)
     configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
-    yield Stage(House(HeaderAccess(), store, scheduler, configuration, "/srm"), scheduler, file, database)
+    yield Stage(House(HeaderAccess(), store, scheduler, configuration), scheduler, file, database)
     store.close()
 
 

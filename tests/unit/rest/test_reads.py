@@ -178,7 +178,7 @@ def test_without_airflow_everything_else_is_told(stage: Stage) -> None:
 def with_store(stage: Stage, url: str) -> Stage:
     house = stage.house
     store = MetricsStore(url, timeout_seconds=0.2)
-    broken = House(house.access, store, house.scheduler, house.configuration, house.base_path)
+    broken = House(house.access, store, house.scheduler, house.configuration)
     return Stage(broken, stage.scheduler, stage.file, stage.database)
 
 

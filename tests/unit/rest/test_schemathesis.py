@@ -44,7 +44,6 @@ def description(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Open
         MetricsStore(f"sqlite:///{history}"),
         MemoryScheduler(*NAMES),
         WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None)),
-        "/srm",
     )
     return schemathesis.openapi.from_asgi("/openapi.json", create_app(house))
 

@@ -1,0 +1,101 @@
+"""JSON of the requests that steer, and of their answers; see :mod:`srm_common.rest.schemas`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from srm_common.rest.schemas import Answer, Decision, GroupOffset
+
+
+class Filters(Answer):
+    """GET /flows/{s}/{t}/filters. ``lists`` by key (topics, topics.exclude, groups, ...): what counts now; ``in_file``:
+    what the file has; ``revision`` goes back with an edit, which is refused when somebody edited meanwhile."""
+
+    lists: dict[str, list[str]]
+    in_file: dict[str, list[str]]
+    edited: list[str] = Field(default=[], description="keys of the lists that are not the file's")
+    origin: str
+    editable: bool
+    revision: str | None = None
+    history: list[dict[str, Any]] = Field(default=[])
+
+
+class FilterEditRequest(BaseModel):
+    """Whole lists by key; keys left out stay. ``reset``: keys of lists that are to follow the file again. ``note``:
+    why, for the history."""
+
+    lists: dict[str, list[str]] = {}
+    reset: list[str] = Field(default=[])
+    note: str = ""
+    revision: str | None = None
+
+
+class FilterPreview(Answer):
+    """POST /flows/{s}/{t}/filters/preview: what the edit would start and stop; nothing is changed."""
+
+    starts: list[Decision]
+    stops: list[Decision]
+    unchanged: int
+    groups_start: list[str] = Field(default=[])
+    groups_stop: list[str] = Field(default=[])
+    warnings: list[str] = Field(default=[])
+
+
+class Note(BaseModel):
+    """Body of a write that needs none. ``note``: why, for those who look at it later."""
+
+    note: str = Field(default="", max_length=1000)
+
+
+class Done(Answer):
+    """Answer of a write: what was done, in one sentence. ``run_id`` and ``url`` when a run was started."""
+
+    done: str
+    run_id: str | None = None
+    url: str | None = None
+
+
+class MoveRequest(BaseModel):
+    """POST /flows/{s}/{t}/moves. ``kind``: failover, failback, switch-direction."""
+
+    kind: str = "failover"
+    mode: str | None = None
+    groups: list[str] = Field(default=[])
+    dry_run: bool = True
+    approved: bool = Field(default=True, description="false: the run waits for a person under Required Actions")
+    wait_seconds: float = Field(default=60.0, ge=0, le=86_400, description="each step's patience with others")
+
+
+class MoveStep(BaseModel):
+    step: str
+    state: str
+    sentences: list[str] = Field(default=[])
+
+
+class MoveState(Answer):
+    """GET /moves/{kind}/{run_id}. ``state``: queued, running, waiting (for a confirmation), success, failed."""
+
+    kind: str
+    run_id: str
+    flow: str | None = None
+    dry_run: bool
+    state: str
+    steps: list[MoveStep] = Field(default=[])
+    positions: list[dict[str, Any]] = Field(default=[])
+    url: str | None = None
+
+
+class OffsetsRequest(BaseModel):
+    """POST /flows/{s}/{t}/offsets: set where groups go on at the target. ``offsets`` empty: as translated."""
+
+    groups: list[str] = Field(default=[])
+    offsets: list[GroupOffset] = Field(default=[])
+    dry_run: bool = True
+    rewind: bool = Field(default=False, description="also move groups back that are further already")
+
+
+class OffsetsApplied(Answer):
+    applied: list[dict[str, Any]]
+    dry_run: bool
