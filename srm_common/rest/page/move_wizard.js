@@ -294,12 +294,15 @@ export function moveGroups(flow, done) {
         h("b", { "data-testid": "move-state" }, progress?.state ?? "queued"),
         airflowLink(run.url, "Open the run in Airflow", "move-run"),
       ),
-      h("ol", { "data-testid": "move-steps" }, (progress?.steps ?? []).map(stepLine)),
+      h("ol", { "data-testid": "move-steps" }, (progress?.steps ?? []).filter(saysSomething).map(stepLine)),
     );
   }
 
   return dialog;
 }
+
+/** Steps that the mode, or a dry run, does without have nothing to say. */
+const saysSomething = (step) => step.state !== "skipped" || step.sentences.length > 0;
 
 function stepLine(step) {
   const [tone, picture] = MARKS[step.state] ?? ["calm", "clock"];
@@ -353,7 +356,7 @@ function positions(progress) {
       label: "Positions",
       columns,
       rows,
-      key: (row) => `${row.group} ${row.topic}-${row.partition}`,
+      key: (row) => `${row.group} ${row.from_topic}-${row.partition}`,
       tone: (row) => (row.applied === null ? "bad" : row.reason ? "warn" : ""),
       testid: "position",
     }),
