@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Table, delete, func, insert, select, update
+from sqlalchemy import Connection, Insert, Table, column, delete, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from srm_common.domain.monitoring.reported import untranslated
@@ -59,8 +59,13 @@ def write_report(connection: Connection, report: RunReport, retention: Retention
 def put(connection: Connection, table: Table, rows: Sequence[Row], keep: tuple[str, ...] = ()) -> None:
     """Insert rows, or change those that are there by the primary key. Where a new value of one of the columns in
     ``keep`` is None, the old one stays."""
-    if rows:
-        connection.execute(_putting(connection.dialect.name, table, tuple(rows[0]), keep), list(rows))
+    if not rows:
+        return
+    dialect = connection.dialect.name
+    statement = _putting(dialect, table, tuple(rows[0]), keep)
+    # One statement for all rows: a message to the server for each would take most of the time.
+    values: Any = {"rows": json.dumps(rows, ensure_ascii=False)} if dialect == "postgresql" else list(rows)
+    connection.execute(statement, values)
 
 
 @cache
@@ -72,6 +77,9 @@ def _putting(dialect: str, table: Table, columns: tuple[str, ...], keep: tuple[s
         for name in columns
         if name not in keys
     }
+    if dialect == "postgresql":
+        given = text(f'json_populate_recordset(NULL::"{table.name}", :rows)')
+        statement = statement.from_select(columns, select(*(column(name) for name in columns)).select_from(given))
     return statement.on_conflict_do_update(index_elements=keys, set_=new)
 
 
