@@ -111,3 +111,13 @@ def test_every_refusal_has_the_one_shape(same_stage: Stage, method: str, path: s
     assert set(answer.json()) == {"errors"}
     assert [fault["code"] for fault in answer.json()["errors"]] == [code]
     assert all(fault["message"] for fault in answer.json()["errors"])
+
+
+def test_the_description_s_page_finds_all_that_it_loads(same_stage: Stage) -> None:
+    client = same_stage.client(None)
+    named = re.findall(r'(?:href|src)="([^"]+)"', client.get("/docs").text)
+    assert len(named) >= 5
+    for path in named:
+        answer = client.get(f"/{path}")
+        assert answer.status_code == 200, path
+        assert answer.content
