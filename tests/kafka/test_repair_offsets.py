@@ -10,9 +10,9 @@ from srm_common.errors import StateTopicInvalid
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.foreign_records import check_copies
-from srm_common.usecases.report_run import make_report
 from srm_common.usecases.repair_offsets import repair_offsets
 from srm_common.usecases.replicate import replicate
+from srm_common.usecases.report_run import make_report
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.kafka.flows import flow_between, prepare, read, write
 
