@@ -14,6 +14,7 @@ from srm_common.domain.moves import (
     StepName,
     StepResult,
     StepState,
+    shown_positions,
 )
 
 REQUEST = MoveRequest(MoveKind.FAILOVER, MoveMode.CONTROLLED, ("g",), wait_seconds=5.0)
@@ -93,3 +94,13 @@ def test_only_a_change_of_direction_turns() -> None:
     assert set(turning.steps) - set(REQUEST.steps) == {StepName.TURN}
     assert turning.steps[-2:] == (StepName.TURN, StepName.REPORT)
     assert replace(turning, dry_run=True).steps[-1] is StepName.TURN
+
+
+def test_of_many_positions_those_are_shown_that_somebody_should_look_at() -> None:
+    exact = [PositionReport("g", "a.t", number, "t", 7, applied=7) for number in range(600)]
+    none = PositionReport("g", "a.t", 600, "t", 7, reason="no checkpoint")
+    inexact = PositionReport("g", "a.t", 601, "t", 7, applied=5, reason="two records are read again")
+    shown = shown_positions([*exact, inexact, none])
+    assert len(shown) == 500
+    assert [one["partition"] for one in shown[:3]] == [600, 601, 0]
+    assert (shown[0]["applied"], shown[0]["reason"]) == (None, "no checkpoint")
