@@ -16,6 +16,15 @@ from srm_common.errors import ConfigError, StoreError
 
 _DIALECTS = ("sqlite", "postgresql")
 _WRITES = "srm_writes"
+#: Each question is a search in the key of ``sample``, with bounds that come from the row of the flow. PostgreSQL cannot
+#: know how narrow they are; it would read the whole table instead, for a hash join.
+_PLANNING = (
+    "enable_seqscan=off",
+    "enable_hashjoin=off",
+    "enable_mergejoin=off",
+    "max_parallel_workers_per_gather=0",
+    "jit=off",
+)
 
 
 def parsed_url(text: str) -> URL:
@@ -45,8 +54,10 @@ def open_engine(url: URL, timeout_seconds: float) -> Engine:
         return _sqlite(url, timeout_seconds)
     milliseconds = int(timeout_seconds * 1000)
     # Statements get longer than locks: the first roll-up after a long time moves much.
-    own = url.query.get("options", "")  # such as a search path; an argument would take its place
-    options = f"{own} -c lock_timeout={milliseconds} -c statement_timeout={12 * milliseconds}".strip()
+    # Such as a search path; an argument would take its place.
+    own = " ".join(url.normalized_query.get("options", ()))
+    settings = (f"lock_timeout={milliseconds}", f"statement_timeout={12 * milliseconds}", *_PLANNING)
+    options = " ".join((own, *(f"-c {setting}" for setting in settings))).strip()
     arguments = {"connect_timeout": max(1, round(timeout_seconds)), "options": options}
     try:
         return create_engine(url, pool_pre_ping=True, pool_size=5, max_overflow=5, connect_args=arguments)
