@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Generic, cast
+from typing import Annotated, Generic, Protocol, cast
 
 from fastapi import Depends, Query, Request
 
@@ -33,6 +33,14 @@ _LEFT_ALONE_SECONDS = 30.0
 #: What threads and the machine may take on top of a limit.
 _GRACE_SECONDS = 0.5
 _THREADS = 16
+
+
+class ReadServices(Protocol):
+    """As :func:`srm_common.kafka.service_log.read_services`."""
+
+    def __call__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float
+    ) -> tuple[list[Advertisement], list[str]]: ...
 
 
 @dataclass(frozen=True)
@@ -63,10 +71,15 @@ class _Book:
 
 
 class Peers:
-    """The other services as one web app sees them. Does nothing unless ``service.gateway.enabled``."""
+    """The other services as one web app sees them. Does nothing unless ``service.gateway.enabled``.
 
-    def __init__(self, configuration: Callable[[], Configuration]) -> None:
+    Args:
+        read: lists the services that a cluster knows; Kafka's unless somebody else does.
+    """
+
+    def __init__(self, configuration: Callable[[], Configuration], read: ReadServices = read_services) -> None:
         self._configuration = configuration
+        self._read_services = read
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="srm-peer")
         self._book = _Book()
         self._lock = threading.Lock()
@@ -102,9 +115,6 @@ class Peers:
             [_service(peer, peer.url not in missed) for peer in found],
             [*faults, *(fault_of(missed[peer.url], service=peer.name) for peer in found if peer.url in missed)],
         )
-
-    def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _result(self, future: Future[Answer], peer: Advertisement, settings: ServiceSettings) -> Answer:
         try:
@@ -152,7 +162,7 @@ class Peers:
     def _read(self, cluster: ClusterSettings, limit: float) -> None:
         fault, services = None, self._book.listings.get(cluster.alias, _Listing()).services
         try:
-            services, unreadable = read_services(cluster, timeout_seconds=limit)
+            services, unreadable = self._read_services(cluster, timeout_seconds=limit)
             fault = fault_of(PeerError(unreadable[0])) if unreadable else None
         except ClusterError as error:
             fault = fault_of(error)
