@@ -1,6 +1,6 @@
 """What any metrics store says of how figures went; run for SQLite and for PostgreSQL.
 
-The pure functions of :mod:`srm_common.domain.monitoring.windows` say what is right.
+The model in :mod:`tests.unit.store.windows` says what is right.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.domain.monitoring.windows import over_time
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.tiers import BUCKETS_MS, Retention, kept_for
 from tests.unit.store.made_up import DAY, FLOW, HOUR, MIDNIGHT, MINUTE, SECOND, partition, report
+from tests.unit.store.windows import over_time
 
 T = MIDNIGHT
 ALWAYS = TimeRange(T - DAY, T + 400 * DAY)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport
 from srm_common.domain.heartbeats import Heartbeat
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.metric_table import BY_METRIC, DEFINITIONS, Level
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
-from srm_common.domain.monitoring.sample import Sample
+from srm_common.domain.monitoring.sample import Sample, pooled
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
 
@@ -157,3 +159,8 @@ def test_the_table_has_every_metric_once_and_every_sample_a_level_of_it() -> Non
     of_partition = partition_samples(report, [ORDERS_0])
     assert set(of_partition) == {one.metric for one in DEFINITIONS if Level.PARTITION in one.levels}
     assert set(flow_samples(report)) == {one.metric for one in DEFINITIONS if Level.FLOW in one.levels}
+
+
+@given(st.lists(st.integers(-1_000, 1_000).map(Sample.of), max_size=20), st.integers(0, 20))
+def test_pooling_parts_is_pooling_all(samples: list[Sample], at: int) -> None:
+    assert pooled([pooled(samples[:at]), pooled(samples[at:])]) == pooled(samples)
