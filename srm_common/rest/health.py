@@ -10,7 +10,7 @@ from srm_common.rest import answers
 from srm_common.rest.access import ReaderDep
 from srm_common.rest.faults import responses
 from srm_common.rest.house import HouseDep
-from srm_common.rest.overview import look
+from srm_common.rest.overview import Overview, look
 from srm_common.rest.peer_flows import health_of_peers
 from srm_common.rest.peers import Answers, Local, PeersDep
 from srm_common.rest.ranges import now_ms
@@ -55,18 +55,25 @@ def health(house: HouseDep, peers: PeersDep, caller: ReaderDep, local: Local = F
 def clusters(house: HouseDep, caller: ReaderDep) -> ClusterGraph:
     """The clusters of the flows that the caller may see. Whether they can be reached is what the last runs told."""
     seen = look(house, caller, now_ms())
-    nodes = {}
-    for alias in sorted({alias for flow in seen.names for alias in (flow.source, flow.target)}):
-        ended = [
-            (row.last_run.finished_ms or row.last_run.reported_ms, row.last_run.ok)
-            for flow in seen.names
-            if alias in (flow.source, flow.target) and (row := seen.rows.get(str(flow))) is not None
-        ]
-        good = [when for when, ok in ended if ok]
-        nodes[alias] = ClusterNode(
-            alias=alias,
-            reachable=True if good and alias not in seen.cluster_faults else None,
-            fault=seen.cluster_faults.get(alias),
-            checked_ms=max(good, default=None),
-        )
-    return ClusterGraph(clusters=list(nodes.values()), errors=list(seen.faults), now_ms=seen.now_ms)
+    aliases = sorted({alias for flow in seen.names for alias in (flow.source, flow.target)})
+    return ClusterGraph(
+        clusters=[_node(seen, alias) for alias in aliases], errors=list(seen.faults), now_ms=seen.now_ms
+    )
+
+
+def _node(seen: Overview, alias: str) -> ClusterNode:
+    """By the newest run that says something of the cluster: it was good, or its error names the cluster."""
+    if alias in seen.cluster_faults:
+        return ClusterNode(alias=alias, fault=seen.cluster_faults[alias])
+    rows = [
+        seen.rows[str(flow)] for flow in seen.names if alias in (flow.source, flow.target) and str(flow) in seen.rows
+    ]
+    told = [
+        (run.finished_ms or run.reported_ms, run.ok, run.error)
+        for run in (seen.rows[flow].last_run for flow in flows if flow in seen.rows)
+        if run.ok or f"cluster '{alias}'" in (run.error or "")
+    ]
+    if not told:
+        return ClusterNode(alias=alias)
+    when, reachable, fault = max(told, key=lambda one: one[:2])
+    return ClusterNode(alias=alias, reachable=reachable, fault=fault, checked_ms=when)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from bench.history import Shape, flow_names, reports
+from srm_common.domain.flow import FlowName
 from srm_common.rest.app import House, create_app
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.watched_configuration import WatchedConfiguration
@@ -26,13 +27,13 @@ SHAPE = Shape(flows=9, topics=4, partitions=2, groups=3, days=0.1)
 NAMES = flow_names(SHAPE.flows)
 
 
-def configuration_text() -> str:
-    """A file with all flows of the history."""
-    aliases = sorted({alias for name in NAMES for alias in (name.source, name.target)})
+def configuration_text(names: Sequence[FlowName] = NAMES) -> str:
+    """A file with these flows; those of the history."""
+    aliases = sorted({alias for name in names for alias in (name.source, name.target)})
     # However long the tests take, no flow of the history is overdue meanwhile.
     lines = [f"clusters = {', '.join(aliases)}", "schedule.interval.seconds = 86400"]
     lines += [f"{alias}.bootstrap.servers = localhost:{port}" for port, alias in enumerate(aliases, 1)]
-    lines += [f"{name}.enabled = true" for name in NAMES]
+    lines += [f"{name}.enabled = true" for name in names]
     return "\n".join(lines) + "\n"
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from bench.history import Story, story_of
 from srm_common.domain.flow import FlowName
 from srm_common.rest.app import House
 from srm_common.rest.v1_schemas import TimeSeriesResponse
 from srm_common.store.metrics_store import MetricsStore
-from tests.unit.rest.conftest import NAMES, SHAPE, Stage
+from tests.unit.rest.conftest import NAMES, SHAPE, Stage, configuration_text
 
 FIRST = NAMES[0]
 F = f"/api/v2/flows/{FIRST.source}/{FIRST.target}"
@@ -161,6 +162,22 @@ def test_health_is_that_of_the_service_and_of_each_flow(same_stage: Stage) -> No
     assert (found["store"], found["schedule"]) == (None, None)
     clusters = get(same_stage, "/api/v2/clusters")["clusters"]
     assert {one["alias"] for one in clusters} == {alias for name in NAMES for alias in (name.source, name.target)}
+    assert all(one["reachable"] and one["checked_ms"] <= found["now_ms"] for one in clusters)
+
+
+def test_a_cluster_is_out_of_reach_when_the_newest_run_says_so(stage: Stage) -> None:
+    failing = next(name for number, name in enumerate(NAMES) if story_of(number) is Story.FAILING)
+    for name in NAMES:
+        if name != failing:
+            stage.scheduler.known.pop(name)
+    stage.file.write_text(configuration_text([failing]))
+    with sqlite3.connect(stage.database) as connection:
+        connection.execute("update flow set reported_ms = 0 where name <> ?", [str(failing)])
+    connection.close()
+    clusters = {one["alias"]: one for one in get(stage, "/api/v2/clusters")["clusters"]}
+    assert clusters[failing.target]["reachable"] is False
+    assert f"cluster '{failing.target}'" in clusters[failing.target]["fault"]
+    assert clusters[failing.source]["reachable"] is None
 
 
 # ---- parts that do not answer
