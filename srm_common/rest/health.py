@@ -65,9 +65,7 @@ def _node(seen: Overview, alias: str) -> ClusterNode:
     """By the newest run that says something of the cluster: it was good, or its error names the cluster."""
     if alias in seen.cluster_faults:
         return ClusterNode(alias=alias, fault=seen.cluster_faults[alias])
-    rows = [
-        seen.rows[str(flow)] for flow in seen.names if alias in (flow.source, flow.target) and str(flow) in seen.rows
-    ]
+    flows = [str(flow) for flow in seen.names if alias in (flow.source, flow.target)]
     told = [
         (run.finished_ms or run.reported_ms, run.ok, run.error)
         for run in (seen.rows[flow].last_run for flow in flows if flow in seen.rows)
