@@ -74,8 +74,8 @@ def sparklines(
 def samples_kept(connection: Connection) -> dict[tuple[Level, int], int]:
     """How many rows there are, by level and tier."""
     c = SAMPLE.c
-    rows = connection.execute(select(c.level, c.tier, func.count().label("rows")).group_by(c.level, c.tier))
-    return {(Level(row.level), row.tier): row.rows for row in rows}
+    counted = select(c.level, c.tier, func.count().label("rows")).group_by(c.level, c.tier).order_by(c.level, c.tier)
+    return {(Level(row.level), row.tier): row.rows for row in connection.execute(counted)}
 
 
 def flow_names(connection: Connection, only: Collection[str] | None) -> dict[int, str]:
