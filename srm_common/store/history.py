@@ -63,7 +63,8 @@ def sparklines(
     found: dict[str, dict[Metric, list[Stats]]] = {name: {one: [] for one in metrics} for name in names.values()}
     if span.milliseconds <= 0 or points < 1:
         return found
-    tier = tier_for_series(span, points, newest_report(connection, names), retention.of(Level.FLOW))
+    # Half as fine as there is room for: they are small pictures, of all flows at once.
+    tier = tier_for_series(span, max(1, points // 2), newest_report(connection, names), retention.of(Level.FLOW))
     step = step_for_series(span, points, tier)
     for row in buckets(connection, Scope(Level.FLOW, metrics=metrics), span, tier, step):
         metric = METRICS[row.metric]
