@@ -16,11 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartition
 
-from srm_common.domain.actions import failed
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.run_options import RunOptions
+from srm_common.domain.plans.actions import failed
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.apply_plan import apply_plan

@@ -16,10 +16,10 @@ import click
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
 _MINUTE, _DAY = 60_000, 86_400_000
 _BYTES_PER_MS = 50_000

@@ -17,12 +17,12 @@ from bench.side_by_side import BROKER_SETTINGS, SideBySide
 from bench.sides import Clusters
 from bench.workloads import WORKLOADS, Workload
 from srm_common.domain import names
-from srm_common.domain.actions import failed
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.state_topics import SEGMENTS_PARTITIONS
+from srm_common.domain.plans.actions import failed
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.topics.state_topics import SEGMENTS_PARTITIONS
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.segment_log import SegmentLog
 from srm_common.replication.slot import copy_slot

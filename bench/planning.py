@@ -17,15 +17,22 @@ import click
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.flow_graph import Knowledge
-from srm_common.domain.lifecycle import TopicIds, settle
-from srm_common.domain.plan import Plan
-from srm_common.domain.planning import SourceView, TargetView, make_plan
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.policy import policy_name
-from srm_common.domain.selection import select_topics
-from srm_common.domain.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState
-from srm_common.domain.topic_settings import AFTER_MAX, BEFORE_MAX, LONG_MAX, TIMESTAMP_TYPE, Source, TargetAbilities
-from srm_common.domain.topic_settings import TopicSetting as Setting
+from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.lifecycle import TopicIds, settle
+from srm_common.domain.topics.selection import select_topics
+from srm_common.domain.topics.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState
+from srm_common.domain.topics.topic_settings import (
+    AFTER_MAX,
+    BEFORE_MAX,
+    LONG_MAX,
+    TIMESTAMP_TYPE,
+    Source,
+    TargetAbilities,
+)
+from srm_common.domain.topics.topic_settings import TopicSetting as Setting
 
 #: As many settings as a topic of Kafka 4.x has, most of them at their defaults.
 _DEFAULTS = {

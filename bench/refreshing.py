@@ -15,9 +15,9 @@ from typing import TypeVar
 
 import click
 
-from srm_common.domain.actions import CreateTopic, failed
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.plans.actions import CreateTopic, failed
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.testing import LocalKafka
 from srm_common.usecases.plan_topics import plan_topics

@@ -16,13 +16,13 @@ from typing import Any
 import click
 
 from srm_common.airflow_bridge.lag_report import LagReport
-from srm_common.domain.actions import failed
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import groups_record
 from srm_common.domain.monitoring.run_report import GroupSample
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.plans.actions import failed
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.state_topics import ensure_state_topics
 from srm_common.store.metrics_store import MetricsStore

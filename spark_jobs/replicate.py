@@ -13,12 +13,12 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from srm_common.domain.filters import split_list
+from srm_common.domain.filtering.filters import split_list
+from srm_common.domain.filtering.run_selection import RunSelection
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord
-from srm_common.domain.run_selection import RunSelection
-from srm_common.domain.start_position import StartPosition
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.runs.start_position import StartPosition
 from srm_common.errors import RunFailed, SrmError
 from srm_common.replication.spark_conf import spark_settings
 from srm_common.replication.spark_pass import SparkPassRunner, spark_context

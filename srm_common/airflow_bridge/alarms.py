@@ -13,9 +13,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from srm_common.domain.alarm_notifier import AlarmNotifier
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
+from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier
 from srm_common.domain.monitoring.health import Alarm
 from srm_common.domain.monitoring.judge import judge
 from srm_common.domain.monitoring.reported import observe_report

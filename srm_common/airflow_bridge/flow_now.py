@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import Variable
 
+from srm_common.domain.filtering.flow_filters import variable_name, variable_names
 from srm_common.domain.flow import FlowName
-from srm_common.domain.flow_filters import variable_name, variable_names
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from enum import StrEnum
 from typing import Any
 
 from srm_common.domain.flow import ARROW
-from srm_common.domain.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.metric_table import BY_METRIC, DEFINITIONS, Across, Level
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.sample import Sample
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
 # Airflow keeps values of at most 65,535 bytes; a flow may have thousands of topics.
 MAX_STATE_BYTES = 60_000

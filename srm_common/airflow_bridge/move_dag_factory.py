@@ -29,7 +29,7 @@ from srm_common.airflow_bridge.move_tasks import (
     MoveWork,
     move_specs,
 )
-from srm_common.domain.moves import StepName
+from srm_common.domain.moving.moves import StepName
 from srm_common.settings_files.configuration import load_configuration
 
 

@@ -18,7 +18,15 @@ from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.flow_schedule import FlowSchedule
 from srm_common.airflow_bridge.move_params import MoveParams
 from srm_common.domain.flow import FlowName
-from srm_common.domain.moves import POSITIONS, MoveKind, MoveMode, StepName, StepResult, StepState, shown_positions
+from srm_common.domain.moving.moves import (
+    POSITIONS,
+    MoveKind,
+    MoveMode,
+    StepName,
+    StepResult,
+    StepState,
+    shown_positions,
+)
 from srm_common.errors import AirflowError, ClusterError, StateError
 from srm_common.settings_files.configuration import load_configuration
 

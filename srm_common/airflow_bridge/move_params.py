@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.moves import MoveKind, MoveMode, MoveRequest
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@
 
     check -> confirm -> last_pass -> stop -> drain -> translate -> apply -> verify -> ... -> report -> outcome
 
-Each task is one step of the move (:class:`~srm_common.domain.moves.StepName`), so that each can be watched, and done
-again by itself when it failed; those that a mode does not have are skipped. ``confirm`` waits for a person.
+Each task is one step of the move (:class:`~srm_common.domain.moving.moves.StepName`), so that each can be watched, and
+done again by itself when it failed; those that a mode does not have are skipped. ``confirm`` waits for a person.
 ``last_pass`` runs the flow's own DAG once more. ``report`` runs whatever happened before it, and ``outcome`` makes the
 run fail when any task did.
 """
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
-from srm_common.domain.moves import MODES, MoveKind, MoveMode, StepName
+from srm_common.domain.moving.moves import MODES, MoveKind, MoveMode, StepName
 
 #: Not that of flows, which other pages list by theirs.
 TAG = "srm-move"

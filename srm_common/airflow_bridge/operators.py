@@ -52,8 +52,8 @@ class RefreshTopicsOperator(FlowOperator):
     """Makes the topics on the target ready; fails at the end when an action failed, having done all others."""
 
     def execute(self, context: Context) -> None:
-        from srm_common.domain.actions import failed
-        from srm_common.domain.run_selection import narrowing
+        from srm_common.domain.filtering.run_selection import narrowing
+        from srm_common.domain.plans.actions import failed
         from srm_common.errors import SrmError
         from srm_common.usecases.effective_filters import record_found
         from srm_common.usecases.refresh_topics import refresh_topics

@@ -25,7 +25,7 @@ from srm_common.airflow_bridge.failures import (
 from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.installation_id import installation_id
 from srm_common.airflow_bridge.run_params import RunParams
-from srm_common.domain.run_selection import RunSelection
+from srm_common.domain.filtering.run_selection import RunSelection
 from srm_common.errors import ConfigError
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.settings_files.configuration import load_configuration
@@ -130,7 +130,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:
     """Whether the run's record names errors that only an operator can mend, and no other: then a retry is in vain."""
-    from srm_common.domain.partition_track import is_final
+    from srm_common.domain.runs.partition_track import is_final
     from srm_common.errors import SrmError
     from srm_common.usecases.last_run import last_run
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from srm_common.domain.run_options import RunOptions
+from srm_common.domain.runs.run_options import RunOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from srm_common.cli.invocation import Invocation, config_option, flow_option, ou
 from srm_common.cli.output import Answer
 from srm_common.cli.plan import plan_text
 from srm_common.cli.restore_options import choices, restore_options
-from srm_common.domain.actions import ActionResult, counted, failed
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plan import Plan
-from srm_common.domain.plan_file import PlanFile
+from srm_common.domain.plans.actions import ActionResult, counted, failed
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.plans.plan_file import PlanFile
 from srm_common.errors import ConfigError
 
 

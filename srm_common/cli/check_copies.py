@@ -9,7 +9,7 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.actions import counted
+from srm_common.domain.plans.actions import counted
 
 
 @click.command("check-copies")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.settings_layers import Entry
+from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from srm_common.cli.config_flow import flow_name
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer
-from srm_common.domain.settings_table import KEYS
+from srm_common.domain.settings.table import KEYS
 from srm_common.settings_files.client_keys import CONNECTION_KEYS
 from srm_common.settings_files.explanations import Explainer, texts
 

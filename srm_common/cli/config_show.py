@@ -7,7 +7,7 @@ import click
 from srm_common.cli.config_flow import flow_name
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.flow_filters import variable_name
+from srm_common.domain.filtering.flow_filters import variable_name
 from srm_common.settings_files.explanations import Explainer
 
 

@@ -17,10 +17,10 @@ from srm_common.cli.flow_choice import ChosenFlow, chosen_flow, flow_choice_opti
 from srm_common.cli.invocation import Invocation, config_option, rows_output_option
 from srm_common.cli.output import Answer, table
 from srm_common.domain.control_record import ControlRecord
-from srm_common.domain.filter_edit import FilterEdit, edited
-from srm_common.domain.filters import split_list
+from srm_common.domain.filtering.filter_edit import FilterEdit, edited
+from srm_common.domain.filtering.filters import split_list
+from srm_common.domain.filtering.flow_filters import FilterLists, FlowFilters
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_filters import FilterLists, FlowFilters
 from srm_common.errors import ConfigError, SrmError
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from srm_common.cli.handover_options import connect_names, mirror_maker_options, position_lines
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer
-from srm_common.domain.actions import counted
-from srm_common.domain.handback import Handback
+from srm_common.domain.moving.handback import Handback
+from srm_common.domain.plans.actions import counted
 
 
 @click.command("handback")

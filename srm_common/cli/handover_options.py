@@ -9,9 +9,9 @@ import click
 from rich.console import RenderableType
 
 from srm_common.cli.output import table
-from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.flow import FlowName
-from srm_common.domain.handover import HandoverPosition, Verdict, counted_verdicts
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.moving.handover import HandoverPosition, Verdict, counted_verdicts
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Partitions whose positions agree with the logs are listed up to this many; the others always are.

@@ -15,11 +15,11 @@ from srm_common.airflow_rest import URL, AirflowRest
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option
 from srm_common.cli.output import Answer, table
 from srm_common.domain.duration import duration
-from srm_common.domain.filters import split_list
+from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.moves import MoveKind, MoveMode, MoveReport, MoveRequest, PositionReport, StepName
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, PositionReport, StepName
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import AirflowError
 from srm_common.usecases.failover import Move
 

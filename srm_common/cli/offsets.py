@@ -18,7 +18,7 @@ from srm_common.cli.offsets_apply import command as apply_command
 from srm_common.cli.offsets_apply import group_options, wanted_groups
 from srm_common.cli.output import Answer, table
 from srm_common.domain.duration import duration
-from srm_common.domain.group_offsets_file import GroupOffset, write_offsets_file
+from srm_common.domain.offsets.group_offsets_file import GroupOffset, write_offsets_file
 from srm_common.errors import AirflowError, ConfigError
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from srm_common.cli.client_overrides import ClientOverrides, client_options
 from srm_common.cli.flow_choice import chosen_flow, flow_choice_options
 from srm_common.cli.invocation import Invocation, config_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.filters import split_list
+from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.group_offsets_file import GroupOffset, parse_offsets_file
+from srm_common.domain.offsets.group_offsets_file import GroupOffset, parse_offsets_file
 from srm_common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srm_common.domain.offset_application import AppliedOffset
+    from srm_common.domain.offsets.offset_application import AppliedOffset
 
 F = TypeVar("F", bound=Callable[..., Any])
 

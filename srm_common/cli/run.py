@@ -16,13 +16,13 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, console, table
-from srm_common.domain.actions import ActionResult
-from srm_common.domain.filters import split_list
+from srm_common.domain.filtering.filters import split_list
+from srm_common.domain.filtering.run_selection import narrowing
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
-from srm_common.domain.run_selection import narrowing
-from srm_common.domain.start_position import StartPosition
+from srm_common.domain.plans.actions import ActionResult
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.start_position import StartPosition
 from srm_common.errors import SrmError
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.filters import check_patterns, split_list
-from srm_common.domain.offset_edits import OffsetEdit, parse_offsets_file
-from srm_common.domain.start_position import OF_EDITS, StartPosition
+from srm_common.domain.filtering.filters import check_patterns, split_list
+from srm_common.domain.offsets.offset_edits import OffsetEdit, parse_offsets_file
+from srm_common.domain.runs.start_position import OF_EDITS, StartPosition
 from srm_common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def list_command(
     invocation: Invocation, flow: str | None, topics: tuple[str, ...], partitions: tuple[int, ...]
 ) -> Answer:
     """Print the committed offsets, the source's logs and the distance. Also while the flow runs."""
-    from srm_common.domain.filters import PatternList
+    from srm_common.domain.filtering.filters import PatternList
     from srm_common.usecases.source_offsets import list_source_offsets
 
     settings = invocation.flow(flow)

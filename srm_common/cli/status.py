@@ -9,7 +9,7 @@ from srm_common.cli.invocation import Invocation, config_option, flow_option, ou
 from srm_common.cli.output import Answer, table
 from srm_common.cli.watching import interval_option, watch
 from srm_common.domain.duration import duration
-from srm_common.domain.status_report import StatusReport
+from srm_common.domain.monitoring.status_report import StatusReport
 
 
 @click.command("status")

@@ -10,7 +10,7 @@ from srm_common.cli.invocation import Invocation, pass_invocation
 from srm_common.cli.moves import carry_out, last_pass, move_options, request_of, settings_now
 from srm_common.cli.output import Answer
 from srm_common.domain.flow import FlowName
-from srm_common.domain.moves import MoveKind, MoveMode
+from srm_common.domain.moving.moves import MoveKind, MoveMode
 from srm_common.usecases.switch_direction import SwitchMove
 
 

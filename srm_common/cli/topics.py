@@ -43,7 +43,7 @@ def command(invocation: Invocation, /, explain: str | None, everything: bool, **
         return listed(VERB, effective)
     if request.history:
         return history(chosen.settings)
-    from srm_common.domain.selection import select_topics
+    from srm_common.domain.topics.selection import select_topics
     from srm_common.usecases.plan_topics import decide_topics
 
     chosen.need_source("the listing")

@@ -9,6 +9,6 @@ from __future__ import annotations
 
 from srm_common.client.replication_client import ReplicationClient
 from srm_common.client.translated_offset import Partition, TranslatedOffset
-from srm_common.domain.remote_names import SourceTopic
+from srm_common.domain.topics.remote_names import SourceTopic
 
 __all__ = ["Partition", "ReplicationClient", "SourceTopic", "TranslatedOffset"]

@@ -18,8 +18,8 @@ from srm_common.domain.policy import (
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
-from srm_common.domain.remote_names import RemoteNames, SourceTopic
-from srm_common.domain.settings_layers import Entry
+from srm_common.domain.settings.layers import Entry
+from srm_common.domain.topics.remote_names import RemoteNames, SourceTopic
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.checkpoint_log import newest_checkpoints

@@ -7,8 +7,8 @@ cluster than before would mix two clusters' data without anybody noticing.
 from __future__ import annotations
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_graph import Knowledge
-from srm_common.domain.topic_records import ClusterBinding
+from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.topic_records import ClusterBinding
 from srm_common.errors import ConfigError
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
 
-from srm_common.domain.alarm_notifier import AlarmNotifier
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow_graph import GraphFlow
+from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
-from srm_common.domain.start_rules import TopicStart
+from srm_common.domain.runs.start_rules import TopicStart
+from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.errors import ConfigError
 
 ARROW = "->"

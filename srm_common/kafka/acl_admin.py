@@ -29,9 +29,9 @@ from kafka.protocol.admin.acl import (
     DescribeAclsRequest,
 )
 
-from srm_common.domain.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
+from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
+from srm_common.domain.access.principals import login_name, login_principal
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.principals import login_name, login_principal
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.compacted import silent_logger

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from srm_common.domain import names
-from srm_common.domain.acls import AclBinding
+from srm_common.domain.access.acls import AclBinding
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.state_topics import state_topics
+from srm_common.domain.topics.state_topics import state_topics
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.state_topics import ensure_topics

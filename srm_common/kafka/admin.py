@@ -23,9 +23,9 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from srm_common.domain.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.topic_settings import Source, TopicSetting
+from srm_common.domain.plans.actions import AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError
 from srm_common.kafka.compacted import silent_logger
 from srm_common.kafka.faults import cluster_error, is_final, kafka_error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from srm_common.domain.checkpoints import Checkpoint
+from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import StateReader, last_of_each_key
 from srm_common.wire.mm2 import decode_checkpoint

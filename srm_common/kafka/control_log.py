@@ -16,7 +16,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.control_record import ControlRecord, standing
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import CONTROL_TOPIC
-from srm_common.domain.state_topics import control_log
+from srm_common.domain.topics.state_topics import control_log
 from srm_common.kafka.compacted import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state_topics import ensure_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
 
+from srm_common.domain.access.principals import login_name
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.principals import login_name
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster, UnsupportedBroker
 
 _UNREACHABLE = frozenset(

@@ -11,8 +11,8 @@ from typing import Any
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.kafka.compacted import silent_logger
 from srm_common.kafka.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.group_offsets import GroupFault

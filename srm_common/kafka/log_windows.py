@@ -16,7 +16,7 @@ from typing import Any, Self
 from kafka.protocol.consumer import FetchRequest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.counting import SeenBatch
+from srm_common.domain.offsets.counting import SeenBatch
 from srm_common.errors import CorruptBatch
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease

@@ -10,7 +10,7 @@ from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.metrics_records import ReportAssembly, report_parts
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.state_topics import metrics_topic
+from srm_common.domain.topics.state_topics import metrics_topic
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import EARLIEST, LATEST, StateReader
 from srm_common.kafka.state_topics import ensure_topics

@@ -16,7 +16,7 @@ from typing import Any
 
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from srm_common.domain.copying import ProducerIdentity
+from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.errors import AccessDenied, ClusterError, ConfigError, Fenced, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from srm_common.domain.segments import Segment
-from srm_common.domain.translation import Translation, Unmapped
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.offsets.translation import Translation, Unmapped
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import EARLIEST, LATEST, StateReader
 from srm_common.kafka.long_topic import records_between

@@ -11,7 +11,7 @@ import json
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.names import SERVICES_TOPIC
 from srm_common.domain.service_advertisement import Advertisement
-from srm_common.domain.state_topics import services_topic
+from srm_common.domain.topics.state_topics import services_topic
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import StateReader, last_of_each_key
 from srm_common.kafka.state_topics import ensure_topics

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from srm_common.domain import names
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.state_topics import (
+from srm_common.domain.topics.state_topics import (
     Create,
     FoundTopic,
     Refuse,

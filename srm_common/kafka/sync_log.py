@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from srm_common.domain.counting import current_syncs
-from srm_common.domain.offset_syncs import OffsetSync
+from srm_common.domain.offsets.counting import current_syncs
+from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.long_topic import records_between

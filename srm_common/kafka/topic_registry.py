@@ -9,8 +9,8 @@ from typing import Any, Self
 
 from srm_common.domain import names
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.state_topics import meta_topic
-from srm_common.domain.topic_records import ClusterBinding, TopicRecord, TopicRecords
+from srm_common.domain.topics.state_topics import meta_topic
+from srm_common.domain.topics.topic_records import ClusterBinding, TopicRecord, TopicRecords
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state_topics import ensure_topics

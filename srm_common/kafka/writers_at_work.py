@@ -7,8 +7,8 @@ from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest, ListTransactionsRequest
 
-from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.moving.connect_names import ConnectNames
 from srm_common.domain.names import driver_transactional_id, task_transactional_id
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka import codes

@@ -11,8 +11,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from srm_common.domain.copying import CopyJob
-from srm_common.domain.segments import build_segment
+from srm_common.domain.offsets.segments import build_segment
+from srm_common.domain.runs.copying import CopyJob
 from srm_common.errors import (
     AccessDenied,
     CorruptBatch,

@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 import srm_common
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import RunFailed
 from srm_common.replication.spark_conf import class_archive, local_master, spark_settings
 from srm_common.replication.spark_pass import SlotWork, not_copied, spark_context

@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka.protocol.consumer import FetchRequest
 
-from srm_common.domain.copying import CopyJob
+from srm_common.domain.runs.copying import CopyJob
 from srm_common.errors import (
     AccessDenied,
     ClusterError,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from srm_common.domain.copying import CopyJob, ProducerIdentity
+from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
 from srm_common.kafka.leftovers import held_back
 from srm_common.kafka.link import ClusterLink, Partition
 from srm_common.kafka.producer import Producer

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from srm_common.domain.copying import CopyJob
-from srm_common.domain.segments import Segment
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.runs.copying import CopyJob
 from srm_common.errors import CorruptRecord, PartitionError
 from srm_common.kafka.committed_log import committed_records
 from srm_common.kafka.leftovers import left_open

@@ -14,9 +14,9 @@ from typing import Any
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import ListTransactionsRequest
 
-from srm_common.domain.copying import ProducerIdentity
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import driver_transactional_id, task_transactional_id
+from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.errors import Fenced, FlowOwnedElsewhere, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.link import ClusterLink, RetriableFault

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyRange
+from srm_common.domain.runs.copying import CopyRange
 from srm_common.errors import SrmError
 from srm_common.kafka.link import ClusterLink, Partition
 

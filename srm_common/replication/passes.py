@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Protocol
 
-from srm_common.domain.copying import CopyJob, CopyRange, ProducerIdentity, SlotResult, SlotTask
-from srm_common.domain.partition_track import PartitionTrack
-from srm_common.domain.segments import generation_of
-from srm_common.domain.slots import cut_slots
-from srm_common.domain.source_topics import SourceTopics
+from srm_common.domain.offsets.segments import generation_of
+from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotResult, SlotTask
+from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.runs.slots import cut_slots
+from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import LostProcess, UnreachableCluster
 from srm_common.replication.starting_points import Partition, StartingPoints
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from srm_common.domain.copying import CopyRange, RangeResult
-from srm_common.domain.segments import Run
+from srm_common.domain.offsets.segments import Run
+from srm_common.domain.runs.copying import CopyRange, RangeResult
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
 from srm_common.wire.packed import Packed
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from kafka.net.selector import NetworkSelector
 
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ClusterError, Fenced
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.producer import Producer, UncertainCommit

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import srm_common
-from srm_common.domain.copying import CopyJob, RangeResult, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyJob, RangeResult, SlotResult, SlotTask
 from srm_common.errors import ConfigError, LostProcess, RunFailed
 from srm_common.replication.installed_pyspark import prefer_installed_pyspark
 from srm_common.replication.slot import copy_slot

@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from srm_common.domain.data_loss import Bookmark, SourceLog, decide, find_loss
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.partition_track import PartitionTrack
-from srm_common.domain.source_topics import ChosenStart, Pin, SourceTopics
-from srm_common.domain.start_position import StartKind, StartPosition
-from srm_common.domain.start_rules import StartRules
+from srm_common.domain.runs.data_loss import Bookmark, SourceLog, decide, find_loss
+from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.runs.start_position import StartKind, StartPosition
+from srm_common.domain.runs.start_rules import StartRules
+from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
 
 Partition = tuple[str, int]
 Listed = tuple[dict[Partition, int], dict[Partition, str]]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from srm_common.domain.filter_edit import Edited, FilterEdit, edited
+from srm_common.domain.filtering.filter_edit import Edited, FilterEdit, edited
+from srm_common.domain.filtering.flow_filters import FIELDS, FilterLists, FlowFilters
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_filters import FIELDS, FilterLists, FlowFilters
-from srm_common.domain.selection import TopicDecision
+from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ConfigError, EditConflict, SrmError
 from srm_common.rest.access import CallerDep, EditableFlow, ReadableFlow
 from srm_common.rest.faults import ApiError, fault_of, responses

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.group_offsets_file import GroupOffset
-from srm_common.domain.offset_application import AppliedOffset
+from srm_common.domain.offsets.group_offsets_file import GroupOffset
+from srm_common.domain.offsets.offset_application import AppliedOffset
 from srm_common.rest import schemas
 from srm_common.rest.access import CallerDep, EditableFlow, ReadableFlow
 from srm_common.rest.faults import ApiError, responses

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.schedule import ScheduledRun
-from srm_common.domain.moves import MODES, POSITIONS, MoveKind, MoveMode, StepName
+from srm_common.domain.moving.moves import MODES, POSITIONS, MoveKind, MoveMode, StepName
 from srm_common.errors import ConfigError
 from srm_common.rest.access import CallerDep, EditableFlow, require
 from srm_common.rest.faults import ApiError, responses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from srm_common.domain.plan import Plan
+from srm_common.domain.plans.plan import Plan
 from srm_common.rest.access import CallerDep, ReadableFlow
 from srm_common.rest.faults import responses
 from srm_common.rest.flow_filters import flow_now

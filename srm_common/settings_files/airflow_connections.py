@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from srm_common.domain.settings_layers import Entry, Scope
+from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
 
 VARIABLE_PREFIX = "AIRFLOW_CONN_"

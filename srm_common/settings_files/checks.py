@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.settings_table import BY_NAME
+from srm_common.domain.settings.table import BY_NAME
 from srm_common.settings_files.configuration import CONNECTION, TARGETS, Configuration
 from srm_common.settings_files.connection_layers import ADDRESS
 from srm_common.settings_files.findings import Finding, Severity

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
-from srm_common.domain.settings_layers import Entry
+from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.jaas import parse_jaas
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
-from srm_common.domain.settings_layers import Entry, Layers, Scope
+from srm_common.domain.settings.layers import Entry, Layers, Scope
 from srm_common.settings_files.client_keys import is_connection_key
 
 Side = Literal["source", "target"]

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from srm_common.domain.filters import split_list
+from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowName
-from srm_common.domain.settings import Level
-from srm_common.domain.settings_layers import Entry, Layers, split_flow_key
-from srm_common.domain.settings_table import BY_NAME
+from srm_common.domain.settings.key import Level
+from srm_common.domain.settings.layers import Entry, Layers, split_flow_key
+from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import CONNECTION, TARGETS
 from srm_common.settings_files.draft import Draft, DraftEntry, comment, property_line

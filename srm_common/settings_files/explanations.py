@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.settings import Key
-from srm_common.domain.settings_layers import Entry
-from srm_common.domain.settings_table import KEYS, known_key
+from srm_common.domain.settings.key import Key
+from srm_common.domain.settings.layers import Entry
+from srm_common.domain.settings.table import KEYS, known_key
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import is_connection_key
 from srm_common.settings_files.configuration import Configuration

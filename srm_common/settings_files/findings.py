@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.settings_layers import Entry
+from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
-from srm_common.domain.settings_layers import Entry, Layers
-from srm_common.domain.settings_table import BY_NAME
+from srm_common.domain.settings.layers import Entry, Layers
+from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 
 

@@ -9,10 +9,10 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.settings import Key, Level
-from srm_common.domain.settings_layers import Entry, Layers, split_flow_key
-from srm_common.domain.settings_table import BY_NAME, KEYS, known_key
-from srm_common.domain.settings_without_effect import CLIENT_NOTES
+from srm_common.domain.settings.key import Key, Level
+from srm_common.domain.settings.layers import Entry, Layers, split_flow_key
+from srm_common.domain.settings.table import BY_NAME, KEYS, known_key
+from srm_common.domain.settings.without_effect import CLIENT_NOTES
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
 from srm_common.settings_files.connection_layers import ADDRESS, ALIAS_ROLES, flow_prefixes
 from srm_common.settings_files.findings import Finding, Severity

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from srm_common.domain.settings_layers import Entry, Scope
+from srm_common.domain.settings.layers import Entry, Scope
 from srm_common.errors import ConfigError
 from srm_common.settings_files.properties import read_properties
 

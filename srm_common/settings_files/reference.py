@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from srm_common.domain.settings import Key, Kind, Level
-from srm_common.domain.settings_table import KEYS
+from srm_common.domain.settings.key import Key, Kind, Level
+from srm_common.domain.settings.table import KEYS
 
 _INTRODUCTION = """\
 # Configuration

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from srm_common.domain.settings import BadValue
-from srm_common.domain.settings_table import BY_NAME
+from srm_common.domain.settings.key import BadValue
+from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.flow_faults import at_entry

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from srm_common.domain.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
-from srm_common.domain.acls import AclBinding, Permission
-from srm_common.domain.actions import ActionResult
+from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
+from srm_common.domain.access.acls import AclBinding, Permission
+from srm_common.domain.plans.actions import ActionResult
 from srm_common.errors import AccessDenied, SrmError
 from srm_common.kafka.acl_admin import AclAdmin
 from srm_common.kafka.acl_record import read_acl_record, write_acl_record

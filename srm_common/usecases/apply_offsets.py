@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.group_offsets_file import GroupOffset
-from srm_common.domain.group_sync import ABSENT, EMPTY, TargetGroup
-from srm_common.domain.offset_application import AppliedOffset, Partition, compared, judge_application
-from srm_common.domain.offset_edits import LogRange
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.offsets.group_offsets_file import GroupOffset
+from srm_common.domain.offsets.group_sync import ABSENT, EMPTY, TargetGroup
+from srm_common.domain.offsets.offset_application import AppliedOffset, Partition, compared, judge_application
+from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.errors import SrmError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import EARLIEST, LATEST

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from srm_common.domain.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
-from srm_common.domain.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions, StartOver
+from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plan import Plan
-from srm_common.domain.recording import RecordTopic
+from srm_common.domain.plans.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions, StartOver
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.recording import RecordTopic
 from srm_common.usecases.apply_acls import create_acls, delete_acls, fail_unknown
 from srm_common.usecases.apply_records import complete_records, record_topics
 from srm_common.usecases.apply_start_over import start_over

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srm_common.domain.actions import ActionResult
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plan import Plan
-from srm_common.domain.plan_file import PlanFile
+from srm_common.domain.plans.actions import ActionResult
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.plans.plan_file import PlanFile
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import plan_topics
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from srm_common.domain.actions import ActionResult
 from srm_common.domain.cluster_binding import new_bindings
-from srm_common.domain.copy_graph import Answer, Conflict, CopyGraph
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_graph import Knowledge
-from srm_common.domain.recording import RecordTopic
-from srm_common.domain.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
+from srm_common.domain.plans.actions import ActionResult
+from srm_common.domain.topics.copy_graph import Answer, Conflict, CopyGraph
+from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.recording import RecordTopic
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.usecases.applying import Applying
 from srm_common.usecases.both_clusters import admins, topics_of_both

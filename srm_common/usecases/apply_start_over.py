@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from srm_common.domain.actions import ActionResult, StartOver
-from srm_common.domain.start_position import StartKind, StartPosition
+from srm_common.domain.plans.actions import ActionResult, StartOver
+from srm_common.domain.runs.start_position import StartKind, StartPosition
 from srm_common.errors import SrmError
 from srm_common.usecases.applying import Applying
 from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaError
 
-from srm_common.domain.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions
-from srm_common.domain.principals import login_name
+from srm_common.domain.access.principals import login_name
+from srm_common.domain.plans.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.faults import is_denied
 from srm_common.usecases.applying import Applying

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from srm_common.domain.actions import Action, ActionResult
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.plans.actions import Action, ActionResult
 from srm_common.kafka.admin import ClusterAdmin
 
 

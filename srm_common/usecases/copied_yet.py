@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.topic_records import TopicState
+from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import SrmError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import EARLIEST, LATEST

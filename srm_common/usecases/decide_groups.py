@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from srm_common.domain.filter_classes import group_filter
+from srm_common.domain.filtering.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.selection import select_topics
+from srm_common.domain.topics.selection import select_topics
 from srm_common.kafka.group_offsets import Group, GroupFault, GroupReader
 from srm_common.kafka.other_groups import other_groups
 

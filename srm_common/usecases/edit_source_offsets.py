@@ -7,18 +7,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.control_record import SOURCE_OFFSETS
-from srm_common.domain.filter_classes import topic_filter
-from srm_common.domain.filters import PatternList
+from srm_common.domain.filtering.filter_classes import topic_filter
+from srm_common.domain.filtering.filters import PatternList
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offset_edits import (
+from srm_common.domain.offsets.offset_edits import (
     LogRange,
     OffsetEdit,
     edited_memory,
     offset_edit,
     refuse_parts_of_new_topics,
 )
-from srm_common.domain.source_topics import SourceTopics
-from srm_common.domain.start_position import StartKind, StartPosition
+from srm_common.domain.runs.start_position import StartKind, StartPosition
+from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.control_log import ControlLog

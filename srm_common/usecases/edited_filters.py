@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.filtering.flow_filters import FilterLists, variable_name, variable_names
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.flow_filters import FilterLists, variable_name, variable_names
 from srm_common.domain.names import CONTROL_TOPIC
 from srm_common.errors import ClusterError, ConfigError, EditConflict, StateError
 from srm_common.usecases.effective_filters import EditedLists, EffectiveFilters, effective_filters

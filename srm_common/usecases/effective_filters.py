@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from srm_common.domain.control_record import ControlRecord
+from srm_common.domain.filtering.flow_filters import FilterLists, FlowFilters
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_filters import FilterLists, FlowFilters
 from srm_common.domain.names import CONTROL_TOPIC
 from srm_common.errors import ConfigError
 from srm_common.usecases.filter_history import IN_AIRFLOW, IN_ENVIRONMENT, IN_KAFKA, last_edit, record_edit

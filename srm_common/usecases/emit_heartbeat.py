@@ -11,7 +11,7 @@ from typing import Self
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.heartbeats import Heartbeat, beat_seconds
-from srm_common.domain.state_topics import Location, StateTopic, written_heartbeats
+from srm_common.domain.topics.state_topics import Location, StateTopic, written_heartbeats
 from srm_common.errors import AccessDenied, SrmError
 from srm_common.kafka.state_topics import ensure_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter

@@ -23,12 +23,11 @@ from types import TracebackType
 from typing import Literal, Self
 
 from srm_common.domain import names
-from srm_common.domain.counting import by_syncs, counted, counted_apart, looked_between, own_offsets
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offset_syncs import OffsetSync
-from srm_common.domain.segments import Run, generation_of
-from srm_common.domain.topic_records import TopicRecord, TopicState
-from srm_common.domain.translation import (
+from srm_common.domain.offsets.counting import by_syncs, counted, counted_apart, looked_between, own_offsets
+from srm_common.domain.offsets.offset_syncs import OffsetSync
+from srm_common.domain.offsets.segments import Run, generation_of
+from srm_common.domain.offsets.translation import (
     UNBOUNDED,
     Evidence,
     NotReplicatedYet,
@@ -37,6 +36,7 @@ from srm_common.domain.translation import (
     Translation,
     Unmapped,
 )
+from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import ClusterError
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.log_windows import LogWindows, Sight, Window

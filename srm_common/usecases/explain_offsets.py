@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from srm_common.domain.checkpoints import downstream_of
-from srm_common.domain.filter_classes import group_filter
+from srm_common.domain.filtering.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.selection import select_topics
-from srm_common.domain.untranslated_record import KEY as UNTRANSLATED
-from srm_common.domain.untranslated_record import untranslated_from
+from srm_common.domain.offsets.checkpoints import downstream_of
+from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
+from srm_common.domain.offsets.untranslated_record import untranslated_from
+from srm_common.domain.topics.selection import select_topics
 from srm_common.errors import SrmError
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.group_offsets import GroupOffsets, GroupReader

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from srm_common.domain import names
-from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.kafka.checkpoint_log import newest_checkpoints
 from srm_common.kafka.compacted import StateReader
 

@@ -7,7 +7,7 @@ that were written on the backup by the map of the flow that leads back. Neither 
 from __future__ import annotations
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.moves import MoveKind, MoveMode, MoveRequest
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest
 from srm_common.errors import ConfigError
 from srm_common.usecases.failover import LastPass, Move
 from srm_common.usecases.move_positions import opposite

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.moves import MoveReport, MoveRequest, StepName, StepResult, StepState
-from srm_common.domain.state_topics import flow_state_topic
+from srm_common.domain.moving.moves import MoveReport, MoveRequest, StepName, StepResult, StepState
+from srm_common.domain.topics.state_topics import flow_state_topic
 from srm_common.errors import ConfigError, CorruptRecord, SrmError
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.state_topics import ensure_topics

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srm_common.domain.filter_classes import topic_filter
-from srm_common.domain.filters import PatternList
+from srm_common.domain.filtering.filter_classes import topic_filter
+from srm_common.domain.filtering.filters import PatternList
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.selection import TopicDecision
+from srm_common.domain.topics.selection import TopicDecision
 from srm_common.usecases.decide_groups import decide_group_names, decide_groups
 from srm_common.usecases.plan_topics import decide_topics
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.control_record import FILTERS, ControlRecord
+from srm_common.domain.filtering.flow_filters import FilterLists
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_filters import FilterLists
 from srm_common.errors import EditConflict
 from srm_common.kafka.control_log import ControlLog
 

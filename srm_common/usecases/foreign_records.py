@@ -8,8 +8,8 @@ from typing import Any
 
 from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
-from srm_common.domain.offset_edits import LogRange
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topics.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.segment_log import SegmentLog

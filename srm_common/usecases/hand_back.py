@@ -11,12 +11,12 @@ import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.control_record import HANDOVER
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.handback import Handback
-from srm_common.domain.handover import HandoverPosition, Verdict, accepted, counted_verdicts
-from srm_common.domain.source_topics import SourceTopics
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.moving.handback import Handback
+from srm_common.domain.moving.handover import HandoverPosition, Verdict, accepted, counted_verdicts
+from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.kafka.control_log import ControlLog
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.handover import ENOUGH, CopyEnd, HandoverPosition, SeenRecord, Verdict, judge_position
-from srm_common.domain.offset_edits import LogRange
+from srm_common.domain.moving.handover import ENOUGH, CopyEnd, HandoverPosition, SeenRecord, Verdict, judge_position
+from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import LogRecord, StateReader
 from srm_common.kafka.link import ClusterLink

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterable, Mapping
 
 from srm_common.domain import names
-from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plan import Plan
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.plans.plan import Plan
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import StateReader

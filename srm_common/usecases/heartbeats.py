@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
 from srm_common.domain.heartbeats import Heartbeat, ancestry
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
 from srm_common.errors import SrmError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import StateReader

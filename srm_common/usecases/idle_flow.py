@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.moving.connect_names import ConnectNames
 from srm_common.errors import Fenced, FlowRunning
 from srm_common.kafka.driver_presence import PREFIX, WATCH_SECONDS, drivers, living_driver
 from srm_common.kafka.flow_state import FlowState

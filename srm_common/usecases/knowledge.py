@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.cluster_binding import new_bindings
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_graph import Knowledge
 from srm_common.domain.policy import policy_name
-from srm_common.domain.selection import TopicDecision, select_topics
-from srm_common.domain.topic_records import TopicRecords
+from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.selection import TopicDecision, select_topics
+from srm_common.domain.topics.topic_records import TopicRecords
 from srm_common.errors import AccessDenied, ConfigError, SrmError, StateError
 from srm_common.kafka.admin import ClusterTopics
 from srm_common.kafka.topic_registry import TopicRegistry

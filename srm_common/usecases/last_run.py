@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_record import RunRecord
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.kafka.flow_state import FlowState
 
 

@@ -18,9 +18,9 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.samples import flow_samples
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.status_report import StatusReport
 from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.domain.run_record import RunRecord, RunState
-from srm_common.domain.status_report import StatusReport
+from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.errors import SrmError, StoreError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.metrics_store import MetricsStore

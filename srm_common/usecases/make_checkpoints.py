@@ -7,14 +7,21 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain import names
-from srm_common.domain.checkpoint_memory import CheckpointMemory
-from srm_common.domain.checkpoints import Addition, Checkpoint, Untranslated, downstream_of, still_holds, supersedes
-from srm_common.domain.filter_classes import group_filter
+from srm_common.domain.filtering.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.segments import Segment
-from srm_common.domain.selection import select_topics
-from srm_common.domain.topic_records import TopicRecords, TopicState
-from srm_common.domain.translation import Translation
+from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory
+from srm_common.domain.offsets.checkpoints import (
+    Addition,
+    Checkpoint,
+    Untranslated,
+    downstream_of,
+    still_holds,
+    supersedes,
+)
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.offsets.translation import Translation
+from srm_common.domain.topics.selection import select_topics
+from srm_common.domain.topics.topic_records import TopicRecords, TopicState
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.checkpoint_log import NewestCheckpoints, newest_checkpoints
 from srm_common.kafka.compacted import StateReader

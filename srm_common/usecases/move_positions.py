@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 
 from srm_common.domain import names
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.filter_classes import group_filter
+from srm_common.domain.filtering.filter_classes import group_filter
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.moves import PositionReport
-from srm_common.domain.resume_point import Log, OffsetMap, resume_point
-from srm_common.domain.topic_records import TopicState
-from srm_common.domain.translation import Translation
+from srm_common.domain.moving.moves import PositionReport
+from srm_common.domain.offsets.resume_point import Log, OffsetMap, resume_point
+from srm_common.domain.offsets.translation import Translation
+from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.checkpoint_log import newest_checkpoints

@@ -8,12 +8,9 @@ from dataclasses import replace
 from itertools import islice
 
 from srm_common.domain import names
-from srm_common.domain.actions import counted
-from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.duration import duration
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.group_sync import ABSENT, DEAD, EMPTY
-from srm_common.domain.moves import (
+from srm_common.domain.moving.moves import (
     MoveMode,
     MoveReport,
     MoveRequest,
@@ -22,7 +19,10 @@ from srm_common.domain.moves import (
     StepResult,
     StepState,
 )
-from srm_common.domain.run_record import RunRecord
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.offsets.group_sync import ABSENT, DEAD, EMPTY
+from srm_common.domain.plans.actions import counted
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import ClusterError, FlowRunning, SrmError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import StateReader

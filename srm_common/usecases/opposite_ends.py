@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from srm_common.domain import names
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.translation import current_map
+from srm_common.domain.offsets.translation import current_map
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.segment_log import SegmentLog
 from srm_common.kafka.source_offsets import committed_places

@@ -8,7 +8,7 @@ import time
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.installation import Installation, other_installation
-from srm_common.domain.run_options import RunOptions
+from srm_common.domain.runs.run_options import RunOptions
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.driver_presence import PREFIX
 from srm_common.kafka.flow_state import FlowState

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from srm_common.domain.acl_changes import (
+from srm_common.domain.access.acl_changes import (
     NAME_IT,
     CreateAcls,
     DeleteAcls,
@@ -16,12 +16,12 @@ from srm_common.domain.acl_changes import (
     other_writers,
     reconcile,
 )
-from srm_common.domain.acl_rules import Copies, wanted_acls
-from srm_common.domain.acls import AclBinding, Permission
+from srm_common.domain.access.acl_rules import Copies, wanted_acls
+from srm_common.domain.access.acls import AclBinding, Permission
+from srm_common.domain.access.principals import login_principal
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.principals import login_principal
-from srm_common.domain.selection import TopicDecision
-from srm_common.domain.topic_records import TopicRecord, TopicState
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import AccessDenied
 from srm_common.kafka.acl_admin import AclAdmin
 from srm_common.kafka.acl_record import read_acl_record

@@ -10,17 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
-from srm_common.domain.actions import CreateTopic, StartOver
 from srm_common.domain.flow import FlowSettings, OnDataLoss
-from srm_common.domain.flow_graph import Knowledge
-from srm_common.domain.lifecycle import Settled, TopicIds, restorable, settle
-from srm_common.domain.plan import Plan
-from srm_common.domain.planning import SourceView, TargetView, make_plan
-from srm_common.domain.recording import plan_records
-from srm_common.domain.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
-from srm_common.domain.selection import TopicDecision
-from srm_common.domain.topic_records import TopicRecord
-from srm_common.domain.topic_settings import target_abilities
+from srm_common.domain.plans.actions import CreateTopic, StartOver
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
+from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle
+from srm_common.domain.topics.recording import plan_records
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.topic_records import TopicRecord
+from srm_common.domain.topics.topic_settings import target_abilities
 from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.admin import ClusterAdmin, ClusterTopics
 from srm_common.kafka.flow_state import FlowState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.translation import dead_segments
+from srm_common.domain.offsets.translation import dead_segments
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.compacted import EARLIEST
 from srm_common.kafka.segment_log import Partition, SegmentLog

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow_graph import GraphFlow
-from srm_common.domain.topic_records import ClusterBinding
+from srm_common.domain.topics.flow_graph import GraphFlow
+from srm_common.domain.topics.topic_records import ClusterBinding
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.topic_registry import TopicRegistry

@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from srm_common.domain.actions import ActionResult, counted
 from srm_common.domain.flow import FlowSettings, OnDataLoss
-from srm_common.domain.plan import Plan
-from srm_common.domain.plan_record import plan_record
-from srm_common.domain.refresh_memory import EVERYTHING, Job, RefreshMemory
-from srm_common.domain.state_topics import flow_state_topic, written_heartbeats
+from srm_common.domain.plans.actions import ActionResult, counted
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.plans.plan_record import plan_record
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Job, RefreshMemory
+from srm_common.domain.topics.state_topics import flow_state_topic, written_heartbeats
 from srm_common.errors import AccessDenied, StateTopicInvalid
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.state_topics import ensure_topics

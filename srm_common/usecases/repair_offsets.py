@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets_repair import CopyEnd, RepairAction, repair_action
-from srm_common.domain.segments import Segment
-from srm_common.domain.translation import current_map
+from srm_common.domain.offsets.offsets_repair import CopyEnd, RepairAction, repair_action
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.offsets.translation import current_map
 from srm_common.errors import SrmError
 from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.flow_state import FlowState

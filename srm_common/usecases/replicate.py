@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from srm_common.domain.copying import CopyJob, CopyRange
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.progress import Progress, by_topic
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord, RunState
-from srm_common.domain.source_topics import SourceTopics
-from srm_common.domain.start_position import StartKind, StartPosition
-from srm_common.domain.start_rules import StartRules
+from srm_common.domain.runs.copying import CopyJob, CopyRange
+from srm_common.domain.runs.progress import Progress, by_topic
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.runs.start_position import StartKind, StartPosition
+from srm_common.domain.runs.start_rules import StartRules
+from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError
 from srm_common.kafka.driver_presence import PREFIX, DriverPresence, drivers
 from srm_common.kafka.flow_state import FlowState

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.foreign_records import KEY as FOREIGN
-from srm_common.domain.foreign_records import foreign_from
 from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import groups_from
 from srm_common.domain.monitoring.run_report import ClockSkew, RunReport
-from srm_common.domain.run_record import RunRecord, RunState
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.topics.foreign_records import KEY as FOREIGN
+from srm_common.domain.topics.foreign_records import foreign_from
 from srm_common.errors import ConfigError, SrmError, StoreError
 from srm_common.kafka.cluster_clock import clock_offset
 from srm_common.kafka.flow_state import FlowState

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain import names
-from srm_common.domain.checkpoints import Checkpoint, Untranslated, supersedes
-from srm_common.domain.filters import PatternList
+from srm_common.domain.filtering.filters import PatternList
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.reverse_translation import translate_back
-from srm_common.domain.topic_records import TopicState
-from srm_common.domain.translation import Translated
+from srm_common.domain.offsets.checkpoints import Checkpoint, Untranslated, supersedes
+from srm_common.domain.offsets.reverse_translation import translate_back
+from srm_common.domain.offsets.translation import Translated
+from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import AccessDenied
 from srm_common.kafka.checkpoint_log import NewestCheckpoints
 from srm_common.kafka.compacted import StateReader

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.partition_track import PartitionTrack
-from srm_common.domain.plan_record import plan_notes
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
-from srm_common.domain.selection import TopicDecision
+from srm_common.domain.plans.plan_record import plan_notes
+from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import RunFailed, SrmError
 from srm_common.kafka.flow_state import FlowState
 from srm_common.replication.passes import Passes

@@ -8,8 +8,8 @@ from typing import Any
 
 from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offset_edits import LogRange
-from srm_common.domain.source_topics import SourceTopics
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.flow_state import FlowState

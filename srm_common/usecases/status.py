@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.status_report import StatusReport, make_report
+from srm_common.domain.monitoring.status_report import StatusReport, make_report
 from srm_common.usecases.heartbeats import heartbeat_report
 from srm_common.usecases.last_run import last_run
 from srm_common.usecases.source_ends import source_ends

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from srm_common.domain.actions import counted
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.moves import MoveRequest, StepName, StepResult, StepState
-from srm_common.domain.offset_edits import LogRange
+from srm_common.domain.moving.moves import MoveRequest, StepName, StepResult, StepState
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.plans.actions import counted
 from srm_common.domain.policy import is_cycle
-from srm_common.domain.start_position import StartKind
-from srm_common.domain.start_rules import StartRules
+from srm_common.domain.runs.start_position import StartKind
+from srm_common.domain.runs.start_rules import StartRules
 from srm_common.errors import ConfigError, DataLost, StateError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets

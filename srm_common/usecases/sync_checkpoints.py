@@ -7,18 +7,18 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from srm_common.domain import names
-from srm_common.domain.checkpoint_memory import CheckpointMemory, Part, group_sync_period_seconds
-from srm_common.domain.checkpoint_report import CheckpointReport
-from srm_common.domain.checkpoints import Checkpoint, Untranslated
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.foreign_records import KEY as FOREIGN
-from srm_common.domain.foreign_records import foreign_record
 from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record
-from srm_common.domain.offset_syncs import OffsetSync, SyncState, syncs_for
-from srm_common.domain.state_topics import state_topics
-from srm_common.domain.untranslated_record import KEY as UNTRANSLATED
-from srm_common.domain.untranslated_record import untranslated_record
+from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory, Part, group_sync_period_seconds
+from srm_common.domain.offsets.checkpoint_report import CheckpointReport
+from srm_common.domain.offsets.checkpoints import Checkpoint, Untranslated
+from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for
+from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
+from srm_common.domain.offsets.untranslated_record import untranslated_record
+from srm_common.domain.topics.foreign_records import KEY as FOREIGN
+from srm_common.domain.topics.foreign_records import foreign_record
+from srm_common.domain.topics.state_topics import state_topics
 from srm_common.errors import AccessDenied, CorruptRecord
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.flow_state import FlowState

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.group_sync import TargetGroup, sync_group
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.offsets.group_sync import TargetGroup, sync_group
 from srm_common.kafka.group_commits import GroupCommitter
 from srm_common.kafka.group_offsets import GroupFault, GroupReader
 

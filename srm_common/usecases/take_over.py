@@ -12,22 +12,22 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from srm_common.domain.actions import failed
-from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.control_record import HANDOVER
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.handover import (
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.moving.handover import (
     HandoverPosition,
     Verdict,
     accepted,
     counted_verdicts,
     segment_of,
 )
-from srm_common.domain.plan import Plan
-from srm_common.domain.source_topics import ChosenStart, SourceTopics
-from srm_common.domain.start_position import StartKind
-from srm_common.domain.takeover import Takeover
-from srm_common.domain.translation import current_map
+from srm_common.domain.moving.takeover import Takeover
+from srm_common.domain.offsets.translation import current_map
+from srm_common.domain.plans.actions import failed
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.runs.start_position import StartKind
+from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
 from srm_common.errors import FlowRunning
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.control_log import ControlLog

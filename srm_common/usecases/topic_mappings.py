@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
-from srm_common.domain.selection import TopicDecision
-from srm_common.domain.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
-from srm_common.domain.topic_settings import TIMESTAMP_TYPE
+from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
+from srm_common.domain.topics.topic_settings import TIMESTAMP_TYPE
 from srm_common.usecases.both_clusters import admins, topics_of_both
 from srm_common.usecases.knowledge import Registries, decide, refuse_switch
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import overload
 
-from srm_common.domain.segments import Segment
-from srm_common.domain.translation import Translation, Unmapped, translate
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.offsets.translation import Translation, Unmapped, translate
 from srm_common.errors import CorruptRecord
 from srm_common.wire.segments import VALUE_HEAD, decode_segment_value
 
@@ -75,7 +75,7 @@ class CommittedSegments(Sequence[Segment]):
 
 
 class SegmentMap(Sequence[Segment]):
-    """What holds of the segments, ordered by upstream start, as :func:`srm_common.domain.translation.current_map` says.
+    """What holds of the segments, ordered by upstream start: :func:`srm_common.domain.offsets.translation.current_map`.
 
     Raises:
         CorruptRecord: from looking at a segment that cannot be read.
@@ -109,7 +109,7 @@ class SegmentMap(Sequence[Segment]):
         self.generation: int = generation
 
     def translate(self, position: int, replicated_to: int | None = None) -> Translation:
-        """As :func:`srm_common.domain.translation.translate`; a segment that cannot be read maps nothing."""
+        """As :func:`srm_common.domain.offsets.translation.translate`; a segment that cannot be read maps nothing."""
         try:
             return translate(
                 self,

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import struct
 
-from srm_common.domain.segments import VALUE_HEAD_BYTES, Run, Segment
+from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, Run, Segment
 from srm_common.errors import CorruptRecord
 from srm_common.wire.murmur2 import partition_for
 

@@ -14,7 +14,7 @@ from srm_common.airflow_bridge import alarms
 from srm_common.airflow_bridge.alarms import tell_alarms
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.settings_files.configuration import load_configuration
 from tests.airflow.mailbox import Mailbox
 

@@ -19,9 +19,9 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
 from srm_common.errors import LostProcess, RunFailed, SrmError
 from srm_common.replication.passes import PassRunner
 from srm_common.replication.slot import copy_slot

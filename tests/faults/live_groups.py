@@ -15,10 +15,10 @@ from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from srm_common.domain.actions import failed
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord
+from srm_common.domain.plans.actions import failed
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import SrmError
 from srm_common.kafka.compacted import silent_logger
 from srm_common.replication.slot import copy_slot

@@ -25,7 +25,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.run_record import RunRecord
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import SrmError
 from srm_common.kafka.source_offsets import read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import ProducerIdentity
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.errors import Fenced
 from srm_common.kafka import codes
 from srm_common.kafka.frames import RawProduce

@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.flow_graph import GraphFlow
-from srm_common.domain.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from srm_common.domain.start_rules import parse_topic_starts
+from srm_common.domain.runs.start_rules import parse_topic_starts
+from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.errors import ConfigError
 from srm_common.kafka.group_offsets import GroupReader
 from srm_common.testing import LocalKafka

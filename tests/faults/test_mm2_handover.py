@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 import pytest
 
-from srm_common.domain.connect_names import ConnectNames
-from srm_common.domain.handback import Handback
-from srm_common.domain.handover import Verdict
-from srm_common.domain.takeover import Takeover
-from srm_common.domain.translation import Translated
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.moving.handback import Handback
+from srm_common.domain.moving.handover import Verdict
+from srm_common.domain.moving.takeover import Takeover
+from srm_common.domain.offsets.translation import Translated
 from srm_common.errors import FlowRunning
 from srm_common.kafka.compacted import LATEST, LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.producer import Producer

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.segments import Segment
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.runs.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.segment_log import SegmentLog

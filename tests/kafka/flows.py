@@ -9,9 +9,9 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from srm_common.domain.actions import failed
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.plans.actions import failed
 from srm_common.testing import LocalKafka
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import plan_topics

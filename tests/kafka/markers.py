@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_record import RunRecord
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.kafka.compacted import StateReader
 
 _SECONDS = 120.0

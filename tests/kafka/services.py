@@ -15,7 +15,7 @@ from typing import Any
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import SERVICES_TOPIC
-from srm_common.domain.run_options import RunOptions
+from srm_common.domain.runs.run_options import RunOptions
 from srm_common.errors import SrmError
 from srm_common.kafka.service_log import read_services
 from srm_common.kafka.state_writer import NewRecord, StateWriter

@@ -11,18 +11,18 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from srm_common.domain.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
-from srm_common.domain.acls import AclBinding
-from srm_common.domain.actions import ActionResult, failed
+from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
+from srm_common.domain.access.acls import AclBinding
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.group_offsets_file import GroupOffset
-from srm_common.domain.plan import Plan
+from srm_common.domain.offsets.group_offsets_file import GroupOffset
+from srm_common.domain.plans.actions import ActionResult, failed
+from srm_common.domain.plans.plan import Plan
 from srm_common.domain.policy import IdentityReplicationPolicy
-from srm_common.domain.refresh_memory import EVERYTHING, Job
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
-from srm_common.domain.settings_layers import Entry
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
+from srm_common.domain.settings.layers import Entry
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Job
 from srm_common.errors import AccessDenied
 from srm_common.kafka.acl_admin import AclAdmin
 from srm_common.kafka.acl_record import read_acl_record, write_acl_record
@@ -40,7 +40,7 @@ from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.groups import commit
 from tests.kafka.records import eventually
-from tests.unit.domain.test_acl_rules import binding
+from tests.unit.domain.access.test_acl_rules import binding
 
 pytestmark = pytest.mark.kafka
 

@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyRange, SlotTask
+from srm_common.domain.runs.copying import CopyRange, SlotTask
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot

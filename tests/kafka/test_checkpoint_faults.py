@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from srm_common.domain import names
-from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.flow import FlowSettings, OnDataLoss
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.checkpoint_log import newest_checkpoints
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.state_writer import NewRecord, StateWriter

@@ -8,15 +8,15 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from srm_common.client import Partition, ReplicationClient, SourceTopic
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.policy import (
     IdentityReplicationPolicy,
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka

@@ -10,8 +10,8 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.replicate import replicate

@@ -17,13 +17,13 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from srm_common.domain import names
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings, OnDataLoss
-from srm_common.domain.offset_syncs import OffsetSync, SyncState
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
-from srm_common.domain.segments import Run, Segment
-from srm_common.domain.translation import Evidence, NotReplicatedYet, Translated, Translation
+from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState
+from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.offsets.translation import Evidence, NotReplicatedYet, Translated, Translation
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka import long_topic
 from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.state_topics import ensure_state_topics

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord, RunState
-from srm_common.domain.start_position import OF_EDITS, StartPosition
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.runs.start_position import OF_EDITS, StartPosition
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.slot import copy_slot
 from srm_common.settings_files.configuration import Configuration, load_configuration

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from srm_common.cli.main import run
-from srm_common.domain.moves import MoveReport, StepName
+from srm_common.domain.moving.moves import MoveReport, StepName
 from srm_common.kafka.group_offsets import GroupReader
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.failover import run_failover_step

@@ -14,8 +14,8 @@ from confluent_kafka import TopicPartition
 
 from srm_common.cli.main import run
 from srm_common.domain.control_record import FILTERS
+from srm_common.domain.filtering.flow_filters import FilterLists
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_filters import FilterLists
 from srm_common.errors import EditConflict
 from srm_common.kafka.control_log import ControlLog
 from srm_common.testing import LocalKafka

@@ -10,18 +10,18 @@ from itertools import pairwise
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.flow_graph import GraphFlow
-from srm_common.domain.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
+from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.kafka.compacted import StateReader
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from srm_common.domain.copying import CopyRange, ProducerIdentity, SlotTask
-from srm_common.domain.segments import Run, Segment
+from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.runs.copying import CopyRange, ProducerIdentity, SlotTask
 from srm_common.kafka import leftovers
 from srm_common.kafka.frames import RawProduce
 from srm_common.kafka.leftovers import left_open

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 from srm_common.cli.main import cli
-from srm_common.domain.actions import failed
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.run_options import RunOptions
+from srm_common.domain.plans.actions import failed
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
 from srm_common.errors import ConfigError, UnreachableCluster
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.replication.slot import copy_slot

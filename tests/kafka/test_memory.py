@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from srm_common.domain.copying import CopyRange, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyRange, SlotResult, SlotTask
 from srm_common.replication.ownership import Ownership
 from srm_common.testing import LocalKafka
 from tests.kafka.engine import Engine

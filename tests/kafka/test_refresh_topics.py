@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
 
-from srm_common.domain.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.plan import Plan
-from srm_common.domain.recording import RecordTopic
-from srm_common.domain.topic_settings import AFTER_MAX, BEFORE_MAX, LONG_MAX, Source
+from srm_common.domain.plans.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.recording import RecordTopic
+from srm_common.domain.topics.topic_settings import AFTER_MAX, BEFORE_MAX, LONG_MAX, Source
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.testing import LocalKafka

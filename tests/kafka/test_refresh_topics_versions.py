@@ -8,7 +8,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.topic_settings import AFTER_MAX, BEFORE_MAX, DIFFERENCE_MAX, LONG_MAX, Source
+from srm_common.domain.topics.topic_settings import AFTER_MAX, BEFORE_MAX, DIFFERENCE_MAX, LONG_MAX, Source
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.testing import LocalKafka
 from srm_common.usecases.apply_plan import apply_plan

@@ -11,12 +11,12 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings, OnDataLoss
-from srm_common.domain.progress import Progress
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord, RunState
-from srm_common.domain.start_position import StartPosition
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.progress import Progress
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.runs.start_position import StartPosition
 from srm_common.errors import FlowOwnedElsewhere, LostProcess, UnreachableCluster
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.flow_state import FlowState

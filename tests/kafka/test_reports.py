@@ -13,13 +13,13 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from srm_common.domain import names
-from srm_common.domain.actions import failed
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.domain.run_record import RunState
+from srm_common.domain.plans.actions import failed
+from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.metrics_log import MetricsLog
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka

@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import TopicPartition
 from fastapi.testclient import TestClient
 
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.filtering.flow_filters import variable_name
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow_filters import variable_name
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slot import copy_slot
 from srm_common.rest.app import House, create_app
 from srm_common.rest.watched_configuration import WatchedConfiguration

@@ -10,7 +10,7 @@ from confluent_kafka import TopicPartition
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import checkpoints_topic
 from srm_common.domain.policy import DefaultReplicationPolicy
-from srm_common.domain.run_options import RunOptions
+from srm_common.domain.runs.run_options import RunOptions
 from srm_common.kafka.checkpoint_log import newest_checkpoints
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.group_offsets import GroupReader

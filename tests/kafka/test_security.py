@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from srm_common.domain.copying import CopyJob, CopyRange, SlotTask
+from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotTask
 from srm_common.errors import AccessDenied
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.ownership import Ownership

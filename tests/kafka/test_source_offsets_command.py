@@ -18,12 +18,12 @@ from confluent_kafka import Producer
 from srm_common.cli.main import run as srm_control
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.control_record import SOURCE_OFFSETS
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord, RunState
-from srm_common.domain.start_position import OF_EDITS, StartPosition
-from srm_common.domain.translation import Translated
+from srm_common.domain.offsets.translation import Translated
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.runs.start_position import OF_EDITS, StartPosition
 from srm_common.errors import FlowOwnedElsewhere
 from srm_common.kafka import driver_presence
 from srm_common.kafka.compacted import StateReader

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.segments import Run, build_segment
+from srm_common.domain.offsets.segments import Run, build_segment
 from srm_common.errors import CorruptRecord, StateTopicInvalid, StateUnavailable
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import read_source_offsets

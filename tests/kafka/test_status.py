@@ -8,8 +8,8 @@ import pytest
 
 from srm_common.cli.main import run
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunState
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka

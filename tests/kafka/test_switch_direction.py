@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.flow_graph import GraphFlow
-from srm_common.domain.moves import MoveKind, MoveMode, MoveRequest, StepResult
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, StepResult
 from srm_common.domain.policy import IdentityReplicationPolicy
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord
-from srm_common.domain.start_rules import parse_topic_starts
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.runs.start_rules import parse_topic_starts
+from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.failover import last_move

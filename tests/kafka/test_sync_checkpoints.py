@@ -9,9 +9,9 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 
 from srm_common.domain import names
-from srm_common.domain.checkpoints import Checkpoint
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.translation import Translated
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.offsets.translation import Translated
 from srm_common.kafka.compacted import LATEST, StateReader, last_of_each_key
 from srm_common.kafka.segment_log import SegmentLog
 from srm_common.testing import LocalKafka

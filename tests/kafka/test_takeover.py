@@ -15,13 +15,13 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from srm_common.cli.main import run as srm_control
 from srm_common.domain import names
-from srm_common.domain.connect_names import ConnectNames
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.handover import Verdict
-from srm_common.domain.offset_syncs import OffsetSync
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord
-from srm_common.domain.translation import Translated
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.moving.handover import Verdict
+from srm_common.domain.offsets.offset_syncs import OffsetSync
+from srm_common.domain.offsets.translation import Translated
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
 from srm_common.kafka.compacted import StateReader, last_of_each_key
 from srm_common.kafka.segment_log import SegmentLog

@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.domain.actions import AlterConfigs, CreateTopic, StartOver, failed
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.plan import Plan
-from srm_common.domain.plan_file import PlanFile, plan_file_text
-from srm_common.domain.recording import RecordTopic
-from srm_common.domain.refresh_memory import Job
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord, RunState
-from srm_common.domain.topic_records import TopicRecord, TopicState
+from srm_common.domain.plans.actions import AlterConfigs, CreateTopic, StartOver, failed
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.plans.plan_file import PlanFile, plan_file_text
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.topics.recording import RecordTopic
+from srm_common.domain.topics.refresh_memory import Job
+from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import ConfigError
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.topic_registry import TopicRegistry

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_record import RunState
+from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.store.metrics_store import MetricsStore

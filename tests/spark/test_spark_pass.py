@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from srm_common.domain.copying import CopyJob, CopyRange, SlotResult, SlotTask
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.run_options import RunOptions
-from srm_common.domain.run_record import RunRecord, RunState
+from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.spark_conf import local_master, patient_master, spark_settings
 from srm_common.replication.spark_pass import SparkPassRunner

@@ -9,7 +9,7 @@ from typing import Any, Self
 from srm_common.domain.monitoring.health import Alarm
 from srm_common.domain.monitoring.loss import loss_told
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.run_record import RunState
+from srm_common.domain.runs.run_record import RunState
 
 
 @dataclass(frozen=True, slots=True)

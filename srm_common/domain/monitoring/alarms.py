@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from srm_common.domain.actions import counted
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.deadline import deadline_seconds
 from srm_common.domain.monitoring.health import Alarm, AlarmKind, HealthState, Observation, Severity
 from srm_common.domain.monitoring.remedies import anchor, help_with
+from srm_common.domain.plans.actions import counted
 
 #: For so long a flow is said to have lost data, although its runs are good again.
 LOST_DATA_SHOWN_MS = 24 * 3600 * 1000

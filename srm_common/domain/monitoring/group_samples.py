@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
-from srm_common.domain.actions import counted
-from srm_common.domain.checkpoints import Untranslated
 from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.offsets.checkpoints import Untranslated
+from srm_common.domain.plans.actions import counted
 
 #: The key in the flow's state.
 KEY = "groups"

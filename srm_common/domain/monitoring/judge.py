@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from srm_common.domain.actions import counted
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.alarms import lost_records, raised, records
 from srm_common.domain.monitoring.deadline import deadline_seconds, long_at_work, overdue_since
 from srm_common.domain.monitoring.health import Alarm, Health, HealthState, Observation
 from srm_common.domain.monitoring.remedies import MEND_THE_FILE, help_with
+from srm_common.domain.plans.actions import counted
 
 
 class Verdict(NamedTuple):

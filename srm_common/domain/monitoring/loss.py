@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-#: Every such sentence names it (:mod:`srm_common.domain.data_loss`).
+#: Every such sentence names it (:mod:`srm_common.domain.runs.data_loss`).
 _SETTING = "on.data.loss"
 
 

@@ -8,7 +8,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.health import Observation
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
-from srm_common.domain.run_record import RunState
+from srm_common.domain.runs.run_record import RunState
 
 
 def observe_report(flow: FlowSettings, report: RunReport, memory: AlarmMemory) -> Observation:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Self
 
-from srm_common.domain.heartbeat_report import HeartbeatReport
-from srm_common.domain.run_record import RunRecord
+from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import CorruptRecord
 
 _VERSION = 1

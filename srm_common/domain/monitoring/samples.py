@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.monitoring.sample import Sample, pooled
-from srm_common.domain.run_record import PartitionRecord
+from srm_common.domain.runs.run_record import PartitionRecord
 
 
 def by_topic(partitions: Iterable[PartitionRecord]) -> dict[str, list[PartitionRecord]]:

@@ -6,10 +6,10 @@ from dataclasses import replace
 from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, AirflowMetric, FlowHealth, LagReport, MetricKind
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
 COPIED = PartitionRecord(
     "orders",

@@ -7,7 +7,7 @@ import pytest
 from srm_common.airflow_bridge.move_params import MoveParams
 from srm_common.airflow_bridge.move_tasks import MODE_TITLES, move_specs
 from srm_common.domain.flow import FlowName
-from srm_common.domain.moves import MoveKind, MoveMode, StepName
+from srm_common.domain.moving.moves import MoveKind, MoveMode, StepName
 
 FORM: dict[str, Any] = {
     "flow": "a->b",

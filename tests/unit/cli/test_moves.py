@@ -6,7 +6,7 @@ from srm_common.cli.main import run
 from srm_common.cli.moves import pause_schedule, request_of
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.moves import MoveKind, MoveMode, MoveRequest
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest
 from srm_common.testing.ports import ReservedPort
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from srm_common.cli.main import run
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.store.metrics_store import MetricsStore
 
 FLOWS = """\

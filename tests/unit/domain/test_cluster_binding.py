@@ -9,8 +9,8 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.cluster_binding import new_bindings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.flow_graph import GraphFlow, Knowledge
-from srm_common.domain.topic_records import ClusterBinding, TopicRecords
+from srm_common.domain.topics.flow_graph import GraphFlow, Knowledge
+from srm_common.domain.topics.topic_records import ClusterBinding, TopicRecords
 from srm_common.errors import ConfigError
 
 A, B, C = (ClusterSettings.plaintext(alias, f"{alias}:1") for alias in "abc")

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from srm_common.cli.heartbeats import heartbeats_text
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.heartbeat_report import CopiedHeartbeat, Hop, make_heartbeat_report
 from srm_common.domain.heartbeats import Heartbeat, ancestry, beat_seconds, hops, silent_after_seconds
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, Hop, make_heartbeat_report
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
-from srm_common.domain.state_topics import written_heartbeats
+from srm_common.domain.topics.state_topics import written_heartbeats
 
 FLOW = FlowSettings(FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2"))
 POLICIES: list[ReplicationPolicy] = [

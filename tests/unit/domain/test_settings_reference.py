@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from srm_common.domain.settings_table import known_key
+from srm_common.domain.settings.table import known_key
 
 #: Key -> the default that this project shares with the table; None where it has none, or none that acts here.
 SRM = {

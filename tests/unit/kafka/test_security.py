@@ -19,7 +19,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport
 
 from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
-from srm_common.domain.settings_layers import Entry
+from srm_common.domain.settings.layers import Entry
 from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.compacted import silent_logger
 from srm_common.kafka.security import ClientCredentials, connection_arguments, tls_context

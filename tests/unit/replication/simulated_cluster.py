@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.copying import CopyJob, CopyRange, ProducerIdentity, RangeResult, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, RangeResult, SlotResult, SlotTask
 from srm_common.replication.starting_points import Listed, Partition
 
 _cluster = ClusterSettings.plaintext("c", "localhost:1")

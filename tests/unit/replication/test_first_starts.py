@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.source_topics import ChosenStart, SourceTopic, SourceTopics
+from srm_common.domain.topics.source_topics import ChosenStart, SourceTopic, SourceTopics
 from srm_common.replication.starting_points import Listed
 from tests.unit.replication.simulated_cluster import Log
 from tests.unit.replication.test_passes import World, copied, world

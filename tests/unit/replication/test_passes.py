@@ -10,11 +10,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from srm_common.domain.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.source_topics import SourceTopics
-from srm_common.domain.start_position import StartPosition
-from srm_common.domain.start_rules import StartRules, parse_topic_starts
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.start_position import StartPosition
+from srm_common.domain.runs.start_rules import StartRules, parse_topic_starts
+from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.passes import Mapped, Passes
 from srm_common.replication.starting_points import Partition, StartingPoints

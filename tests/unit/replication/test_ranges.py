@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from srm_common.domain.copying import CopyRange
-from srm_common.domain.segments import Run
+from srm_common.domain.offsets.segments import Run
+from srm_common.domain.runs.copying import CopyRange
 from srm_common.errors import (
     AccessDenied,
     CorruptBatch,

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from bench.history import flow_names
 from srm_common.domain.monitoring.schedule import ScheduledRun
-from srm_common.domain.moves import MoveKind, StepName
+from srm_common.domain.moving.moves import MoveKind, StepName
 from srm_common.rest.app import create_app
 from tests.unit.rest.conftest import SHAPE, Stage
 from tests.unit.rest.people import HEADER

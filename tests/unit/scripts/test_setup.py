@@ -124,7 +124,7 @@ def test_a_second_run_is_quick() -> None:
 def test_an_unknown_ring_is_refused() -> None:
     done = subprocess.run([ROOT / "scripts/test.sh", "nonsense"], capture_output=True, text=True, timeout=30)
     assert done.returncode == 2
-    assert "rings: lint unit kafka spark airflow browser faults soak" in done.stderr
+    assert "rings: lint unit store kafka spark airflow browser faults soak" in done.stderr
 
 
 def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
-from srm_common.domain.settings_layers import Entry
+from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import cluster_settings
 

@@ -10,7 +10,7 @@ import pytest
 
 from srm_common.domain.flow import FlowName, OnDataLoss
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from srm_common.domain.settings import Level
+from srm_common.domain.settings.key import Level
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.configuration import Configuration, load_configuration
 

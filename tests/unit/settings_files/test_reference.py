@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.domain.settings_table import KEYS
+from srm_common.domain.settings.table import KEYS
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.reference import SAMPLE, configuration_reference

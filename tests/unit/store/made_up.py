@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
 FLOW = "east->west"
 #: A day's beginning, so that buckets of all lengths begin there.

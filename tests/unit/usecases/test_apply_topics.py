@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from srm_common.domain.actions import Action, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.plans.actions import Action, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.usecases.apply_topics import outcome
 from srm_common.usecases.applying import Applying
 

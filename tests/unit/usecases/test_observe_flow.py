@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.health import HealthState
+from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.judge import judge
 from srm_common.domain.monitoring.reported import observe_report
 from srm_common.domain.monitoring.run_report import GroupSample

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srm_common.domain.segments import Run, Segment, build_segment
-from srm_common.domain.translation import Translated, Unmapped, current_map, translate
+from srm_common.domain.offsets.segments import Run, Segment, build_segment
+from srm_common.domain.offsets.translation import Translated, Unmapped, current_map, translate
 from srm_common.errors import CorruptRecord
 from srm_common.wire.segment_map import CommittedSegments, SegmentMap
 from srm_common.wire.segments import encode_segment

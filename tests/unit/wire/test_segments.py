@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.segments import Run, Segment, build_segment, value_bytes
+from srm_common.domain.offsets.segments import Run, Segment, build_segment, value_bytes
 from srm_common.errors import CorruptRecord
 from srm_common.wire.segments import (
     decode_segment,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.settings_files.configuration import load_configuration
 
 START = 1_700_000_000_000

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.checkpoints import Untranslated
 from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record
 from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.offsets.checkpoints import Untranslated
 
 
 def test_a_round_of_checkpoints() -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.monitoring.metrics_records import MAX_PART_BYTES, ReportAssembly, report_parts
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
-from srm_common.domain.run_record import PartitionRecord
+from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.errors import CorruptRecord
 from tests.unit.domain.monitoring.test_run_report import REPORT, RUN
 

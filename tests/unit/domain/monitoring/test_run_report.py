@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop
 from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.errors import CorruptRecord
 
 RUN = RunRecord(

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.heartbeat_report import CopiedHeartbeat, HeartbeatReport
 from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.metric_table import BY_METRIC, DEFINITIONS, Level
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
 from srm_common.domain.monitoring.sample import Sample, pooled
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
-from srm_common.domain.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
 # A run of 4 s, reported at 20,000.
 ORDERS_0 = PartitionRecord(

@@ -1,0 +1,209 @@
+"""From the bindings that copies are to have to changes of the target, limited to bindings that we made ourselves.
+
+What was made is recorded before it is made. A binding that is there without a record was made by somebody else: it
+is never deleted, and where it equals a wanted one there is nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from srm_common.domain.access.acls import EVERYONE, AclBinding, Operation, Permission, TopicPattern
+from srm_common.domain.plans.actions import Difference, action_json
+
+NAME_IT = "name it by sync.topic.acls.replicator.principals"
+REVOKED = "the source does not have it any more, or nothing is copied that it is about"
+GONE = "it is gone already and only forgotten here"
+#: How many writers of one plan are named.
+_MOST_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class AclChange:
+    """One binding that is created or deleted, and why."""
+
+    binding: AclBinding
+    reason: str
+
+
+@dataclass(frozen=True)
+class _AclAction:
+    kind: ClassVar[str]
+    word: ClassVar[str]
+
+    cluster: str
+    topics: TopicPattern
+    permission: Permission
+    changes: tuple[AclChange, ...]
+    reason: str
+
+    @property
+    def topic(self) -> str:
+        return str(self.topics)
+
+    @property
+    def bindings(self) -> tuple[AclBinding, ...]:
+        return tuple(change.binding for change in self.changes)
+
+    def __str__(self) -> str:
+        rights = "; ".join(f"{change.binding.right} ({change.reason})" for change in self.changes)
+        return f"{self.word} {self.permission} on topic {self.topic} on {self.cluster}: {rights}"
+
+
+@dataclass(frozen=True)
+class CreateAcls(_AclAction):
+    """Create bindings of one permission on one pattern. Those that exist by then are left to whoever made them."""
+
+    kind: ClassVar[str] = "create_acls"
+    word: ClassVar[str] = "create ACL"
+
+    def differences(self) -> tuple[Difference, ...]:
+        return tuple(Difference(one.binding.right, None, self.permission, one.reason) for one in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return _json(self, [], [one.to_json() for one in self.bindings])
+
+
+@dataclass(frozen=True)
+class DeleteAcls(_AclAction):
+    """Delete bindings of one permission on one pattern, all of them our own."""
+
+    kind: ClassVar[str] = "delete_acls"
+    word: ClassVar[str] = "delete ACL"
+
+    def differences(self) -> tuple[Difference, ...]:
+        return tuple(Difference(one.binding.right, self.permission, None, one.reason) for one in self.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return _json(self, [one.to_json() for one in self.bindings], [])
+
+
+@dataclass(frozen=True)
+class UnknownAcls:
+    """That bindings cannot be compared, because a cluster refused to show its own: an action that always fails, so
+    that a revocation which does not reach the copies is never taken for none."""
+
+    kind: ClassVar[str] = "sync_acls"
+    word: ClassVar[str] = "sync ACLs"
+
+    cluster: str
+    reason: str
+
+    @property
+    def topic(self) -> str:
+        return "all copies"
+
+    def __str__(self) -> str:
+        return f"{self.word} of all copies on {self.cluster}"
+
+    def differences(self) -> tuple[Difference, ...]:
+        return (Difference("ACLs", "not known", "not known"),)
+
+    def to_json(self) -> dict[str, Any]:
+        return action_json(self, None, None)
+
+
+def _json(action: CreateAcls | DeleteAcls, before: list[list[str]], after: list[list[str]]) -> dict[str, Any]:
+    return {**action_json(action, before, after), "reasons": [one.reason for one in action.changes]}
+
+
+@dataclass(frozen=True)
+class AclDifference:
+    """``create`` with the reason of each; ``delete`` are ours and there; ``forget`` are ours, gone and not wanted."""
+
+    create: Mapping[AclBinding, str] = field(default_factory=dict)
+    delete: frozenset[AclBinding] = frozenset()
+    forget: frozenset[AclBinding] = frozenset()
+
+
+def reconcile(
+    wanted: Mapping[AclBinding, str], existing: Collection[AclBinding], ours: Collection[AclBinding]
+) -> AclDifference:
+    """What makes ``existing`` have all that is wanted, and nothing of ``ours`` besides."""
+    there = frozenset(existing)
+    unwanted = frozenset(ours) - wanted.keys()
+    return AclDifference(
+        {binding: reason for binding, reason in wanted.items() if binding not in there},
+        unwanted & there,
+        unwanted - there,
+    )
+
+
+def acl_actions(cluster: str, difference: AclDifference) -> tuple[CreateAcls | DeleteAcls, ...]:
+    """The actions, one for each pattern and permission, in the order in which they are safe.
+
+    A DENY comes before the ALLOWs that it limits and goes after them, so that nobody may do more in between than
+    before or afterwards.
+    """
+    deletions = dict.fromkeys(difference.delete, REVOKED) | dict.fromkeys(difference.forget, GONE)
+    why = {Permission.ALLOW: "readers of the source may read the copy", Permission.DENY: "as it is at the source"}
+    return (
+        *(
+            CreateAcls(cluster, topics, permission, changes, why[permission])
+            for topics, permission, changes in _grouped(difference.create, (Permission.DENY, Permission.ALLOW))
+        ),
+        *(
+            DeleteAcls(cluster, topics, permission, changes, REVOKED)
+            for topics, permission, changes in _grouped(deletions, (Permission.ALLOW, Permission.DENY))
+        ),
+    )
+
+
+def _grouped(
+    bindings: Mapping[AclBinding, str], order: Iterable[Permission]
+) -> Iterable[tuple[TopicPattern, Permission, tuple[AclChange, ...]]]:
+    groups: dict[tuple[Permission, TopicPattern], list[AclChange]] = {}
+    for binding in sorted(bindings):
+        groups.setdefault((binding.permission, binding.topics), []).append(AclChange(binding, bindings[binding]))
+    for permission in order:
+        for (found, topics), changes in groups.items():
+            if found is permission:
+                yield topics, permission, tuple(changes)
+
+
+def other_writers(
+    existing: Iterable[AclBinding], copies: Collection[str], replicators: Collection[str], cluster: str
+) -> tuple[str, ...]:
+    """A notice for each binding by which somebody else than the replicator may write to copies.
+
+    Nothing is done about it: a DENY would win over every right that an operator gives in a failover.
+    """
+    names = sorted(copies)
+    found = []
+    for binding in sorted(existing):
+        if binding.permission is not Permission.ALLOW or binding.operation not in (Operation.WRITE, Operation.ALL):
+            continue
+        written = [] if binding.principal in replicators else binding.topics.among(names)
+        if written:
+            what = written[0] if len(written) == 1 else f"{len(written)} copies"
+            found.append(f"{binding.principal} may write to {what} on {cluster} by '{binding}'")
+    if not found:
+        return ()
+    if len(found) > _MOST_NAMED:
+        found[_MOST_NAMED:] = [f"{len(found) - _MOST_NAMED} more bindings let others write to copies on {cluster}"]
+    if not replicators:
+        found.append(f"one of them may be the replicator's, whose principal on {cluster} is not known; {NAME_IT}")
+    return tuple(found)
+
+
+def first_binding_locks_out(
+    wanted: Iterable[AclBinding], existing: Iterable[AclBinding], copies: Collection[str], replicators: Collection[str]
+) -> str | None:
+    """For a target with ``allow.everyone.if.no.acl.found``: a copy that the replicator itself could not write to any
+    more once one of the wanted bindings is there, None when there is no such copy.
+
+    With that setting a topic is open to everybody until the first binding is about it, and closed from then on.
+    """
+    mine = [
+        one.topics
+        for one in existing
+        if one.permission is Permission.ALLOW
+        and one.operation in (Operation.WRITE, Operation.ALL)
+        and one.principal in {EVERYONE, *replicators}
+    ]
+    names = sorted(copies)
+    open_ = set(names).difference(*(one.among(names) for one in mine))
+    touched = {copy for one in wanted for copy in one.topics.among(names)}
+    return min(touched & open_, default=None)

@@ -1,0 +1,1 @@
+"""Which topics and groups a flow takes in, and edits of that."""

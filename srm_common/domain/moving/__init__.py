@@ -1,0 +1,1 @@
+"""Groups and flows that change hands: failover, failback, take-over, hand-back."""

@@ -1,0 +1,1 @@
+"""The offset map, translations by it, and the offsets of consumer groups."""

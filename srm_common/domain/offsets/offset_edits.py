@@ -1,0 +1,184 @@
+"""Moving committed source offsets by hand: what would change, what that means, and why it cannot be done.
+
+An offset here is always the next one to copy. MirrorMaker 2's record holds the last one copied.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain.topics.source_topics import Pin, SourceTopics
+from srm_common.errors import ConfigError
+
+Partition = tuple[str, int]
+_COLUMNS = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class LogRange:
+    """A partition's log at the source: offsets ``start`` to ``end`` (exclusive)."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetEdit:
+    """One partition. ``before`` and ``after`` are next offsets to copy, None for "no position"; ``problem`` says why
+    it cannot be done."""
+
+    topic: str
+    partition: int
+    before: int | None
+    after: int | None
+    log: LogRange | None = None
+    problem: str | None = None
+
+    @property
+    def place(self) -> Partition:
+        return self.topic, self.partition
+
+    @property
+    def changes(self) -> bool:
+        return self.problem is None and self.before != self.after
+
+    @property
+    def effect(self) -> str:
+        """What the next run does about it, in words."""
+        if self.problem is not None:
+            return self.problem
+        if self.before == self.after:
+            return "as it is"
+        if self.after is None:
+            return "forgotten: the next run starts it like a partition without progress"
+        if self.before is None:
+            return f"starts at {self.after}"
+        distance = self.after - self.before
+        if distance < 0:
+            return f"goes back by {-distance} offsets: the next run copies them behind the end of the copy"
+        return f"leaves {distance} offsets out"
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "before": self.before,
+            "after": self.after,
+            "log_start": None if self.log is None else self.log.start,
+            "log_end": None if self.log is None else self.log.end,
+            "effect": self.effect,
+            "problem": self.problem,
+        }
+
+
+def offset_edit(place: Partition, before: int | None, after: int | None, log: LogRange | str | None) -> OffsetEdit:
+    """Judge one edit.
+
+    Args:
+        after: the next offset to copy, None to forget the position.
+        log: the partition's log, a sentence when it cannot be looked at; None is allowed where ``after`` is None.
+    """
+    if after is None:
+        return OffsetEdit(*place, before, None, log if isinstance(log, LogRange) else None)
+    if not isinstance(log, LogRange):
+        return OffsetEdit(*place, before, after, None, log or "the source has no such partition")
+    if not log.start <= after <= log.end:
+        problem = f"offset {after} is not in the log, which has the offsets {log.start} to {log.end}"
+        return OffsetEdit(*place, before, after, log, problem)
+    return OffsetEdit(*place, before, after, log)
+
+
+def refuse_parts_of_new_topics(
+    edits: Iterable[OffsetEdit], memory: SourceTopics, ids: Mapping[str, str | None], committed: Iterable[Partition]
+) -> list[OffsetEdit]:
+    """Edits of a topic that was created again count only for all its partitions that have a position.
+
+    The others' positions belong to the former topic; taken for those of the new one, they would pass over records.
+    """
+    edits = list(edits)
+    edited = {edit.place for edit in edits}
+    left: dict[str, list[int]] = {}
+    for topic, partition in committed:
+        if (topic, partition) not in edited:
+            left.setdefault(topic, []).append(partition)
+    out = []
+    for edit in edits:
+        known, now = memory.topic_id(edit.topic), ids.get(edit.topic)
+        if edit.problem is None and edit.topic in left and known and now and known != now:
+            others = ", ".join(map(str, sorted(left[edit.topic])))
+            problem = f"the topic was created again at the source: move all its partitions at once, also {others}"
+            edit = OffsetEdit(edit.topic, edit.partition, edit.before, edit.after, edit.log, problem)
+        out.append(edit)
+    return out
+
+
+def edited_memory(memory: SourceTopics, edits: Iterable[OffsetEdit], ids: Mapping[str, str | None]) -> SourceTopics:
+    """What the flow remembers after the edits: no pin overrides what was set, and offset 0 holds by one.
+
+    MirrorMaker 2 has no way to write "next is 0" but to write nothing.
+    """
+    edits = [edit for edit in edits if edit.problem is None]
+    memory = memory.without_pins({edit.place for edit in edits})
+    memory = memory.with_pins({edit.place: Pin(0, None) for edit in edits if edit.after == 0})
+    set_topics = {edit.topic for edit in edits if edit.after is not None}
+    return memory.with_ids({topic: ids.get(topic) for topic in set_topics if memory.topic_id(topic) is not None})
+
+
+def parse_offsets_file(text: str, name: str) -> dict[Partition, int]:
+    """Read a table of offsets: CSV with the columns topic, partition, offset (a header line is optional), or JSON, a
+    list of objects with these keys, or what ``source-offsets list --output json`` prints.
+
+    Raises :class:`ConfigError` that names the line or entry.
+    """
+    rows = _json_rows(text, name) if text.lstrip().startswith(("[", "{")) else _csv_rows(text, name)
+    found: dict[Partition, int] = {}
+    for where, topic, partition, offset in rows:
+        numbers = [_number(number) for number in (partition, offset)]
+        if not isinstance(topic, str) or not topic or None in numbers:
+            raise ConfigError(
+                f"{where} is not a topic, a partition and an offset: {topic!r}, {partition!r}, {offset!r}", file=name
+            )
+        place = topic, numbers[0] or 0
+        if place in found:
+            raise ConfigError(f"{where} names {topic}-{place[1]} a second time", file=name)
+        found[place] = numbers[1] or 0
+    if not found:
+        raise ConfigError("the file holds no offsets", file=name)
+    return found
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value if value >= 0 else None
+    text = str(value).strip()
+    return int(text) if isinstance(value, str) and text.isascii() and text.isdecimal() else None
+
+
+def _csv_rows(text: str, name: str) -> Iterable[tuple[str, Any, Any, Any]]:
+    for number, row in enumerate(csv.reader(io.StringIO(text.lstrip("\ufeff"))), 1):
+        cells = [cell.strip() for cell in row]
+        if not any(cells) or cells[0].startswith("#") or (number == 1 and tuple(map(str.lower, cells)) == _COLUMNS):
+            continue
+        if len(cells) != len(_COLUMNS):
+            raise ConfigError(f"line {number} has {len(cells)} columns; topic,partition,offset are needed", file=name)
+        yield f"line {number}", cells[0], cells[1], cells[2]
+
+
+def _json_rows(text: str, name: str) -> Iterable[tuple[str, Any, Any, Any]]:
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"the file is not JSON: {error}", file=name) from None
+    entries = document.get("offsets") if isinstance(document, dict) else document
+    if not isinstance(entries, list):
+        raise ConfigError("the file is not a list of objects with topic, partition and offset", file=name)
+    for number, entry in enumerate(entries, 1):
+        if not isinstance(entry, dict) or not set(_COLUMNS) <= entry.keys():
+            raise ConfigError(f"entry {number} is not an object with topic, partition and offset", file=name)
+        if entry["offset"] is not None:  # a partition that was listed without a position
+            yield f"entry {number}", entry["topic"], entry["partition"], entry["offset"]

@@ -1,0 +1,237 @@
+"""Where a position at the source lies in the copy: offsets of consumer groups translated by the offset map.
+
+The rule that everything here keeps: **a translated offset never skips an unread record**. Whoever goes on
+from it at the target reads every record that he had not read at the source. An exact translation also repeats
+none; a floor may repeat some.
+
+All functions take values and return values; segments come in the order of their upstream starts
+(:func:`current_map` makes that order from the order of commits).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+
+from srm_common.domain.offsets.segments import Run, Segment
+
+
+class Evidence(StrEnum):
+    """What a translation was told by."""
+
+    MAP = "map"
+    SOURCE = "source"
+    """Records were counted in the source's log."""
+    TARGET = "target"
+    """Records were looked for in the target's log, the source's too if need be."""
+    SYNCS = "syncs"
+    """The offset syncs of MirrorMaker 2, which copied that part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Translated:
+    """``offset`` is the downstream offset to go on from.
+
+    ``exact``: no record is read twice. Otherwise it is a floor, ``most`` is the highest offset that the exact
+    answer may be, and ``why`` says what is not known. ``within`` is the run in which counting can narrow it
+    down; None where the position lies between two segments.
+    """
+
+    offset: int
+    exact: bool
+    within: Run | None = None
+    most: int | None = None
+    by: Evidence = Evidence.MAP
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NotReplicatedYet:
+    """The position is ``behind`` upstream offsets ahead of what is copied.
+
+    ``offset`` is the end of the copy; whoever goes on from it reads those records again, once they are
+    copied.
+    """
+
+    behind: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class TooOld:
+    """The position lies before the oldest part of the map that is still known.
+
+    ``oldest_known`` is the upstream offset where that begins, ``offset`` its place downstream.
+    """
+
+    oldest_known: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unmapped:
+    """Nothing is known of the partition; ``reason`` is a sentence for a person."""
+
+    reason: str
+
+
+Translation = Translated | NotReplicatedYet | TooOld | Unmapped
+
+#: ``most`` of a position behind the map, where only the end of the target's log is a limit.
+UNBOUNDED = (1 << 63) - 1
+
+
+def translate(
+    segments: Sequence[Segment],
+    position: int,
+    *,
+    starts: Sequence[int] | None = None,
+    downstream_starts: Sequence[int] | None = None,
+    replicated_to: int | None = None,
+) -> Translation:
+    """The downstream offset for ``position``, the next upstream offset that a group would read.
+
+    Args:
+        segments: the map of one partition, ordered by ``upstream_start``.
+        starts, downstream_starts: those of the segments, for callers that translate many positions or decode
+            segments lazily; only the segment of the position is looked at then.
+        replicated_to: the flow's committed next offset, where known; it may be ahead of the last segment when what
+            followed had nothing to copy (markers, aborted records), or was copied by MirrorMaker 2.
+    """
+    if not segments:
+        return Unmapped("nothing of this partition was copied yet")
+    if starts is None:
+        starts = [segment.upstream_start for segment in segments]
+    index = bisect_right(starts, position) - 1
+    if index < 0:
+        first = segments[0]
+        return TooOld(first.upstream_start, first.downstream_start)
+    segment = segments[index]
+    cap: int | None = None
+    if index + 1 < len(segments):
+        cap = segments[index + 1].downstream_start if downstream_starts is None else downstream_starts[index + 1]
+    if position <= segment.upstream_end:
+        if index and position == segment.upstream_start:
+            before = segments[index - 1]
+            if before.upstream_end == position and 0 <= segment.downstream_start - before.downstream_end <= 1:
+                # The end of the chunk before, so that the answer stays the same when the next chunk is committed:
+                # only a commit marker fits into one offset.
+                return Translated(before.downstream_end, exact=True)
+        return _capped(_within(segment, position), cap)
+    if cap is None:
+        end = segment.upstream_end if replicated_to is None else max(replicated_to, segment.upstream_end)
+        if position > end:
+            return NotReplicatedYet(position - end, segment.downstream_end)
+        return Translated(
+            segment.downstream_end,
+            exact=False,
+            most=UNBOUNDED,
+            why=f"the map ends at upstream offset {segment.upstream_end}, and does not say what was copied up to {end}",
+        )
+    # Between two segments: lost at the source, dropped, or copied by somebody who keeps no map.
+    if cap - segment.downstream_end <= 1:
+        return _capped(Translated(segment.downstream_end, exact=True), cap)
+    return Translated(
+        segment.downstream_end,
+        exact=False,
+        most=cap,
+        why=f"the map does not say what was copied from upstream offset {segment.upstream_end} to {starts[index + 1]}",
+    )
+
+
+def current_map(committed: Iterable[Segment]) -> list[Segment]:
+    """What holds of one partition's segments, given in the order of their commits, ordered by upstream start.
+
+    A later segment replaces what earlier ones say about its start and everything after it, on either side:
+    the source topic was copied again, or the target's log was cut. What it leaves of an earlier segment keeps that
+    one's runs; only ``upstream_end`` is cut. One of another generation replaces all: the source topic was created
+    again, so that earlier offsets mean something else.
+    """
+    out: list[Segment] = []
+    generation = 0
+    for segment in committed:
+        if segment.generation:
+            if generation and segment.generation != generation:
+                out.clear()
+            generation = segment.generation
+        while out and (
+            out[-1].upstream_start >= segment.upstream_start or out[-1].downstream_start >= segment.downstream_start
+        ):
+            out.pop()
+        out.append(segment)
+    for index, (segment, following) in enumerate(pairwise(out)):
+        if segment.upstream_end > following.upstream_start:
+            out[index] = replace(segment, upstream_end=following.upstream_start)
+    return out
+
+
+def dead_segments(committed: Sequence[Segment], log_start: int) -> list[Segment]:
+    """Those of one partition's segments that no translation needs any more.
+
+    They were replaced, or lie before ``log_start``, the first offset of the copy that is still there. The newest
+    always stays: it says where the copy ends.
+
+    Args:
+        committed: in the order of their commits.
+    """
+    current = {segment.upstream_start for segment in current_map(committed)}
+    return [
+        segment
+        for segment in committed[:-1]
+        if segment.upstream_start not in current or segment.downstream_end <= log_start
+    ]
+
+
+def _within(segment: Segment, position: int) -> Translated:
+    index = bisect_right(segment.runs, position, key=_upstream) - 1
+    if index < 0:
+        return Translated(segment.downstream_start, exact=True)
+    run = segment.runs[index]
+    if position >= run.upstream_end:
+        return Translated(run.downstream_end, exact=True)
+    ahead = position - run.upstream
+    if run.dense or not ahead:
+        return Translated(run.downstream + ahead, exact=True)
+    if run.foreign:
+        return Translated(
+            run.downstream,
+            exact=False,
+            within=run,
+            most=run.downstream_end,
+            why=f"others wrote among the records of upstream offsets {run.upstream} to {run.upstream_end}",
+        )
+    # Of the run's records at most so many can lie at or after the position, so the others lie before it.
+    fewest = max(0, run.length - (run.upstream_end - position))
+    most = min(ahead, run.length)
+    if fewest == most:
+        return Translated(run.downstream + fewest, exact=True)
+    return Translated(
+        run.downstream + fewest,
+        exact=False,
+        within=run,
+        most=run.downstream + most,
+        why=f"the map does not say where the {run.length} records of upstream offsets {run.upstream} to "
+        f"{run.upstream_end} lie",
+    )
+
+
+def _capped(translated: Translated, cap: int | None) -> Translated:
+    """Never beyond the next chunk: its records are at or after any position before its start.
+
+    That matters only where the target's log was cut within the segment, so that whatever the position's own records
+    were, they are gone.
+    """
+    if cap is None:
+        return translated
+    if translated.offset >= cap:
+        return Translated(cap, exact=True)
+    if translated.most is not None and translated.most > cap:
+        return replace(translated, most=cap)
+    return translated
+
+
+def _upstream(run: Run) -> int:
+    return run.upstream

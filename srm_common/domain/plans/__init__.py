@@ -1,0 +1,1 @@
+"""What has to change on a target, as values that are printed, compared and carried out."""

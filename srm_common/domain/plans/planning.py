@@ -1,0 +1,175 @@
+"""What has to change on the target before a flow can copy: from two views of the clusters to a :class:`Plan`.
+
+Applying a plan twice is harmless, and a plan never deletes a topic or takes partitions away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.names import heartbeats_topic
+from srm_common.domain.plans.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange, counted
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.setting_notices import RETENTION, Drift, undone
+from srm_common.domain.topics.topic_settings import (
+    TIMESTAMP_TYPE,
+    SettingRules,
+    Source,
+    TargetAbilities,
+    TopicSetting,
+    same_value,
+)
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """The source cluster: partitions of every topic, and settings of the accepted ones."""
+
+    partitions: Mapping[str, int]
+    settings: Mapping[str, Mapping[str, TopicSetting]]
+
+
+@dataclass(frozen=True)
+class TargetView:
+    """The target cluster: partitions of every topic, settings of the remote ones that exist, and what it can do."""
+
+    partitions: Mapping[str, int]
+    settings: Mapping[str, Mapping[str, TopicSetting]]
+    brokers: int
+    abilities: TargetAbilities = field(default_factory=lambda: TargetAbilities({}))
+
+
+def make_plan(
+    flow: FlowSettings,
+    decisions: list[TopicDecision],
+    source: SourceView,
+    target: TargetView,
+    *,
+    due: frozenset[Job] = EVERYTHING,
+    alterations: Alterations | None = None,
+) -> Plan:
+    """The actions that make the target ready for the accepted topics.
+
+    A topic whose copy exists with settings that would falsify it is refused: its decision says so.
+
+    Args:
+        due: plan this only; decisions and notices do not depend on it.
+        alterations: earlier changes of settings, to notice those that somebody undoes.
+    """
+    alterations = alterations or Alterations()
+    rules = SettingRules(flow, target.abilities)
+    factor, lowered = _affordable(flow.replication_factor, target.brokers)
+    actions: list[Action] = []
+    notices: list[str] = []
+    final: list[TopicDecision] = []
+    drift = Drift(flow, target.abilities)
+    excluded = rules.excluded(RETENTION)
+    create = Job.TOPICS in due
+    heartbeats = _heartbeats(flow, target)
+    if heartbeats is not None and create:
+        actions.append(heartbeats)
+    for decision in decisions:
+        if not decision.accepted or decision.remote_topic is None:
+            final.append(decision)
+            continue
+        topic, remote = decision.topic, decision.remote_topic
+        settings = source.settings.get(topic, {})
+        left_out = rules.left_out(settings)
+        if left_out:
+            notices.append(f"{remote}: {flow.name.target} does not have {', '.join(sorted(left_out))}; left out")
+        existing = target.partitions.get(remote)
+        if existing is None:
+            final.append(decision)
+            drift.compare(remote, settings, None, excluded)
+            if create:
+                partitions = source.partitions[topic]
+                actions.append(_creation(flow, rules, topic, remote, partitions, settings, factor, lowered))
+            continue
+        there = target.settings.get(remote, {})
+        refusal = _falsifying(flow, remote, there)
+        if refusal is not None:
+            final.append(TopicDecision(topic, False, refusal, remote))
+            continue
+        final.append(decision)
+        wanted = source.partitions[topic]
+        if existing < wanted and create:
+            reason = f"{topic} has {wanted} on {flow.name.source}"
+            actions.append(GrowPartitions(flow.name.target, remote, existing, wanted, reason))
+        if existing > wanted:
+            notices.append(
+                f"{remote} has {counted(existing, 'partition')} on {flow.name.target}, but {topic} has {wanted} on "
+                f"{flow.name.source}; the extra ones stay empty"
+            )
+        drift.compare(remote, settings, there, excluded)
+        changes = _changes(rules, settings, there)
+        if not changes:
+            continue
+        if not flow.sync_topic_configs:
+            drift.unchanged(remote, changes)
+        elif Job.CONFIGS in due:
+            alteration = AlterConfigs(flow.name.target, remote, changes, f"keep it like {topic}")
+            notices += undone(alteration, alterations)
+            actions.append(alteration)
+    return Plan(flow.name, tuple(final), tuple(actions), (*notices, *drift.notices()))
+
+
+def _creation(
+    flow: FlowSettings,
+    rules: SettingRules,
+    topic: str,
+    remote: str,
+    partitions: int,
+    settings: Mapping[str, TopicSetting],
+    factor: int,
+    lowered: str,
+) -> CreateTopic:
+    wishes = rules.wishes(settings)
+    configs = tuple(sorted((key, wish.value) for key, wish in wishes.items() if wish.value is not None))
+    return CreateTopic(flow.name.target, remote, partitions, factor, configs, f"copy of {topic}{lowered}")
+
+
+def _changes(
+    rules: SettingRules, settings: Mapping[str, TopicSetting], there: Mapping[str, TopicSetting]
+) -> tuple[SettingChange, ...]:
+    changes = []
+    for key, wish in sorted(rules.wishes(settings).items()):
+        now = there.get(key)
+        if now is None:  # the target does not have such a setting
+            continue
+        if wish.value is None:
+            if now.source is Source.TOPIC:
+                changes.append(SettingChange(key, now.value, None, wish.reason))
+        elif not same_value(key, now.value, wish.value):
+            changes.append(SettingChange(key, now.value, wish.value, wish.reason))
+    return tuple(changes)
+
+
+def _falsifying(flow: FlowSettings, remote: str, there: Mapping[str, TopicSetting]) -> str | None:
+    kind = there.get(TIMESTAMP_TYPE)
+    if kind is None or kind.value != "LogAppendTime":
+        return None
+    return (
+        f"{remote} on {flow.name.target} has {TIMESTAMP_TYPE}=LogAppendTime, which would replace the time of every "
+        f"record; mend it with: kafka-configs.sh --bootstrap-server {flow.target.bootstrap_servers} --alter "
+        f"--entity-type topics --entity-name {remote} --add-config {TIMESTAMP_TYPE}=CreateTime"
+    )
+
+
+def _heartbeats(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
+    topic = heartbeats_topic()
+    if not flow.emit_heartbeats or topic in target.partitions:
+        return None
+    factor, lowered = _affordable(flow.heartbeats_replication_factor, target.brokers)
+    configs = (("cleanup.policy", "compact"),)
+    return CreateTopic(flow.name.target, topic, 1, factor, configs, f"heartbeats of {flow.name}{lowered}")
+
+
+def _affordable(factor: int, brokers: int) -> tuple[int, str]:
+    """The replication factor that so many brokers can hold, and what to say when it is less than asked."""
+    if factor <= brokers:
+        return factor, ""
+    return brokers, f"; {factor} replicas asked, but the target has {counted(brokers, 'broker')}"

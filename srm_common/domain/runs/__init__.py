@@ -1,0 +1,1 @@
+"""What one run copies, from where on, in which pieces, and what became of it."""

@@ -1,0 +1,145 @@
+"""One partition over the passes of a run: where it is, what was copied, whether it should be tried again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from srm_common import errors
+from srm_common.domain.runs.copying import RangeResult, SlotResult
+from srm_common.domain.runs.progress import TopicProgress
+
+FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 60.0
+
+
+@dataclass
+class PartitionTrack:
+    """``position`` is the next upstream offset to copy, None until it is known; ``goal`` the end that a run
+    of one pass has to reach; ``end`` the end as last listed. Times are seconds of a monotonic clock."""
+
+    upstream_topic: str
+    downstream_topic: str
+    partition: int
+    max_message_bytes: int = 1_048_588
+    position: int | None = None
+    goal: int | None = None
+    end: int | None = None
+    records: int = 0
+    bytes: int = 0
+    measured_records: int = 0
+    offsets_done: int = 0
+    reencoded_records: int = 0
+    lost_records: int = 0
+    transactions: int = 0
+    retries: int = 0
+    latency_ms_min: float | None = None
+    latency_ms_max: float | None = None
+    latency_ms_sum: float = 0.0
+    latency_samples: int = 0
+    last_timestamp_ms: int | None = None
+    error: str | None = None
+    error_kind: str | None = None
+    final: bool = False
+    rest_until: float = 0.0
+    rest_seconds: float = 0.0
+    unlisted_since: float | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return (self.upstream_topic, self.partition)
+
+    @property
+    def lag(self) -> int:
+        """Offsets between the position and the end; 0 while either is unknown."""
+        return 0 if self.end is None or self.position is None else max(0, self.end - self.position)
+
+    @property
+    def record_bytes(self) -> float | None:
+        """Mean size of the records copied in this run, None when there were none."""
+        return self.bytes / self.measured_records if self.measured_records else None
+
+    def reached_goal(self) -> bool:
+        return self.goal is not None and self.position is not None and self.position >= self.goal
+
+    def listed(self, end: int) -> None:
+        """The source says where the log ends."""
+        self.end = end
+        self.unlisted_since = None
+        if self.goal is None:
+            self.goal = end
+
+    def fail(self, error: str, kind: str, now: float) -> None:
+        """Note an error. One that only the operator can mend is final for this run; others rest, then go
+        on."""
+        self.error, self.error_kind = error, kind
+        self.final = self.final or is_final(kind)
+        self.rest_seconds = min(max(2 * self.rest_seconds, FIRST_REST_SECONDS), LONGEST_REST_SECONDS)
+        self.rest_until = now + self.rest_seconds
+
+    def absorb(self, result: RangeResult, slot: SlotResult, now: float) -> bool:
+        """Take in what a pass did to this partition; True when it moved on."""
+        moved = result.position > result.start
+        self.position = result.position
+        self.records += result.records
+        self.measured_records += result.records
+        self.bytes += result.bytes
+        self.offsets_done += result.position - result.start
+        self.reencoded_records += result.reencoded_records
+        self.transactions += slot.transactions
+        self.retries += slot.retries
+        if result.latency_samples:
+            low, high = result.latency_ms_min, result.latency_ms_max
+            if low is not None:
+                self.latency_ms_min = low if self.latency_ms_min is None else min(low, self.latency_ms_min)
+            if high is not None:
+                self.latency_ms_max = high if self.latency_ms_max is None else max(high, self.latency_ms_max)
+            self.latency_ms_sum += result.latency_ms_sum
+            self.latency_samples += result.latency_samples
+        if result.last_timestamp_ms is not None:
+            self.last_timestamp_ms = max(result.last_timestamp_ms, self.last_timestamp_ms or 0)
+        if result.error is not None:
+            self.fail(result.error, result.error_kind or "SrmError", now)
+        elif result.position >= result.end:
+            self.error = self.error_kind = None
+            self.rest_seconds = self.rest_until = 0.0
+        return moved
+
+    def reposition(self, position: int | None) -> bool:
+        """The committed offset was read again after an uncertain answer; True when more was committed than
+        thought.
+
+        A range that is known to have gone further than its result said counts as moved, its records as copied
+        once: their number is the distance, the only figure there is.
+        """
+        before, self.position = self.position, position
+        if position is None or before is None or position <= before:
+            return False
+        self.offsets_done += position - before
+        self.records += position - before
+        return True
+
+    def progress(self, now_done: int = 0) -> TopicProgress:
+        """For a watcher; ``now_done``: offsets of the pass at work that the target has already."""
+        return TopicProgress(
+            topic=self.upstream_topic,
+            done=self.offsets_done + now_done,
+            left=max(0, self.lag - now_done),
+            records=self.records,
+            bytes=self.bytes,
+            failed=int(self.error is not None),
+        )
+
+
+_FINAL = (
+    errors.DataLost
+    | errors.RecordTooLarge
+    | errors.CorruptBatch
+    | errors.CorruptRecord
+    | errors.AccessDenied
+    | errors.ConfigError
+)
+
+
+def is_final(kind: str) -> bool:
+    """Whether an error of this class (a name in :mod:`srm_common.errors`) stays until somebody acts on it."""
+    found = getattr(errors, kind, None)
+    return isinstance(found, type) and issubclass(found, _FINAL)

@@ -1,0 +1,172 @@
+"""What a setting is: a key with a type, a unit, a default, a meaning, and the levels it may be written at.
+
+The table of all keys is in :mod:`srm_common.domain.settings.table`; where values come from is in
+:mod:`srm_common.domain.settings.layers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from srm_common.domain.filtering.filters import check_patterns, split_list
+from srm_common.domain.runs.start_rules import TopicStart, parse_topic_starts
+from srm_common.errors import ConfigError
+
+
+class Level(Enum):
+    """Where a key may be written, weakest first. The value is the form of the full key."""
+
+    TOP = "key"
+    WORKERS = "workers.key"
+    CONNECTORS = "connectors.key"
+    SOURCE = "<source>.key"
+    CLUSTER = "<target>.key"
+    FLOW = "<source>-><target>.key"
+    FLOW_WORKER = "<source>-><target>.worker.key"
+
+
+CONNECTOR_LEVELS = (Level.TOP, Level.CONNECTORS, Level.FLOW)
+WORKER_LEVELS = (Level.TOP, Level.WORKERS, Level.CLUSTER, Level.FLOW, Level.FLOW_WORKER)
+ALL_LEVELS = tuple(level for level in Level if level is not Level.SOURCE)
+FLOW_ONLY = (Level.FLOW,)
+
+
+class BadValue(ValueError):
+    """A value that its key does not accept; the text says what it accepts."""
+
+
+class Kind(Enum):
+    """Type of a value."""
+
+    TEXT = "text"
+    WHOLE = "whole number"
+    WHOLE_OR_NONE = "whole number, or `none`"
+    NUMBER = "number"
+    NUMBER_OR_AUTO = "number, or `auto`"
+    SWITCH = "true or false"
+    CHOICE = "one of a few words"
+    NAMES = "comma separated list"
+    PATTERNS = "comma separated list of regular expressions"
+    STARTS = "comma separated list of topic expression = start position"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One setting.
+
+    ``default`` is written as in a file; None means there is none. ``unit`` is the unit of a number. ``field`` is the
+    field of :class:`srm_common.domain.flow.FlowSettings` it fills; None for keys read elsewhere or without effect
+    here. ``legacy`` are older names, read where the key itself is absent at the same level. ``also`` are further
+    spellings at one level, which win over the key itself. ``note`` explains a key that is known from MirrorMaker 2
+    and accepted, but does nothing here.
+    """
+
+    name: str
+    section: str
+    kind: Kind
+    default: str | None
+    doc: str
+    reason: str = ""
+    unit: str = ""
+    levels: tuple[Level, ...] = CONNECTOR_LEVELS
+    field: str | None = None
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    legacy: tuple[str, ...] = ()
+    also: tuple[tuple[Level, str], ...] = ()
+    note: str = ""
+
+    @property
+    def is_family(self) -> bool:
+        """Whether the name ends in ``.*`` and stands for every key that begins like it."""
+        return self.name.endswith(".*")
+
+    def parse(self, text: str) -> Any:
+        """The typed value. Raises :class:`BadValue`."""
+        return _PARSERS[self.kind](self, text.strip())
+
+
+def _whole(key: Key, text: str) -> int:
+    unit = f" of {key.unit}" if key.unit else ""
+    try:
+        # int() alone would take "1_000" and other digits than Java's Integer.parseInt.
+        if not text.isascii() or "_" in text:
+            raise ValueError
+        number = int(text)
+    except ValueError:
+        raise BadValue(f"must be a whole number{unit}, and is '{text}'") from None
+    return int(_bounded(key, number))
+
+
+def _number(key: Key, text: str) -> float:
+    unit = f" of {key.unit}" if key.unit else ""
+    try:
+        if not text.isascii() or "_" in text:
+            raise ValueError
+        number = float(text)
+    except ValueError:
+        raise BadValue(f"must be a number{unit}, and is '{text}'") from None
+    if number != number or number in (float("inf"), float("-inf")):
+        raise BadValue(f"must be a finite number{unit}, and is '{text}'")
+    return _bounded(key, number)
+
+
+def _whole_or_none(key: Key, text: str) -> int | None:
+    return None if text.lower() == "none" else _whole(key, text)
+
+
+def _number_or_auto(key: Key, text: str) -> float | None:
+    return None if text.lower() == "auto" else _number(key, text)
+
+
+def _bounded(key: Key, number: float) -> float:
+    if key.minimum is not None and number < key.minimum:
+        unit = f" {key.unit}" if key.unit else ""
+        raise BadValue(f"must be at least {key.minimum:g}{unit}, and is {number:g}")
+    return number
+
+
+def _switch(key: Key, text: str) -> bool:
+    lowered = text.lower()
+    if lowered not in ("true", "false"):
+        raise BadValue(f"must be true or false, and is '{text}'")
+    return lowered == "true"
+
+
+def _choice(key: Key, text: str) -> str:
+    lowered = text.lower()
+    if lowered not in key.choices:
+        raise BadValue(f"must be one of {', '.join(key.choices)}, and is '{text}'")
+    return lowered
+
+
+def _patterns(key: Key, text: str) -> tuple[str, ...]:
+    patterns = split_list(text)
+    fault = check_patterns(patterns)
+    if fault is not None:
+        raise BadValue(f"has an expression that cannot be used: {fault}")
+    return patterns
+
+
+def _starts(key: Key, text: str) -> tuple[TopicStart, ...]:
+    try:
+        return parse_topic_starts(text)
+    except ConfigError as error:
+        raise BadValue(f"cannot be used: {error.reason}") from None
+
+
+_PARSERS: dict[Kind, Callable[[Key, str], Any]] = {
+    Kind.TEXT: lambda key, text: text,
+    Kind.WHOLE: _whole,
+    Kind.WHOLE_OR_NONE: _whole_or_none,
+    Kind.NUMBER: _number,
+    Kind.NUMBER_OR_AUTO: _number_or_auto,
+    Kind.SWITCH: _switch,
+    Kind.CHOICE: _choice,
+    Kind.NAMES: lambda key, text: split_list(text),
+    Kind.PATTERNS: _patterns,
+    Kind.STARTS: _starts,
+}

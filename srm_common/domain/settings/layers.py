@@ -1,0 +1,149 @@
+"""The levels of a configuration file, and which of several values of a key counts.
+
+The longest prefix wins, and presence decides, never truth: ``false``, ``0`` and an empty value override.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from srm_common.domain.flow import ARROW, FlowName
+from srm_common.domain.settings.key import Key, Level
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value as written, and where. ``written`` is the full key; ``repr`` hides the value, as it may be secret.
+
+    ``line`` is 0 where the place has no lines.
+    """
+
+    written: str
+    value: str = field(repr=False)
+    file: str
+    line: int
+
+    @property
+    def place(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The value of a key for a flow: its level and entry, and the weaker ones it overrides, strongest first.
+
+    ``level`` and ``entry`` are None for the default.
+    """
+
+    key: Key
+    level: Level | None = None
+    entry: Entry | None = None
+    overridden: tuple[tuple[Level, Entry], ...] = ()
+
+
+Scope = dict[str, Entry]
+
+
+@dataclass(frozen=True)
+class Layers:
+    """The entries of a file by level, prefixes removed.
+
+    ``top`` holds every key as written as well, whatever it looks like: an alias may be spelled like the beginning
+    of a setting. ``strangers`` are flow-level keys with an alias that ``clusters`` does not name.
+    """
+
+    aliases: tuple[str, ...]
+    top: Scope
+    workers: Scope
+    connectors: Scope
+    clusters: Mapping[str, Scope]
+    flows: Mapping[FlowName, Scope]
+    strangers: Mapping[FlowName, Scope]
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry], aliases: Iterable[str]) -> Layers:
+        """Sort entries into levels; of repeated keys the last one counts, as in Java."""
+        known = tuple(aliases)
+        longest_first = sorted(known, key=len, reverse=True)
+        top: Scope = {}
+        workers: Scope = {}
+        connectors: Scope = {}
+        clusters: dict[str, Scope] = {alias: {} for alias in known}
+        flows: dict[FlowName, Scope] = {}
+        strangers: dict[FlowName, Scope] = {}
+        short: dict[FlowName, Entry] = {}
+        for entry in entries:
+            key = entry.written
+            if ARROW in key:
+                name, rest = split_flow_key(key, longest_first)
+                if name is not None and not rest:
+                    short[name] = entry
+                    continue
+                if name is not None:
+                    scopes = flows if name.source in clusters and name.target in clusters else strangers
+                    scopes.setdefault(name, {})[rest] = entry
+                    continue
+            top[key] = entry
+            if key.startswith("workers."):
+                workers[key[8:]] = entry
+            elif key.startswith("connectors."):
+                connectors[key[11:]] = entry
+            for alias in longest_first:
+                if key.startswith(alias) and key[len(alias) : len(alias) + 1] == ".":
+                    clusters[alias][key[len(alias) + 1 :]] = entry
+                    break
+        for name, entry in short.items():
+            # 'a->b = true', as some of SRM's texts have it; 'a->b.enabled' goes before it.
+            scopes = flows if name.source in clusters and name.target in clusters else strangers
+            scopes.setdefault(name, {}).setdefault("enabled", entry)
+        return cls(known, top, workers, connectors, clusters, flows, strangers)
+
+    def scope(self, level: Level, flow: FlowName) -> tuple[Scope, str]:
+        """The entries of a level that concern ``flow``, and the prefix a key has inside them."""
+        if level is Level.TOP:
+            return self.top, ""
+        if level is Level.WORKERS:
+            return self.workers, ""
+        if level is Level.CONNECTORS:
+            return self.connectors, ""
+        if level is Level.CLUSTER:
+            return self.clusters.get(flow.target, {}), ""
+        if level is Level.SOURCE:
+            return self.clusters.get(flow.source, {}), ""
+        return self.flows.get(flow, {}), "worker." if level is Level.FLOW_WORKER else ""
+
+    def find(self, key: Key, flow: FlowName) -> Found:
+        """The value of ``key`` for ``flow``, with what it overrides. An older name yields to the key at its level."""
+        hits: list[tuple[Level, Entry]] = []
+        for level, name in key.also:
+            entry = self.scope(level, flow)[0].get(name)
+            if entry is not None:
+                hits.append((level, entry))
+        for level in reversed(Level):
+            if level in key.levels:
+                scope, prefix = self.scope(level, flow)
+                for name in (key.name, *key.legacy):
+                    entry = scope.get(prefix + name)
+                    if entry is not None:
+                        hits.append((level, entry))
+                        break
+        if not hits:
+            return Found(key)
+        return Found(key, hits[0][0], hits[0][1], tuple(hits[1:]))
+
+
+def split_flow_key(key: str, longest_first: list[str]) -> tuple[FlowName | None, str]:
+    """``a->b.rest`` as (flow, rest); the aliases may contain dots, so the known ones are tried first.
+
+    ``rest`` is empty for ``a->b`` alone.
+    """
+    left, _, right = key.partition(ARROW)
+    source, right = left.strip(), right.strip()
+    for alias in longest_first:
+        if right == alias or right.startswith(alias + "."):
+            return FlowName(source, alias), right[len(alias) + 1 :]
+    target, _, rest = right.partition(".")
+    if not source or not target.strip():
+        return None, key
+    return FlowName(source, target.strip()), rest

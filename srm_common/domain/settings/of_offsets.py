@@ -1,0 +1,187 @@
+"""Keys of offsets, checkpoints, heartbeats and the topics that hold them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from srm_common.domain.settings.key import WORKER_LEVELS, Key, Kind
+
+_BROKER_DEFAULT = "-1 leaves it to the broker."
+_TO_MM2 = "MirrorMaker 2's default."
+
+
+def offsets_keys() -> Iterator[Key]:
+    section = "Offsets, checkpoints, heartbeats"
+    yield Key(
+        "emit.heartbeats.enabled",
+        section,
+        Kind.SWITCH,
+        "true",
+        "Write heartbeats, to the clusters that `heartbeats.topic.location` says.",
+        _TO_MM2,
+        field="emit_heartbeats",
+    )
+    yield Key(
+        "emit.heartbeats.interval.seconds",
+        section,
+        Kind.NUMBER,
+        "1",
+        "How often in long runs, where `schedule.interval.seconds` is not longer. Each run writes one besides.",
+        _TO_MM2,
+        unit="seconds",
+        field="emit_heartbeats_interval_seconds",
+    )
+    yield Key(
+        "heartbeats.topic.location",
+        section,
+        Kind.CHOICE,
+        "auto",
+        "Clusters that heartbeats are written to. On the source replication carries them on, which proves that the "
+        "flow copies; `target`, as MirrorMaker 2 does, needs no right to write there. `auto` is `both`, or `target` "
+        "where `offset-syncs.topic.location = target` spares the source from being written to.",
+        "A source that no flow leads to has heartbeats, too.",
+        choices=("auto", "both", "source", "target"),
+        field="heartbeats_topic_location",
+    )
+    yield Key(
+        "emit.checkpoints.enabled",
+        section,
+        Kind.SWITCH,
+        "true",
+        "Write translated group offsets to the checkpoints topic.",
+        _TO_MM2,
+        field="emit_checkpoints",
+    )
+    yield Key(
+        "emit.checkpoints.interval.seconds",
+        section,
+        Kind.NUMBER,
+        "60",
+        "How often at most, in whole runs; 0 means each run.",
+        _TO_MM2,
+        unit="seconds",
+        field="emit_checkpoints_interval_seconds",
+    )
+    yield Key(
+        "sync.group.offsets.enabled",
+        section,
+        Kind.SWITCH,
+        "false",
+        "Commit translated offsets for groups that are idle on the target.",
+        _TO_MM2,
+        field="sync_group_offsets",
+    )
+    yield Key(
+        "sync.group.offsets.interval.seconds",
+        section,
+        Kind.NUMBER,
+        "60",
+        "How often at most, with checkpoints: the longer of the two intervals counts, in whole runs.",
+        _TO_MM2,
+        unit="seconds",
+        field="sync_group_offsets_interval_seconds",
+    )
+    yield Key(
+        "emit.offset-syncs.enabled",
+        section,
+        Kind.SWITCH,
+        "true",
+        "Write MirrorMaker 2's offset syncs, for tools that read them.",
+        _TO_MM2,
+        field="emit_offset_syncs",
+    )
+    yield Key(
+        "offset-syncs.topic.location",
+        section,
+        Kind.CHOICE,
+        "source",
+        "Cluster that holds the offset-syncs topic.",
+        _TO_MM2,
+        choices=("source", "target"),
+        field="offset_syncs_topic_location",
+    )
+    yield Key(
+        "offset.lag.max",
+        section,
+        Kind.WHOLE,
+        "100",
+        "Records between two offset syncs. Translation here is exact whatever this says.",
+        _TO_MM2,
+        minimum=0,
+        unit="records",
+        field="offset_lag_max",
+    )
+
+
+def state_keys() -> Iterator[Key]:
+    section = "State topics"
+    for name, field, what in (
+        ("heartbeats.topic", "heartbeats_replication_factor", "the heartbeats topic"),
+        ("checkpoints.topic", "checkpoints_replication_factor", "the checkpoints topic"),
+        ("offset-syncs.topic", "offset_syncs_replication_factor", "the offset-syncs topic"),
+    ):
+        yield Key(
+            f"{name}.replication.factor",
+            section,
+            Kind.WHOLE,
+            "3",
+            f"Replicas of {what}. {_BROKER_DEFAULT}",
+            _TO_MM2,
+            minimum=-1,
+            field=field,
+        )
+    yield Key(
+        "offset.storage.replication.factor",
+        section,
+        Kind.WHOLE,
+        "3",
+        "Replicas of the topics that hold committed offsets, the offset map and run records. " + _BROKER_DEFAULT,
+        _TO_MM2,
+        minimum=-1,
+        levels=WORKER_LEVELS,
+        field="internal_replication_factor",
+    )
+    yield Key(
+        "status.storage.replication.factor",
+        section,
+        Kind.WHOLE,
+        "3",
+        f"Replicas of `mm2-status.<source>.internal`. {_BROKER_DEFAULT}",
+        _TO_MM2,
+        minimum=-1,
+        levels=WORKER_LEVELS,
+        field="status_replication_factor",
+    )
+    yield Key(
+        "config.storage.replication.factor",
+        section,
+        Kind.WHOLE,
+        "3",
+        f"Replicas of `mm2-configs.<source>.internal`. {_BROKER_DEFAULT}",
+        _TO_MM2,
+        minimum=-1,
+        levels=WORKER_LEVELS,
+        field="config_replication_factor",
+    )
+    yield Key(
+        "offset.storage.partitions",
+        section,
+        Kind.WHOLE,
+        "25",
+        "Partitions of the offsets topic when it is created.",
+        _TO_MM2,
+        minimum=1,
+        levels=WORKER_LEVELS,
+        field="offsets_partitions",
+    )
+    yield Key(
+        "status.storage.partitions",
+        section,
+        Kind.WHOLE,
+        "5",
+        "Partitions of the status topic when it is created.",
+        _TO_MM2,
+        minimum=1,
+        levels=WORKER_LEVELS,
+        field="status_partitions",
+    )

@@ -1,0 +1,242 @@
+"""Keys that say how a run copies and when it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from srm_common.domain.settings.key import ALL_LEVELS, WORKER_LEVELS, Key, Kind, Level
+
+_BROKER_DEFAULT = "-1 leaves it to the broker."
+_TO_MM2 = "MirrorMaker 2's default."
+
+
+def copying_keys() -> Iterator[Key]:
+    section = "Copying"
+    yield Key(
+        "exactly.once.source.support",
+        section,
+        Kind.CHOICE,
+        "enabled",
+        "`enabled`: data, offsets and the offset map commit in one Kafka transaction. `disabled`: at least once, "
+        "for targets that do not allow transactions. `preparing` acts as `disabled`.",
+        "It costs about 8 %, and nothing is copied twice. MirrorMaker 2's default is `disabled`.",
+        levels=WORKER_LEVELS,
+        choices=("disabled", "preparing", "enabled"),
+        field="exactly_once",
+    )
+    yield Key(
+        "tasks.max",
+        section,
+        Kind.WHOLE,
+        "2",
+        "Slots of a flow: partitions are spread over so many Spark tasks.",
+        "One slot fills about one core; MirrorMaker 2's default is 1.",
+        minimum=1,
+        field="tasks_max",
+        levels=(Level.TOP, Level.CONNECTORS, Level.CLUSTER, Level.FLOW),
+    )
+    yield Key(
+        "on.data.loss",
+        section,
+        Kind.CHOICE,
+        "fail",
+        "What to do when records vanished at the source before they were copied: `fail` the partition, `skip` to "
+        "the first record that is left, or `reset` by `consumer.auto.offset.reset`.",
+        "Lost records never pass silently.",
+        levels=ALL_LEVELS,
+        choices=("fail", "skip", "reset"),
+        field="on_data_loss",
+    )
+    yield Key(
+        "on.target.loss",
+        section,
+        Kind.CHOICE,
+        "fail",
+        "What to do with a topic whose copy was deleted on the target, or deleted and made again by somebody else: "
+        "`fail` leaves it alone until somebody decides (`srm-control apply --recreate` or `--resume`), `skip` makes "
+        "it again and goes on where the flow stopped, `reset` makes it again and copies everything again.",
+        "What was deleted does not come back by accident, and a gap does not go unseen.",
+        levels=ALL_LEVELS,
+        choices=("fail", "skip", "reset"),
+        field="on_target_loss",
+    )
+    yield Key(
+        "chunk.bytes",
+        section,
+        Kind.WHOLE,
+        "67108864",
+        "Bytes of record batches in one transaction, about.",
+        "A transaction costs a few milliseconds; 64 MiB makes that vanish.",
+        unit="bytes",
+        minimum=1,
+        levels=ALL_LEVELS,
+        field="chunk_bytes",
+    )
+    yield Key(
+        "chunk.seconds",
+        section,
+        Kind.NUMBER,
+        "5",
+        "Longest duration of one transaction.",
+        "Readers of committed records wait this long at most.",
+        unit="seconds",
+        minimum=0.01,
+        levels=ALL_LEVELS,
+        field="chunk_seconds",
+    )
+    yield Key(
+        "fetch.bytes",
+        section,
+        Kind.WHOLE,
+        "16777216",
+        "Bytes a slot asks for in one fetch.",
+        "With `fetch.partition.bytes` and `tasks.max` it bounds the memory of a task.",
+        unit="bytes",
+        minimum=1,
+        levels=ALL_LEVELS,
+        field="fetch_bytes",
+    )
+    yield Key(
+        "fetch.partition.bytes",
+        section,
+        Kind.WHOLE,
+        "4194304",
+        "Bytes of one partition in one fetch; a larger batch still comes whole.",
+        "Keeps one busy partition from filling every fetch.",
+        unit="bytes",
+        minimum=1,
+        levels=ALL_LEVELS,
+        field="fetch_partition_bytes",
+    )
+    yield Key(
+        "transaction.timeout.ms",
+        section,
+        Kind.WHOLE,
+        "30000",
+        "After this the target's coordinator aborts a transaction whose owner is gone.",
+        "A dead run holds readers of committed records back for this long at most.",
+        unit="milliseconds",
+        minimum=1000,
+        levels=ALL_LEVELS,
+        field="transaction_timeout_ms",
+    )
+    yield Key(
+        "request.timeout.ms",
+        section,
+        Kind.WHOLE,
+        "30000",
+        "How long to wait for one answer of a broker.",
+        "Kafka's client default.",
+        unit="milliseconds",
+        minimum=1,
+        levels=ALL_LEVELS,
+        field="request_timeout_ms",
+    )
+    yield Key(
+        "admin.timeout.ms",
+        section,
+        Kind.WHOLE,
+        "60000",
+        "How long to wait for topics, settings and rights to be listed or changed.",
+        _TO_MM2,
+        unit="milliseconds",
+        minimum=1,
+        field="admin_timeout_ms",
+    )
+    yield Key(
+        "retry.timeout.seconds",
+        section,
+        Kind.NUMBER,
+        "60",
+        "How long a partition is retried within a run before it is reported as failed.",
+        "Longer than a broker's restart and a leader's move.",
+        unit="seconds",
+        minimum=0,
+        levels=ALL_LEVELS,
+        field="retry_timeout_seconds",
+    )
+
+
+def scheduling_keys() -> Iterator[Key]:
+    section = "Scheduling"
+    yield Key(
+        "schedule.interval.seconds",
+        section,
+        Kind.NUMBER,
+        "30",
+        "Time between two runs of the flow's DAG.",
+        "Airflow starts runs of one DAG about this often without strain.",
+        unit="seconds",
+        minimum=1,
+        levels=ALL_LEVELS,
+        field="schedule_interval_seconds",
+    )
+    yield Key(
+        "run.max.seconds",
+        section,
+        Kind.NUMBER,
+        "0",
+        "How long a run goes on reading. 0: one bounded pass. With a value the delay is a second or two instead "
+        "of a schedule interval.",
+        "A run that ends is a run that can be judged.",
+        unit="seconds",
+        minimum=0,
+        levels=ALL_LEVELS,
+        field="run_max_seconds",
+    )
+    yield Key(
+        "task.retries",
+        section,
+        Kind.WHOLE,
+        "2",
+        "How often Airflow tries a failed task again within a run.",
+        "The next run comes soon anyway.",
+        minimum=0,
+        levels=ALL_LEVELS,
+        field="retries",
+    )
+    yield Key(
+        "task.retry.delay.seconds",
+        section,
+        Kind.NUMBER,
+        "10",
+        "Pause before such a try.",
+        "A broker's restart takes about that long.",
+        unit="seconds",
+        minimum=0,
+        levels=ALL_LEVELS,
+        field="retry_delay_seconds",
+    )
+    yield Key(
+        "task.execution.timeout.seconds",
+        section,
+        Kind.NUMBER,
+        "21600",
+        "After this a task is ended. 0 switches it off.",
+        "Long enough for a first copy; what was committed by then stays committed.",
+        unit="seconds",
+        minimum=0,
+        levels=ALL_LEVELS,
+        field="execution_timeout_seconds",
+    )
+    yield Key(
+        "airflow.pool",
+        section,
+        Kind.TEXT,
+        "default_pool",
+        "Airflow pool of the task that copies; `{source}` and `{target}` stand for the aliases, so that "
+        "`srm_{target}` is one pool per target cluster. Airflow never starts tasks of a pool that does not exist.",
+        "The pool that every Airflow has.",
+        levels=ALL_LEVELS,
+        field="airflow_pool",
+    )
+    yield Key(
+        "airflow.spark.connection",
+        section,
+        Kind.TEXT,
+        "spark",
+        "Airflow connection that says where Spark runs (`local[2]`, `spark://host:7077`).",
+        "One Spark for all flows.",
+        levels=ALL_LEVELS,
+        field="spark_connection",
+    )

@@ -1,0 +1,44 @@
+"""Every key of the configuration file that describes flows: the one place for types, units, defaults and meanings.
+
+docs/configuration.md is written from this table.
+"""
+
+from __future__ import annotations
+
+from srm_common.domain.settings.key import Key
+from srm_common.domain.settings.of_alarms import alarm_keys
+from srm_common.domain.settings.of_files import file_keys
+from srm_common.domain.settings.of_metrics_topic import metrics_topic_keys
+from srm_common.domain.settings.of_offsets import offsets_keys, state_keys
+from srm_common.domain.settings.of_runs import copying_keys, scheduling_keys
+from srm_common.domain.settings.of_services import service_keys
+from srm_common.domain.settings.of_store import store_keys
+from srm_common.domain.settings.of_topics import selection_keys, topics_keys
+from srm_common.domain.settings.without_effect import without_effect_keys
+
+KEYS: tuple[Key, ...] = (
+    *file_keys(),
+    *selection_keys(),
+    *topics_keys(),
+    *offsets_keys(),
+    *state_keys(),
+    *copying_keys(),
+    *scheduling_keys(),
+    *alarm_keys(),
+    *metrics_topic_keys(),
+    *store_keys(),
+    *service_keys(),
+    *without_effect_keys(),
+)
+BY_NAME: dict[str, Key] = {name: key for key in KEYS for name in (key.name, *key.legacy)}
+FLOW_KEYS: tuple[Key, ...] = tuple(key for key in KEYS if key.field is not None)
+# Longest first: ``key.converter.*`` before anything shorter that it also begins with.
+_FAMILIES = sorted((key for key in KEYS if key.is_family), key=lambda key: -len(key.name))
+
+
+def known_key(name: str) -> Key | None:
+    """The key called ``name``, by its older names and by its family's too, or None."""
+    found = BY_NAME.get(name)
+    if found is not None:
+        return found
+    return next((family for family in _FAMILIES if name.startswith(family.name[:-1])), None)

@@ -1,0 +1,168 @@
+"""Topics that are deleted or made again on either side, told by their ids, and what a flow does about it.
+
+===========================  ==========================================================================
+the source topic is gone     its copy is kept and marked (``SOURCE_DELETED``)
+... and made again           ``on.data.loss`` decides, when the run finds it (:mod:`srm_common.domain.runs.data_loss`)
+the filters drop a topic     its copy is kept and marked (``DELISTED``)
+the copy is gone             ``on.target.loss``: ``fail`` refuses the topic (``TARGET_DELETED``), so that what was
+                             deleted does not come back by accident; ``skip`` makes it again and goes on where the
+                             flow stopped; ``reset`` makes it again and copies everything again
+... and made by others       the same choice: committed source offsets do not describe the new topic (``RECREATED``)
+===========================  ==========================================================================
+
+Ids that are not known (brokers before Kafka 2.8, topics that were never recorded) are taken for the same topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.topic_records import TopicRecord, TopicState
+
+#: Refusals by the filters. The others mean that the topic must not be copied, whoever wants it.
+_BY_FILTERS = frozenset({"excluded", "not_included"})
+#: Codes of the decisions made here.
+SOURCE_DELETED, TARGET_DELETED, TARGET_RECREATED = "source_deleted", "target_deleted", "target_recreated"
+#: Refusals that somebody has to do something about: data is missing on the target.
+LOSSES = frozenset({TARGET_DELETED, TARGET_RECREATED})
+
+
+@dataclass(frozen=True)
+class TopicIds:
+    """Ids by topic name, as both clusters tell them now. Topics that do not exist are absent; an unknown id is ""."""
+
+    source: Mapping[str, str] = field(default_factory=dict)
+    target: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What becomes of a topic: the decision, and the state to record, None where nothing is recorded.
+
+    ``start_over``: its committed source offsets are not to be used any more, everything is copied again.
+    ``notice`` is what a person should know.
+    """
+
+    decision: TopicDecision
+    state: TopicState | None = None
+    reason: str = ""
+    start_over: bool = False
+    notice: str | None = None
+
+
+def settle(
+    flow: FlowSettings,
+    decisions: Sequence[TopicDecision],
+    records: Mapping[str, TopicRecord],
+    ids: TopicIds,
+    restore: Mapping[str, OnDataLoss] | None = None,
+) -> list[Settled]:
+    """Compare the decisions with what is recorded of the flow's topics; those that are gone get decisions, too.
+
+    Args:
+        records: the flow's own, by upstream topic.
+        ids: of the accepted and the recorded topics at least.
+        restore: a choice for single topics, by upstream topic, that wins over ``on.target.loss`` this once.
+    """
+    settled = [_settled(flow, one, records.get(one.topic), ids, restore or {}) for one in decisions]
+    listed = {one.topic for one in decisions}
+    return settled + [_gone(flow, record) for topic, record in sorted(records.items()) if topic not in listed]
+
+
+def restorable(records: Mapping[str, TopicRecord], choices: Mapping[str, OnDataLoss]) -> dict[str, OnDataLoss]:
+    """Choices by name of a topic or of its copy, as choices by upstream topic.
+
+    Raises KeyError with the first name that is neither.
+    """
+    upstream = {record.downstream_topic: topic for topic, record in records.items()}
+    return {name if name in records else upstream[name]: choice for name, choice in choices.items()}
+
+
+def _settled(
+    flow: FlowSettings,
+    decision: TopicDecision,
+    record: TopicRecord | None,
+    ids: TopicIds,
+    restore: Mapping[str, OnDataLoss],
+) -> Settled:
+    if not decision.accepted:
+        if record is None or decision.code not in _BY_FILTERS or record.state is TopicState.CUT:
+            return Settled(decision)
+        reason = f"{decision.reason}; its copy {record.downstream_topic} is kept"
+        return Settled(replace(decision, reason=reason), TopicState.DELISTED, decision.reason)
+    if record is not None and record.downstream_topic != decision.remote_topic:
+        return _renamed(decision, record)
+    if record is None or not record.downstream_topic_id:
+        return Settled(decision, TopicState.REPLICATING)
+    remote = record.downstream_topic
+    exists = remote in ids.target
+    lost = _lost(flow, record, exists, ids)
+    if lost is None:
+        return _source_recreated(flow, decision, record, ids) or Settled(decision, TopicState.REPLICATING)
+    code, what = lost
+    choice = restore.get(decision.topic, flow.on_target_loss)
+    if choice is OnDataLoss.FAIL:
+        state = TopicState.RECREATED if exists else TopicState.TARGET_DELETED
+        return Settled(
+            replace(decision, accepted=False, reason=f"{what}; {_way_out(flow, decision)}", code=code), state
+        )
+    again = choice is OnDataLoss.RESET
+    doing = "everything is copied again" if again else "the copy goes on where the flow stopped"
+    return Settled(decision, TopicState.REPLICATING, start_over=again, notice=f"{what}; {doing}")
+
+
+def _renamed(decision: TopicDecision, record: TopicRecord) -> Settled:
+    """After a forced switch of policy the offset map describes another topic, so that the new one begins anew."""
+    if record.state is TopicState.CLAIMED:  # nothing was copied under the other name
+        return Settled(decision, TopicState.REPLICATING)
+    notice = f"{decision.topic} is copied again as {decision.remote_topic}; {record.downstream_topic} stays as it is"
+    return Settled(decision, TopicState.REPLICATING, start_over=True, notice=notice)
+
+
+def _lost(flow: FlowSettings, record: TopicRecord, exists: bool, ids: TopicIds) -> tuple[str, str] | None:
+    """Code and sentence when the copy is not the one that the flow wrote into."""
+    remote, target = record.downstream_topic, flow.name.target
+    if not exists:
+        return TARGET_DELETED, f"{remote} was deleted on {target}"
+    now = ids.target[remote]
+    if not now or now == record.downstream_topic_id:
+        return None
+    return (
+        TARGET_RECREATED,
+        f"{remote} on {target} was deleted and made again by somebody (id {record.downstream_topic_id} became {now}), "
+        "so what was copied before is gone",
+    )
+
+
+def _way_out(flow: FlowSettings, decision: TopicDecision) -> str:
+    command = f'srm-control apply --flow "{flow.name}"'
+    return (
+        f"copy everything again with: {command} --recreate {decision.topic}, or go on where the flow stopped with: "
+        f"{command} --resume {decision.topic}, or take the topic off the filters"
+    )
+
+
+def _source_recreated(
+    flow: FlowSettings, decision: TopicDecision, record: TopicRecord, ids: TopicIds
+) -> Settled | None:
+    now = ids.source.get(decision.topic, "")
+    if not now or not record.upstream_topic_id or now == record.upstream_topic_id:
+        return None
+    what = (
+        f"{decision.topic} was deleted and made again on {flow.name.source} (id {record.upstream_topic_id} became "
+        f"{now}); on.data.loss = {flow.on_data_loss}"
+    )
+    if flow.on_data_loss is OnDataLoss.FAIL:
+        # The id stays the former one, until somebody chooses.
+        notice = f"{what}: its partitions are not copied until that is skip or reset"
+        return Settled(decision, TopicState.RECREATED, what, notice=notice)
+    return Settled(decision, TopicState.REPLICATING, notice=f"{what}: the new topic is copied from its start")
+
+
+def _gone(flow: FlowSettings, record: TopicRecord) -> Settled:
+    reason = f"deleted on {flow.name.source}; its copy {record.downstream_topic} is kept"
+    decision = TopicDecision(record.upstream_topic, False, reason, record.downstream_topic, SOURCE_DELETED)
+    return Settled(decision, TopicState.SOURCE_DELETED, f"deleted on {flow.name.source}")

@@ -1,0 +1,178 @@
+"""What is written to ``srm-meta.internal`` about the topics of a flow, as actions of its plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.plans.actions import Difference, action_json
+from srm_common.domain.policy import policy_name
+from srm_common.domain.topics.copy_graph import CopyGraph
+from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Ancestor, TopicRecord, TopicState
+
+#: Refusals after which a topic that was copied counts as cut off.
+_CUTS = frozenset({"cycle", "diamond"})
+
+
+@dataclass(frozen=True)
+class RecordTopic:
+    """Write ``after`` to the records of ``cluster`` in place of ``before`` (None: there was none).
+
+    A topic that was not copied before is claimed first, and recorded when no other flow has claimed what would make
+    it come round in a circle or twice; its records are copied only then.
+    """
+
+    kind: ClassVar[str] = "record_topic"
+    word: ClassVar[str] = "record"
+
+    cluster: str
+    before: TopicRecord | None
+    after: TopicRecord
+    reason: str
+
+    @property
+    def topic(self) -> str:
+        return self.after.downstream_topic
+
+    @property
+    def is_new(self) -> bool:
+        """Whether copying begins, so that others have to be asked first."""
+        return self.after.state is TopicState.REPLICATING and (
+            self.before is None
+            or self.before.state is not TopicState.REPLICATING
+            or self.before.downstream_topic != self.after.downstream_topic
+        )
+
+    def __str__(self) -> str:
+        after = self.after
+        return (
+            f"record on {self.cluster} that {after.flow} has {after.upstream_topic} as {self.topic}: {after.state} "
+            + (f"({self.reason})")
+        )
+
+    def differences(self) -> tuple[Difference, ...]:
+        before, after = _described(self.before), _described(self.after)
+        return tuple(
+            Difference(key, before.get(key), value) for key, value in after.items() if value != before.get(key)
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        # Without times and ids, so that a plan made again is the same.
+        return action_json(self, _described(self.before) or None, _described(self.after))
+
+
+def plan_records(
+    flow: FlowSettings,
+    knowledge: Knowledge,
+    outcomes: Iterable[tuple[TopicDecision, TopicState | None, str]],
+    source_ids: Mapping[str, str],
+    target_ids: Mapping[str, str],
+) -> list[RecordTopic]:
+    """The records that have to be written, none where nothing changed.
+
+    Args:
+        outcomes: every decision with the state to record (None: what follows from the decision) and why. Topics that
+            are recorded and exist no more at the source are to be among them.
+        source_ids, target_ids: topic ids by name; a topic that does not exist (yet) is absent.
+    """
+    graph = CopyGraph(flow, knowledge)
+    known = knowledge.records.get(flow.name.target)
+    records = {} if known is None else known.of_flow(flow.name)
+    actions = []
+    for decision, state, reason in outcomes:
+        before = records.get(decision.topic)
+        after: TopicRecord | None = None
+        if decision.accepted and decision.remote_topic is not None:
+            ids = source_ids.get(decision.topic, NO_TOPIC_ID), target_ids.get(decision.remote_topic)
+            after = _copied(flow, knowledge, graph, decision, before, state or TopicState.REPLICATING, ids)
+        elif before is not None and before.state is not TopicState.CLAIMED:
+            stopped = TopicState.CUT if state is None and decision.code in _CUTS else state
+            if stopped is not None and stopped is not before.state:
+                after = replace(before, state=stopped, since_ms=knowledge.now_ms, reason=reason or decision.reason)
+        if after is not None and after != before:
+            actions.append(RecordTopic(flow.name.target, before, after, _why(before, after)))
+    return actions
+
+
+def _copied(
+    flow: FlowSettings,
+    knowledge: Knowledge,
+    graph: CopyGraph,
+    decision: TopicDecision,
+    before: TopicRecord | None,
+    state: TopicState,
+    ids: tuple[str, str | None],
+) -> TopicRecord:
+    assert decision.remote_topic is not None
+    upstream_id, downstream_id = ids[0], ids[1] or NO_TOPIC_ID
+    lineage = graph.lineage(decision.topic)
+    previous: tuple[str, ...] = ()
+    former: tuple[str, ...] = ()
+    since_ms = knowledge.now_ms
+    if before is not None:
+        # What once came into the copy is in it still.
+        lineage = _together(lineage, before.lineage)
+        upstream_id = upstream_id or before.upstream_topic_id
+        if ids[1] is not None:  # else the copy is made anew, and will have another id
+            downstream_id = downstream_id or before.downstream_topic_id
+        previous = before.previous_upstream_ids
+        if before.upstream_topic_id not in (NO_TOPIC_ID, upstream_id):
+            if state is TopicState.RECREATED:
+                upstream_id = before.upstream_topic_id  # until somebody says what to do about the new one
+            else:
+                previous = (*previous, before.upstream_topic_id)
+        former = tuple(name for name in before.former_downstream_topics if name != decision.remote_topic)
+        if before.downstream_topic != decision.remote_topic:
+            former = (*former, before.downstream_topic)
+            downstream_id = ids[1] or NO_TOPIC_ID
+        elif before.state is state:
+            since_ms = before.since_ms
+    return TopicRecord(
+        flow=str(flow.name),
+        upstream_topic=decision.topic,
+        downstream_topic=decision.remote_topic,
+        upstream_topic_id=upstream_id,
+        downstream_topic_id=downstream_id,
+        upstream_cluster_id=graph.source,
+        downstream_cluster_id=graph.target,
+        policy=policy_name(flow.policy),
+        state=state,
+        since_ms=since_ms,
+        lineage=lineage,
+        previous_upstream_ids=previous,
+        former_downstream_topics=former,
+    )
+
+
+def _together(lineage: tuple[Ancestor, ...], earlier: tuple[Ancestor, ...]) -> tuple[Ancestor, ...]:
+    places = {one.place for one in lineage}
+    return (*lineage, *(one for one in earlier if one.place not in places))
+
+
+def _described(record: TopicRecord | None) -> dict[str, str]:
+    if record is None:
+        return {}
+    return {
+        "flow": record.flow,
+        "upstream_topic": record.upstream_topic,
+        "policy": record.policy,
+        "state": str(record.state),
+        "lineage": ", ".join(str(one) for one in record.lineage),
+    }
+
+
+def _why(before: TopicRecord | None, after: TopicRecord) -> str:
+    if before is None:
+        return f"named by {after.policy}"
+    if before.downstream_topic != after.downstream_topic:
+        return f"named by {after.policy} now; {before.downstream_topic} stays as it is"
+    if before.state is not after.state:
+        return after.reason or f"it was {before.state}"
+    if before.lineage != after.lineage:
+        more = [str(one) for one in after.lineage if one not in before.lineage]
+        return f"records of {', '.join(more)} come with it"
+    return "its topic ids or its policy have changed"

@@ -1,0 +1,152 @@
+"""Which topics of the source a flow copies, each with a decision a person can read.
+
+Filters and policy decide by names; whether a copy would go round in a circle or bring records twice is told by what
+is recorded on the clusters (:mod:`srm_common.domain.topics.copy_graph`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from srm_common.domain.filtering.filter_classes import Chooser, topic_filter
+from srm_common.domain.filtering.filters import Decision
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.policy import is_cycle, is_shipped, policy_name
+from srm_common.domain.topics.copy_graph import Answer, CopyGraph
+from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.topic_records import TopicRecord, TopicState
+
+LONGEST_TOPIC_NAME = 249  # org.apache.kafka.common.internals.Topic.MAX_NAME_LENGTH
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_NOTHING_KNOWN = Knowledge()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDecision:
+    """Whether ``topic`` is copied, as what, and why or why not.
+
+    ``code`` is the reason for machines: ``included``, ``heartbeats`` or, refused, ``internal``, ``not_included``,
+    ``excluded``, ``cycle``, ``diamond``, ``undecided``, ``policy_switch``, ``policy_failed``, ``name_too_long``,
+    ``name_refused``, ``name_taken``, and those of later steps. ``ask`` are aliases of clusters whose records would
+    settle an ``undecided`` one.
+    """
+
+    topic: str
+    accepted: bool
+    reason: str
+    remote_topic: str | None = None
+    code: str = ""
+    ask: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "topic": self.topic,
+            "accepted": self.accepted,
+            "code": self.code,
+            "reason": self.reason,
+            "remote_topic": self.remote_topic,
+        }
+
+
+def select_topics(
+    flow: FlowSettings, topics: Iterable[str], knowledge: Knowledge = _NOTHING_KNOWN
+) -> list[TopicDecision]:
+    """Decide on every topic of the source, sorted by name (``MirrorSourceConnector.shouldReplicateTopic``).
+
+    Args:
+        knowledge: what was read of the clusters; without it names alone decide.
+    """
+    chosen = topic_filter(flow)
+    graph = CopyGraph(flow, knowledge)
+    own = knowledge.records[flow.name.target].of_flow(flow.name) if flow.name.target in knowledge.records else {}
+    # A name belongs to the topic whose records are under it, also when another one would come before it now.
+    taken = {one.downstream_topic: topic for topic, one in own.items() if knowledge.counts(one)}
+    decisions = []
+    for topic in sorted(topics):
+        try:
+            decision = _decide(flow, chosen, topic)
+            if decision.accepted and decision.remote_topic is not None:
+                decision = _not_taken(decision, taken)
+            if decision.accepted and decision.remote_topic is not None:
+                decision = _renamed(flow, decision, own.get(topic)) or _sound(graph, decision)
+        except Exception as error:  # a policy of somebody else may raise anything; the other topics go on
+            if is_shipped(flow.policy):
+                raise
+            fault = f"policy {policy_name(flow.policy)} failed on it: {type(error).__name__}: {error}"
+            decision = TopicDecision(topic, False, fault, code="policy_failed")
+        decisions.append(decision)
+    return decisions
+
+
+def _decide(flow: FlowSettings, chosen: Chooser, topic: str) -> TopicDecision:
+    policy, target = flow.policy, flow.name.target
+    if policy.is_internal_topic(topic):
+        return TopicDecision(topic, False, "internal topics are never copied", code="internal")
+    if is_cycle(policy, target, topic):
+        return TopicDecision(topic, False, f"it came from '{target}' and would go round in a circle", code="cycle")
+    decision = chosen.decide(topic)
+    code = "included"
+    if not decision.accepted and flow.heartbeats_replication and policy.is_heartbeats_topic(topic):
+        decision = Decision(True, "heartbeats topics are copied (heartbeats.replication.enabled)")
+        code = "heartbeats"
+    if not decision.accepted:
+        code = "excluded" if decision.reason.startswith("excluded") else "not_included"
+        return TopicDecision(topic, False, decision.reason, code=code)
+    remote = policy.format_remote_topic(flow.name.source, topic)
+    if not isinstance(remote, str) or not _LEGAL.fullmatch(remote) or remote in (".", ".."):
+        return TopicDecision(
+            topic, False, f"its copy's name would be {remote!r}, which is no name for a topic", code="name_refused"
+        )
+    if remote == policy.heartbeats_topic():
+        reason = f"its copy would be mixed with the heartbeats that are written to {remote} on '{target}'"
+        return TopicDecision(topic, False, reason, code="name_refused")
+    if remote.startswith("__") or (remote != topic and remote.endswith((".internal", "-internal"))):
+        reason = f"its copy's name would be that of an internal topic: {remote}"
+        return TopicDecision(topic, False, reason, code="name_refused")
+    if len(remote) > LONGEST_TOPIC_NAME:
+        return TopicDecision(
+            topic,
+            False,
+            f"its copy's name would be longer than {LONGEST_TOPIC_NAME} characters: {remote}",
+            code="name_too_long",
+        )
+    return TopicDecision(topic, True, decision.reason, remote, code)
+
+
+def _not_taken(decision: TopicDecision, taken: dict[str, str]) -> TopicDecision:
+    remote = decision.remote_topic
+    assert remote is not None
+    first = taken.setdefault(remote, decision.topic)
+    if first == decision.topic:
+        return decision
+    return replace(
+        decision, accepted=False, reason=f"{first} is copied as {remote} by this flow already", code="name_taken"
+    )
+
+
+def _renamed(flow: FlowSettings, decision: TopicDecision, record: TopicRecord | None) -> TopicDecision | None:
+    """The refusal of a topic whose copy has another name under the policy it was made by; None when that is none."""
+    if record is None or record.state is TopicState.CLAIMED:
+        return None
+    if record.downstream_topic == decision.remote_topic or flow.policy_switch == "force":
+        return None
+    return replace(
+        decision,
+        accepted=False,
+        reason=(
+            f"{record.policy} made its copy {record.downstream_topic}, {policy_name(flow.policy)} would make "
+            f"{decision.remote_topic}; set the policy back, or replication.policy.switch = force"
+        ),
+        code="policy_switch",
+    )
+
+
+def _sound(graph: CopyGraph, decision: TopicDecision) -> TopicDecision:
+    assert decision.remote_topic is not None
+    conflict = graph.conflict(decision.topic, decision.remote_topic)
+    if conflict is None:
+        return decision
+    code = str(conflict.rule) if conflict.answer is Answer.REFUSE else "undecided"
+    return replace(decision, accepted=False, reason=conflict.reason, code=code, ask=tuple(sorted(conflict.ask)))

@@ -1,0 +1,177 @@
+"""What a remote topic's settings must be, given those of its source topic.
+
+MirrorMaker 2's rules (``MirrorSourceConnector.targetConfig``) decide first. A few settings are then pinned to what
+the source has in effect, wherever its value comes from: with others, batches would be recompressed, refused, or
+deleted at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from srm_common.domain.filtering.filter_classes import property_filter
+from srm_common.domain.flow import FlowSettings
+
+LONG_MAX = str(2**63 - 1)
+TIMESTAMP_TYPE = "message.timestamp.type"
+BEFORE_MAX, AFTER_MAX = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
+DIFFERENCE_MAX = "message.timestamp.difference.max.ms"  # all that brokers before 3.6 have
+#: Settings that follow the value in effect at the source, with the reason.
+FOLLOWED = {
+    "compression.type": "another codec makes the broker recompress every batch",
+    "max.message.bytes": "smaller ones refuse batches",
+    "retention.ms": "shorter ones delete old records as soon as they are copied",
+    "retention.bytes": "smaller ones delete records as soon as they are copied",
+    "cleanup.policy": "another policy keeps other records",
+}
+_TIMESTAMPS_OPEN = "records of any age must be accepted"
+#: Tiered storage is a property of a cluster; a target without it refuses these.
+_TIERED = ("remote.", "local.retention.")
+
+
+class Source(Enum):
+    """Where a value comes from (``DescribeConfigsResponse.ConfigSource``)."""
+
+    TOPIC = "topic"
+    DYNAMIC_BROKER = "dynamic broker"
+    STATIC_BROKER = "static broker"
+    DEFAULT = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSetting:
+    """One setting of a topic as its cluster describes it; ``value`` is the one in effect."""
+
+    value: str | None
+    source: Source
+    fixed: bool = False  # read-only or sensitive
+
+
+@dataclass(frozen=True)
+class TargetAbilities:
+    """What is known of the target before a topic exists there.
+
+    ``defaults`` are the values a topic without settings of its own gets, for the keys of :data:`FOLLOWED`; empty
+    when the broker may not be asked. ``known`` are the settings its topics have; None when unknown.
+    """
+
+    defaults: Mapping[str, str]
+    known: frozenset[str] | None = None
+    tiered_storage: bool = False
+    two_timestamp_limits: bool = True  # brokers from 3.6 on (KIP-937)
+
+    def knows(self, key: str) -> bool:
+        return self.known is None or key in self.known
+
+    def default(self, key: str) -> str | None:
+        return self.defaults.get(key)
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What one setting of a remote topic should be; ``value`` None: no value of its own."""
+
+    value: str | None
+    reason: str
+
+
+def target_abilities(broker: Mapping[str, str | None], known: frozenset[str] | None) -> TargetAbilities:
+    """From the settings of a broker (none when it may not be asked) and of any topic (None when there is none)."""
+    # Without a topic to look at, a broker's own settings tell; without those, the broker is taken to be a new one.
+    told_by_broker = not broker or f"log.{BEFORE_MAX}" in broker
+    two_limits = told_by_broker if known is None else BEFORE_MAX in known
+    tiered = broker.get("remote.log.storage.system.enable") == "true"
+    return TargetAbilities(broker_defaults(broker), known, tiered, two_limits)
+
+
+def broker_defaults(broker: Mapping[str, str | None]) -> dict[str, str]:
+    """Values that topics without settings of their own get, from the settings of a broker."""
+    found = {
+        "compression.type": broker.get("compression.type"),
+        "max.message.bytes": broker.get("message.max.bytes"),
+        "retention.bytes": broker.get("log.retention.bytes"),
+        "cleanup.policy": broker.get("log.cleanup.policy"),
+        TIMESTAMP_TYPE: broker.get("log.message.timestamp.type"),
+        "retention.ms": _retention_ms(broker),
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _retention_ms(broker: Mapping[str, str | None]) -> str | None:
+    for key, factor in (("log.retention.ms", 1), ("log.retention.minutes", 60_000), ("log.retention.hours", 3_600_000)):
+        value = broker.get(key)
+        if value is not None:
+            return value if int(value) < 0 else str(int(value) * factor)
+    return None
+
+
+class SettingRules:
+    """The rules of one flow, ready to be asked topic by topic."""
+
+    def __init__(self, flow: FlowSettings, target: TargetAbilities) -> None:
+        self._chosen = property_filter(flow)
+        self._excluded: dict[str, bool] = {}  # a few dozen keys, asked for once per topic
+        self._defaults_from_source = flow.use_defaults_from == "source"
+        self._target = target
+
+    def _is_excluded(self, key: str) -> bool:
+        known = self._excluded.get(key)
+        if known is None:
+            known = self._excluded[key] = not self._chosen.decide(key).accepted
+        return known
+
+    def wishes(self, source: Mapping[str, TopicSetting]) -> dict[str, Wish]:
+        """What each setting of the remote topic should be. Settings that are not named may be anything."""
+        wishes: dict[str, Wish] = {}
+        for key, setting in source.items():
+            if setting.fixed or setting.source is Source.STATIC_BROKER or setting.value is None:
+                continue
+            if not self._target.knows(key) or self._is_excluded(key):
+                continue
+            if key.startswith(_TIERED) and not self._target.tiered_storage:
+                continue
+            if setting.source is not Source.DEFAULT or self._defaults_from_source:
+                wishes[key] = Wish(setting.value, "the source has it")
+            else:
+                wishes[key] = Wish(None, "the source leaves it at the default")
+        for key, reason in FOLLOWED.items():
+            pinned = source.get(key)
+            if pinned is None or pinned.value is None or self._is_excluded(key):
+                continue
+            wish = wishes.get(key)
+            if wish is not None and wish.value is not None:
+                continue
+            if not same_value(key, self._target.default(key), pinned.value):
+                wishes[key] = Wish(pinned.value, f"in effect at the source, and {reason}")
+        for key in (BEFORE_MAX, AFTER_MAX) if self._target.two_timestamp_limits else (DIFFERENCE_MAX,):
+            wishes[key] = Wish(LONG_MAX, _TIMESTAMPS_OPEN)
+        wishes[TIMESTAMP_TYPE] = Wish("CreateTime", "copies keep the time of each record")
+        return wishes
+
+    def excluded(self, keys: Iterable[str]) -> list[str]:
+        """Those of ``keys`` that ``config.properties.exclude`` keeps from being copied."""
+        return [key for key in keys if self._is_excluded(key)]
+
+    def left_out(self, source: Mapping[str, TopicSetting]) -> list[str]:
+        """Settings the source topic has of its own which the target does not know or cannot have."""
+        return [
+            key
+            for key, setting in source.items()
+            if setting.source is Source.TOPIC
+            and not self._is_excluded(key)
+            and (not self._target.knows(key) or (key.startswith(_TIERED) and not self._target.tiered_storage))
+            and key not in (BEFORE_MAX, AFTER_MAX, DIFFERENCE_MAX)
+        ]
+
+
+def same_value(key: str, left: str | None, right: str | None) -> bool:
+    """Whether two values of a setting mean the same; the order of a list such as ``compact,delete`` does not count."""
+    if left == right:
+        return True
+    if left is None or right is None:
+        return False
+    if key == "cleanup.policy":
+        return {part.strip() for part in left.split(",")} == {part.strip() for part in right.split(",")}
+    return False

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from srm_common.cli.status import status_text
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.duration import duration
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.monitoring.heartbeat_report import make_heartbeat_report
+from srm_common.domain.monitoring.status_report import make_report
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+
+RUN = RunRecord(
+    "a->b",
+    "r1",
+    1_000_000,
+    1_060_000,
+    3,
+    RunState.FAILED,
+    partitions=(
+        PartitionRecord("t", "a.t", 1, position=5, end=9, error="it broke", error_kind="DataLost"),
+        PartitionRecord("t", "a.t", 0, position=40, end=40, last_record_timestamp_ms=1_055_000),
+        PartitionRecord("t", "a.t", 2),
+    ),
+)
+
+
+def test_live_ends_win_over_those_of_the_run() -> None:
+    report = make_report("a->b", 1_100_000, RUN, {("t", 0): 50}, None)
+    rows = {row.partition: row for row in report.partitions}
+    assert [row.partition for row in report.partitions] == [0, 1, 2]
+    assert (rows[0].end, rows[0].lag, rows[0].live, rows[0].age_seconds) == (50, 10, True, 45.0)
+    assert (rows[1].end, rows[1].lag, rows[1].live) == (9, 4, False)
+    assert (rows[2].end, rows[2].lag) == (None, None)
+    assert report.lag == 14
+    assert report.headline() == "a->b: run r1 is failed, ended 40 s ago, lag 14, 1 of 3 partitions failed"
+
+
+def test_nothing_that_failed_looks_healthy() -> None:
+    done = replace(RUN, state=RunState.DONE, partitions=RUN.partitions[1:])
+    assert make_report("a->b", 0, done, {}, None).healthy
+    assert not make_report("a->b", 0, RUN, {}, None).healthy
+    assert not make_report("a->b", 0, replace(done, partitions=RUN.partitions), {}, None).healthy
+    assert not make_report("a->b", 0, done, {}, "the source is away").healthy
+
+
+def test_heartbeats_that_stay_away_are_no_health() -> None:
+    done = replace(RUN, state=RunState.DONE, partitions=())
+    flow = FlowSettings(
+        FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2")
+    )
+    silent = make_heartbeat_report(flow, 1_100_000)
+    report = make_report("a->b", 1_100_000, done, {}, None, silent)
+    assert not report.healthy
+    assert silent.silence in status_text(report)
+    assert report.to_json()["heartbeats"]["silent"]
+    assert make_report("a->b", 1_100_000, None, {}, None, silent).healthy  # nothing can have come before a run
+
+
+def test_before_the_first_run() -> None:
+    report = make_report("a->b", 0, None, {}, None)
+    assert report.healthy
+    assert report.headline() == "a->b: no run yet"
+    assert report.to_json()["run"] is None
+    assert "srm-control run" in str(status_text(report)[1])
+
+
+def test_a_run_that_goes_on() -> None:
+    running = replace(RUN, state=RunState.RUNNING, finished_ms=None, partitions=())
+    assert make_report("a->b", 9_000_000, running, {}, None).headline() == (
+        "a->b: run r1 is running, started 2 h ago, lag 0"
+    )
+
+
+def test_text_and_json_tell_the_same() -> None:
+    report = make_report("a->b", 1_100_000, RUN, {("t", 0): 50}, "cluster 'a' did not answer")
+    text = [part for part in status_text(report) if isinstance(part, str)]
+    assert "t-1: it broke" in text
+    assert any("cluster 'a' did not answer" in line for line in text)
+    document = report.to_json()
+    assert document["healthy"] is False
+    assert document["partitions"][1] == {
+        "topic": "t",
+        "remote_topic": "a.t",
+        "partition": 1,
+        "position": 5,
+        "end": 9,
+        "live": False,
+        "lag": 4,
+        "age_seconds": None,
+        "error": "it broke",
+    }
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [(-5, "0 s"), (999, "0 s"), (119_000, "119 s"), (120_000, "2 min"), (7_200_000, "2 h"), (172_800_000, "2 d")],
+)
+def test_durations(milliseconds: int, text: str) -> None:
+    assert duration(milliseconds) == text

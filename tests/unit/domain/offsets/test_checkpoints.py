@@ -1,0 +1,82 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.offsets.checkpoints import Addition, Checkpoint, downstream_of, still_holds, supersedes
+from srm_common.domain.offsets.segments import Run, build_segment
+from srm_common.domain.offsets.translation import NotReplicatedYet, TooOld, Translated, Unmapped, translate
+
+
+def at(upstream: int, downstream: int) -> Checkpoint:
+    return Checkpoint("g", "a.t", 0, upstream, downstream)
+
+
+@pytest.mark.parametrize(
+    ("last", "new", "written"),
+    [
+        (None, at(5, 5), True),
+        (at(5, 5), at(5, 5), False),
+        (at(5, 5), at(6, 6), True),
+        (at(5, 5), at(6, 5), False),
+        (at(5, 5), at(5, 6), True),
+        (at(250, 201), at(370, 176), False),  # the store's history was thinned out after a restart
+        (at(250, 201), at(400, 376), True),
+        (at(13, 6), at(12, 5), True),  # rewound at the source
+        (at(13, 6), at(13, 5), False),
+    ],
+)
+def test_checkpoints_never_go_backwards_unless_the_group_does(
+    last: Checkpoint | None, new: Checkpoint, written: bool
+) -> None:
+    assert supersedes(new, last) is written
+
+
+def test_what_a_checkpoint_may_carry() -> None:
+    assert downstream_of(Translated(7, exact=True)) == 7
+    assert downstream_of(Translated(7, exact=False)) == 7
+    assert downstream_of(NotReplicatedYet(3, 9)) == 9
+    assert "upstream offset 40" in str(downstream_of(TooOld(40, 2)))
+    assert downstream_of(Unmapped("why")) == "why"
+
+
+def test_a_checkpoint_holds_until_the_group_moves_or_its_part_of_the_map_changes() -> None:
+    assert still_holds(at(5, 6), 5, None)
+    assert not still_holds(at(5, 6), 4, None)
+    assert not still_holds(at(5, 6), 6, None)
+    assert still_holds(at(5, 6), 5, Addition(5, 6))
+    assert not still_holds(at(5, 6), 5, Addition(4, 6))  # it stood ahead of the copy, or this was copied again
+    assert not still_holds(at(5, 6), 5, Addition(5, 5))  # the target's log was cut
+
+
+RUNS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 5), st.integers(0, 3)), min_size=1, max_size=4)
+
+
+@given(st.lists(RUNS, min_size=1, max_size=6), st.integers(0, 5), st.integers(0, 90))
+def test_one_that_holds_repeats_and_skips_nothing_of_the_copy(
+    chunks: list[list[tuple[int, int, int]]], known: int, position: int
+) -> None:
+    segments, upstream, downstream = [], 0, 0
+    for chunk in chunks:
+        start, runs = upstream, []
+        for gap, length, jump in chunk:
+            runs.append(Run(upstream + gap, length, downstream + jump, length))
+            upstream, downstream = runs[-1].upstream_end, runs[-1].downstream_end
+        segments.append(build_segment("t", 0, start, upstream, runs, 1000))
+        downstream += 1  # the commit marker
+    before = downstream_of(translate(segments[:known], position))
+    if isinstance(before, int) and still_holds(at(position, before), position, Addition.of(segments[known:])):
+        now = downstream_of(translate(segments, position))
+        assert isinstance(now, int)
+        assert before <= now
+        copied = (run for segment in segments for run in segment.runs)
+        assert not any(max(run.downstream, before) < min(run.downstream_end, now) for run in copied)
+
+
+@given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), max_size=30))
+def test_checkpoints_go_back_only_with_their_group(found: list[tuple[int, int]]) -> None:
+    last: Checkpoint | None = None
+    for upstream, downstream in found:
+        new = at(upstream, downstream)
+        if supersedes(new, last):
+            assert last is None or new.downstream > last.downstream or new.upstream < last.upstream
+            last = new

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srm_common.domain.offsets.segments import Run, Segment, build_segment
+from srm_common.domain.offsets.translation import (
+    UNBOUNDED,
+    NotReplicatedYet,
+    TooOld,
+    Translated,
+    Translation,
+    Unmapped,
+    current_map,
+    dead_segments,
+    translate,
+)
+
+
+@dataclass
+class Copy:
+    """A source partition, its copy and the map between them, grown at random."""
+
+    committed: list[Segment] = field(default_factory=list)
+    placed: dict[int, int] = field(default_factory=dict)  # upstream -> downstream offset
+    source_end: int = 0
+    target_end: int = 0
+    foreign: list[int] = field(default_factory=list)  # downstream offsets of records of others
+
+
+@st.composite
+def copies(draw: st.DrawFn) -> Copy:
+    """Chunks of records and holes; markers, aborted chunks and foreign records in the target's log."""
+    copy = Copy()
+    copy.source_end = draw(st.integers(0, 3))
+    for _ in range(draw(st.integers(1, 6))):
+        start = copy.source_end
+        pairs: list[tuple[int, int]] = []
+        runs: list[Run] = []
+        for is_record in draw(st.lists(st.sampled_from([True, True, True, False]), min_size=1, max_size=25)):
+            if is_record:
+                others = draw(st.sampled_from([0] * 12 + [3]))  # foreign records in between
+                copy.foreign += range(copy.target_end, copy.target_end + others)
+                copy.target_end += others
+                pairs.append((copy.source_end, copy.target_end))
+                copy.target_end += 1
+            copy.source_end += 1
+        if not pairs:
+            continue
+        piece = draw(st.sampled_from([1, 1, 4]))  # a run per record, or a sparse one per re-encoded batch
+        for at in range(0, len(pairs), piece):
+            part = pairs[at : at + piece]
+            (u, d), (last_u, last_d) = part[0], part[-1]
+            if last_d - d + 1 == len(part):
+                runs.append(Run(u, last_u - u + 1, d, len(part)))
+            else:
+                runs += [Run(up, 1, down, 1) for up, down in part]
+        max_bytes = draw(st.sampled_from([1 << 30, 1 << 30, 12, 1]))
+        copy.committed.append(build_segment("t", 0, start, copy.source_end, runs, max_bytes))
+        copy.placed.update(pairs)
+        copy.target_end += 1 + draw(st.sampled_from([0, 0, 5]))  # commit marker, sometimes an aborted chunk
+        copy.source_end += draw(st.sampled_from([0, 0, 0, 4]))  # lost at the source before they were copied
+    return copy
+
+
+def offset_of(translation: Translation) -> int:
+    assert not isinstance(translation, Unmapped)
+    return translation.offset
+
+
+@settings(max_examples=300)
+@given(copies())
+def test_oracle(copy: Copy) -> None:
+    segments = current_map(copy.committed)
+    if not segments:
+        assert isinstance(translate(segments, 0), Unmapped)
+        return
+    previous = 0
+    for position in range(copy.source_end + 3):
+        translation = translate(segments, position)
+        offset = offset_of(translation)
+        unread = {down for up, down in copy.placed.items() if up >= position}
+        would_read = {down for down in copy.placed.values() if down >= offset}
+        assert unread <= would_read, f"{position} -> {translation} skips"
+        assert offset >= previous, f"{position} -> {translation} goes backwards"
+        previous = offset
+        match translation:
+            case Translated(_, True):
+                assert unread == would_read, f"{position} -> {translation} repeats"
+            case TooOld(oldest):
+                assert position < segments[0].upstream_start == oldest
+            case NotReplicatedYet(behind):
+                assert behind == position - segments[-1].upstream_end > 0
+                assert not would_read
+
+
+@settings(max_examples=200)
+@given(copies(), st.integers(0, 40), st.integers(0, 2))
+def test_oracle_after_a_rewind(copy: Copy, back: int, ahead: int) -> None:
+    """At-least-once flows may copy a stretch twice; the second copy counts, and nothing is skipped."""
+    start = max(0, copy.source_end - back)
+    length = max(1, back - ahead)
+    again = build_segment("t", 0, start, start + length, [Run(start, length, copy.target_end, length)], 1 << 30)
+    segments = current_map([*copy.committed, again])
+    twice = {u: {d} for u, d in copy.placed.items()}
+    for i in range(length):
+        twice.setdefault(start + i, set()).add(copy.target_end + i)
+    for position in range(start + length + 1):
+        offset = offset_of(translate(segments, position))
+        for upstream, places in twice.items():
+            if upstream >= position and upstream < start + length:
+                assert max(places) >= offset
+
+
+WHY_SPARSE = "the map does not say where the 990 records of upstream offsets 0 to 1000 lie"
+DENSE = Segment("t", 0, 100, 120, 1000, 1015, (Run(100, 10, 1000, 10), Run(112, 5, 1010, 5)))
+LATER = Segment("t", 0, 120, 130, 1016, 1026, (Run(120, 10, 1016, 10),))
+
+
+@pytest.mark.parametrize(
+    ("position", "expected"),
+    [
+        (99, TooOld(100, 1000)),
+        (100, Translated(1000, True)),
+        (105, Translated(1005, True)),
+        (110, Translated(1010, True)),  # the holes 110 and 111
+        (111, Translated(1010, True)),
+        (112, Translated(1010, True)),
+        (116, Translated(1014, True)),
+        (118, Translated(1015, True)),  # markers at the end of the chunk
+        (120, Translated(1015, True)),
+        (121, Translated(1017, True)),
+        (130, Translated(1026, True)),
+        (133, NotReplicatedYet(3, 1026)),
+    ],
+)
+def test_dense(position: int, expected: Translation) -> None:
+    assert translate([DENSE, LATER], position) == expected
+
+
+def test_the_end_of_a_chunk_translates_the_same_before_and_after_the_next_one() -> None:
+    assert translate([DENSE], 120) == translate([DENSE, LATER], 120)
+
+
+def test_positions_behind_the_map_are_floors() -> None:
+    why = "the map ends at upstream offset 130, and does not say what was copied up to 150"
+    assert translate([LATER], 140, replicated_to=150) == Translated(1026, False, most=UNBOUNDED, why=why)
+    assert translate([LATER], 130, replicated_to=150) == Translated(1026, True)
+    assert translate([LATER], 155, replicated_to=150) == NotReplicatedYet(5, 1026)
+    assert translate([LATER], 133, replicated_to=120) == NotReplicatedYet(3, 1026)
+
+
+def test_sparse_run_gives_the_best_floor_and_says_where_to_count() -> None:
+    run = Run(0, 1000, 50, 990)  # ten holes somewhere
+    segments = [Segment("t", 0, 0, 1000, 50, 1040, (run,))]
+    assert translate(segments, 0) == Translated(50, True)
+    assert translate(segments, 5) == Translated(50, False, run, 55, why=WHY_SPARSE)
+    assert translate(segments, 500) == Translated(50 + 490, False, run, 50 + 500, why=WHY_SPARSE)
+    assert translate(segments, 1000) == Translated(1040, True)
+
+
+def test_a_run_with_foreign_records_gives_its_start() -> None:
+    run = Run(0, 15, 0, 15, foreign=True)
+    why = "others wrote among the records of upstream offsets 0 to 15"
+    assert translate([Segment("t", 0, 0, 15, 0, 15, (run,))], 7) == Translated(0, False, run, 15, why=why)
+
+
+@pytest.mark.parametrize(("next_start", "exact"), [(11, True), (12, False), (500, False)])
+def test_between_two_segments(next_start: int, exact: bool) -> None:
+    a = Segment("t", 0, 0, 10, 0, 10, (Run(0, 10, 0, 10),))
+    b = Segment("t", 0, 100, 110, next_start, next_start + 10, (Run(100, 10, next_start, 10),))
+    found = translate([a, b], 50)
+    assert isinstance(found, Translated)
+    assert (found.offset, found.exact, found.most) == (10, exact, None if exact else next_start)
+    assert bool(found.why) is not exact
+
+
+@pytest.mark.parametrize(("next_start", "place"), [(10, 10), (11, 10), (12, 12), (40, 40)])
+def test_an_aborted_chunk_between_two_segments_is_passed_over(next_start: int, place: int) -> None:
+    a = Segment("t", 0, 0, 10, 0, 10, (Run(0, 10, 0, 10),))
+    b = Segment("t", 0, 10, 20, next_start, next_start + 10, (Run(10, 10, next_start, 10),))
+    assert translate([a, b], 10) == Translated(place, True)
+
+
+def test_a_recreated_source_topic_drops_the_old_map() -> None:
+    new = Segment("t", 0, 0, 5, 1100, 1105, (Run(0, 5, 1100, 5),))
+    assert current_map([DENSE, LATER, new]) == [new]
+
+
+def test_another_generation_replaces_all_that_was_known() -> None:
+    old, newer = replace(DENSE, generation=1), replace(LATER, generation=2)
+    assert current_map([old, newer]) == [newer]
+    assert current_map([old, replace(LATER, generation=1)])[0] == old
+    assert len(current_map([DENSE, newer])) == len(current_map([old, LATER])) == 2  # unknown ids say nothing
+
+
+def test_a_cut_target_log_drops_what_was_cut() -> None:
+    new = Segment("t", 0, 130, 135, 1010, 1015, (Run(130, 5, 1010, 5),))
+    segments = current_map([DENSE, LATER, new])
+    assert segments == [DENSE, new]
+    assert translate(segments, 105) == Translated(1005, True)
+    # The records of 110 to 119 are gone from the copy: nothing before 1010 is left to be read.
+    assert translate(segments, 115) == translate(segments, 125) == Translated(1010, True)
+
+
+def test_given_starts_are_used_and_agree() -> None:
+    segments = [DENSE, LATER]
+    for position in range(95, 135):
+        assert translate(segments, position, starts=[100, 120]) == translate(segments, position)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "dead"), [(0, []), (1014, []), (1015, [DENSE]), (1020, [DENSE]), (9999, [DENSE])]
+)
+def test_what_left_the_target_is_dead_but_the_newest_stays(log_start: int, dead: list[Segment]) -> None:
+    assert dead_segments([DENSE, LATER], log_start) == dead
+
+
+def test_replaced_segments_are_dead() -> None:
+    new = Segment("t", 0, 0, 5, 1100, 1105, (Run(0, 5, 1100, 5),))
+    assert dead_segments([DENSE, LATER, new], 0) == [DENSE, LATER]

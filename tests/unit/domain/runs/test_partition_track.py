@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from srm_common.domain.runs.copying import RangeResult, SlotResult
+from srm_common.domain.runs.partition_track import LONGEST_REST_SECONDS, PartitionTrack, is_final
+
+RESULT = RangeResult(
+    "t", "a.t", 0, start=10, position=30, end=30, records=15, bytes=1500, latency_ms_min=2.0, latency_ms_max=9.0
+)
+SLOT = SlotResult(0, (RESULT,), transactions=3, retries=1)
+
+
+@pytest.fixture
+def track() -> PartitionTrack:
+    track = PartitionTrack("t", "a.t", 0, position=10)
+    track.listed(30)
+    return track
+
+
+def test_results_add_up(track: PartitionTrack) -> None:
+    measured = replace(RESULT, latency_ms_sum=44.0, latency_samples=4, last_timestamp_ms=1000)
+    assert track.absorb(measured, SLOT, 0.0)
+    assert track.reached_goal()
+    track.listed(50)
+    assert track.lag == 20
+    later = replace(measured, start=30, position=50, end=50, latency_ms_min=1.0, last_timestamp_ms=900)
+    assert track.absorb(later, SLOT, 0.0)
+    assert (track.records, track.bytes, track.offsets_done) == (30, 3000, 40)
+    assert (track.latency_ms_min, track.latency_ms_max, track.latency_samples) == (1.0, 9.0, 8)
+    assert track.last_timestamp_ms == 1000
+    assert (track.transactions, track.retries) == (6, 2)
+    assert track.record_bytes == 100.0
+    assert track.lag == 0
+
+
+def test_a_fault_rests_longer_each_time_and_is_forgotten_when_it_heals(track: PartitionTrack) -> None:
+    rests = []
+    for _ in range(8):
+        track.absorb(replace(RESULT, position=10, error="no leader", error_kind="PartitionError"), SLOT, 100.0)
+        rests.append(track.rest_until - 100.0)
+    assert rests[:3] == [2.0, 4.0, 8.0]
+    assert rests[-1] == LONGEST_REST_SECONDS
+    assert (track.error, track.final) == ("no leader", False)
+    track.absorb(RESULT, SLOT, 200.0)
+    assert track.error is None
+    assert track.rest_until == 0.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "final"),
+    [
+        ("DataLost", True),
+        ("RecordTooLarge", True),
+        ("CorruptBatch", True),
+        ("CorruptRecord", True),
+        ("AccessDenied", True),
+        ("UnreachableCluster", False),
+        ("PartitionError", False),
+        ("NobodyKnows", False),
+        ("annotations", False),
+    ],
+)
+def test_what_only_an_operator_mends_is_final(kind: str, final: bool) -> None:
+    assert is_final(kind) is final
+
+
+def test_offsets_read_again_may_be_further_than_what_was_reported(track: PartitionTrack) -> None:
+    assert track.reposition(25)
+    assert (track.position, track.records, track.record_bytes) == (25, 15, None)
+    assert not track.reposition(25)
+    assert not track.reposition(None)
+    assert track.position is None
+    assert track.lag == 0
+
+
+def test_progress_during_a_pass(track: PartitionTrack) -> None:
+    assert (track.progress(5).done, track.progress(5).left) == (5, 15)
+    assert (track.progress(50).left, track.progress().failed) == (0, 0)

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.errors import CorruptRecord
+
+RECORD = RunRecord(
+    flow="a->b",
+    run_id="manual__1",
+    started_ms=1_700_000_000_000,
+    finished_ms=1_700_000_005_000,
+    passes=2,
+    state=RunState.FAILED,
+    partitions=(
+        PartitionRecord(
+            "t", "a.t", 0, 10, 1000, position=90, end=100, latency_ms_min=1.5, latency_ms_max=9.0, latency_ms_avg=4.0,
+            last_record_timestamp_ms=1_699_999_999_000, transactions=1, retries=2, reencoded_records=3,
+        ),
+        PartitionRecord("t", "a.t", 1, error="it broke", error_kind="DataLost", lost_records=7),
+    ),
+    notes=("created state topic x",),
+)  # fmt: skip
+
+
+def test_round_trip_through_json() -> None:
+    assert RunRecord.from_json(json.loads(json.dumps(RECORD.to_json()))) == RECORD
+
+
+def test_sums() -> None:
+    assert (RECORD.records, RECORD.bytes, RECORD.lag) == (10, 1000, 10)
+    assert [row.partition for row in RECORD.failed_partitions] == [1]
+    assert RECORD.partitions[1].lag is None
+
+
+def test_a_position_beyond_the_end_is_no_lag() -> None:
+    assert PartitionRecord("t", "a.t", 0, position=12, end=10).lag == 0
+
+
+def test_fields_and_columns_of_newer_software_are_left_out() -> None:
+    document = RECORD.to_json() | {"invented": 1}
+    document["columns"] = [*document["columns"], "invented"]
+    document["partitions"] = [[*row, 1] for row in document["partitions"]]
+    assert RunRecord.from_json(document) == RECORD
+
+
+@pytest.mark.parametrize(
+    "change", [{"version": 2}, {"state": "odd"}, {"partitions": [[1]]}, {"columns": None}, {"partitions": None}]
+)
+def test_other_documents_are_refused(change: dict[str, object]) -> None:
+    with pytest.raises(CorruptRecord, match="run record"):
+        RunRecord.from_json(RECORD.to_json() | change)
+
+
+def test_it_stays_small() -> None:
+    rows = tuple(PartitionRecord(f"topic-{i // 10}", f"a.topic-{i // 10}", i % 10) for i in range(1000))
+    record = RunRecord("a->b", "r", 0, None, 0, RunState.RUNNING, partitions=rows)
+    assert len(json.dumps(record.to_json(), separators=(",", ":"))) < 110 * 1000

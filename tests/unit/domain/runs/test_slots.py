@@ -1,0 +1,85 @@
+"""The sentence at the top of srm_common/domain/runs/slots.py, as properties."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.runs.copying import CopyRange
+from srm_common.domain.runs.slots import DEFAULT_RECORD_BYTES, cut_slots, estimated_bytes
+
+TOPICS = ("orders", "payments", "clicks")
+
+ranges = st.lists(
+    st.builds(
+        lambda topic, partition, start, distance: CopyRange(topic, f"a.{topic}", partition, start, start + distance),
+        st.sampled_from(TOPICS),
+        st.integers(0, 40),
+        st.integers(0, 1 << 40),
+        st.one_of(st.just(0), st.integers(0, 1 << 30)),
+    ),
+    max_size=60,
+    unique_by=lambda one: (one.upstream_topic, one.partition),
+)
+sizes = st.dictionaries(st.sampled_from(TOPICS), st.floats(0.01, 1e6))
+
+
+@given(ranges, st.integers(1, 12), sizes, st.integers(0, 1 << 30))
+def test_every_range_with_something_to_read_is_in_exactly_one_slot(
+    cut: list[CopyRange], tasks_max: int, record_bytes: dict[str, float], minimum: int
+) -> None:
+    slots = cut_slots(cut, tasks_max, record_bytes, minimum)
+    shared_out = [one for slot in slots for one in slot]
+    assert sorted(map(repr, shared_out)) == sorted(repr(one) for one in cut if one.end > one.start)
+    assert len(slots) <= min(tasks_max, len(shared_out))
+    assert all(slots)
+
+
+@given(ranges, st.integers(1, 12), sizes, st.randoms(use_true_random=False))
+def test_the_order_of_the_ranges_does_not_matter(
+    cut: list[CopyRange], tasks_max: int, record_bytes: dict[str, float], random: Random
+) -> None:
+    shuffled = list(cut)
+    random.shuffle(shuffled)
+    assert cut_slots(cut, tasks_max, record_bytes) == cut_slots(shuffled, tasks_max, record_bytes)
+
+
+@given(ranges, st.integers(1, 12), sizes)
+def test_no_slot_exceeds_an_equal_share_by_more_than_one_range(
+    cut: list[CopyRange], tasks_max: int, record_bytes: dict[str, float]
+) -> None:
+    slots = cut_slots(cut, tasks_max, record_bytes, minimum_slot_bytes=0)
+    if not slots:
+        return
+    weights = [estimated_bytes(one, record_bytes) for one in cut]
+    loads = [sum(estimated_bytes(one, record_bytes) for one in slot) for slot in slots]
+    assert len(slots) == min(tasks_max, sum(weight > 0 for weight in weights))
+    assert max(loads) <= sum(weights) / len(slots) + max(weights)
+    assert max(loads) - min(loads) <= max(weights)
+
+
+def test_bytes_count_not_offsets() -> None:
+    few_large = CopyRange("large", "a.large", 0, 0, 100)
+    many_small = [CopyRange("small", "a.small", p, 0, 1000) for p in range(4)]
+    slots = cut_slots([few_large, *many_small], 2, {"large": 1e6, "small": 10.0})
+    assert slots == ((few_large,), tuple(many_small))
+
+
+def test_a_little_data_takes_one_slot() -> None:
+    cut = [CopyRange("t", "a.t", p, 0, 10) for p in range(8)]
+    assert len(cut_slots(cut, 4)) == 1
+    assert len(cut_slots(cut, 4, minimum_slot_bytes=1)) == 4
+
+
+def test_a_topic_nobody_measured_counts_with_the_default_size() -> None:
+    assert estimated_bytes(CopyRange("t", "a.t", 0, 5, 15), {}) == round(10 * DEFAULT_RECORD_BYTES)
+    assert estimated_bytes(CopyRange("t", "a.t", 0, 15, 15), {}) == 0
+    assert estimated_bytes(CopyRange("t", "a.t", 0, 0, 1), {"t": 0.001}) == 1
+
+
+def test_no_slots_at_all_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"tasks\.max is 0"):
+        cut_slots([], 0)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopic, SourceTopics
+
+offsets = st.integers(0, 1 << 62)
+pins = st.builds(Pin, offsets, st.none() | offsets)
+memories = st.builds(
+    SourceTopics,
+    st.dictionaries(
+        st.text(min_size=1, max_size=5),
+        st.builds(
+            SourceTopic,
+            st.none() | st.text(),
+            st.dictionaries(st.integers(0, 9), pins, max_size=3),
+            st.none() | st.builds(ChosenStart, st.text(), st.text(), offsets, st.integers(1, 9)),
+        ),
+        max_size=4,
+    ),
+)
+
+
+@given(memories)
+def test_a_state_record_reads_back_as_it_was_written(memory: SourceTopics) -> None:
+    assert SourceTopics.from_json(json.loads(json.dumps(memory.to_json()))) == memory
+
+
+@given(memories, pins, st.none() | offsets)
+def test_a_pin_holds_until_something_else_is_committed(memory: SourceTopics, pin: Pin, committed: int | None) -> None:
+    pinned = memory.with_pins({("t", 1): pin})
+    expected = pin.offset if committed == pin.instead_of else committed
+    assert pinned.position("t", 1, committed) == expected
+    commits = {} if committed is None else {("t", 1): committed}
+    assert pinned.without_spent_pins(commits).position("t", 1, committed) == expected
+    assert pinned.without_pins({("t", 1)}).position("t", 1, committed) == committed
+
+
+def test_nothing_remembered() -> None:
+    memory = SourceTopics.from_json(None)
+    assert memory.position("t", 0, None) is None
+    assert memory.position("t", 0, 7) == 7
+    assert memory.topic_id("t") is None
+
+
+def test_an_id_that_is_not_known_now_does_not_wipe_the_remembered_one() -> None:
+    memory = SourceTopics().with_ids({"t": "first"}).with_pins({("t", 0): Pin(5, None)})
+    assert memory.with_ids({"t": None}).topic_id("t") == "first"
+    assert memory.with_ids({"t": "second"}).topic_id("t") == "second"
+    assert memory.with_ids({"t": "second"}).pin("t", 0) == Pin(5, None)

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.policy import DefaultReplicationPolicy
+from srm_common.domain.topics.state_topics import (
+    Create,
+    Fine,
+    FoundTopic,
+    Refuse,
+    Repair,
+    StateTopic,
+    Verdict,
+    judge,
+    state_topics,
+)
+
+FLOW = FlowSettings(FlowName("a", "b"), ClusterSettings.plaintext("a", "a:1"), ClusterSettings.plaintext("b", "b:1"))
+
+
+def topic(name: str) -> StateTopic:
+    (found,) = [topic for topic in state_topics(FLOW) if topic.name == name]
+    return found
+
+
+def verdict(name: str, partitions: int = 1, in_sync: int = 1, zero: bool | None = None, **settings: str) -> Verdict:
+    found = {"cleanup.policy": "compact", "min.insync.replicas": str(in_sync), "max.message.bytes": "1048588"}
+    found |= {key.replace("_", "."): value for key, value in settings.items()}
+    return judge(topic(name), FoundTopic(partitions, 1, found, zero), "b:1")
+
+
+def test_names_places_and_partitions_are_mirror_makers() -> None:
+    found = {(t.name, t.location, t.partitions) for t in state_topics(FLOW)}
+    assert found == {
+        ("mm2-offsets.a.internal", "target", 25),
+        ("mm2-status.a.internal", "target", 5),
+        ("mm2-configs.a.internal", "target", 1),
+        ("mm2-offset-syncs.b.internal", "source", 1),
+        ("a.checkpoints.internal", "target", 1),
+        ("heartbeats", "target", 1),
+        ("mm2-offset-segments.a.internal", "target", 25),
+        ("srm-flow-state.a.internal", "target", 1),
+        ("srm-meta.internal", "target", 1),
+    }
+
+
+def test_offset_syncs_follow_their_location_and_switch() -> None:
+    at_target = state_topics(replace(FLOW, offset_syncs_topic_location="target"))
+    assert ("mm2-offset-syncs.a.internal", "target") in {(t.name, t.location) for t in at_target}
+    without = state_topics(replace(FLOW, emit_offset_syncs=False))
+    assert not [t for t in without if "offset-syncs" in t.name]
+    separated = replace(FLOW, policy=DefaultReplicationPolicy("__"))
+    found = {t.name for t in state_topics(separated)}
+    assert {"a__checkpoints__internal", "mm2-offset-syncs__b__internal", "mm2-offsets.a.internal"} <= found
+
+
+def test_all_are_compacted() -> None:
+    assert all(t.settings["cleanup.policy"] == "compact" for t in state_topics(FLOW))
+
+
+def test_a_missing_topic_is_created() -> None:
+    assert judge(topic("heartbeats"), None, "b:1") == Create(topic("heartbeats"))
+
+
+def test_mirror_makers_own_topic_is_fine() -> None:
+    assert verdict("mm2-offsets.a.internal", 7, retention_ms="-1") == Fine(topic("mm2-offsets.a.internal"))
+
+
+@pytest.mark.parametrize("policy", ["delete", "compact,delete"])
+def test_precious_records_that_may_be_gone_are_refused(policy: str) -> None:
+    refused = verdict("mm2-offsets.a.internal", 25, zero=False, cleanup_policy=policy)
+    assert isinstance(refused, Refuse)
+    assert refused.setting == "cleanup.policy"
+    assert policy in refused.reason
+    assert refused.command == (
+        "kafka-configs.sh --bootstrap-server b:1 --alter --entity-type topics "
+        "--entity-name mm2-offsets.a.internal --add-config cleanup.policy=compact"
+    )
+
+
+def test_a_wrong_policy_is_mended_where_nothing_was_lost() -> None:
+    mended = verdict("mm2-offsets.a.internal", 25, zero=True, cleanup_policy="delete")
+    assert mended == Repair(topic("mm2-offsets.a.internal"), {"cleanup.policy": "compact"})
+
+
+def test_a_wrong_policy_is_mended_where_all_can_be_derived_again() -> None:
+    mended = verdict("a.checkpoints.internal", cleanup_policy="delete")
+    assert mended == Repair(topic("a.checkpoints.internal"), {"cleanup.policy": "compact"})
+
+
+def test_the_record_size_of_the_flow_state_is_mended() -> None:
+    assert verdict("srm-flow-state.a.internal") == Repair(
+        topic("srm-flow-state.a.internal"), {"max.message.bytes": "16777216"}
+    )
+    assert isinstance(verdict("srm-flow-state.a.internal", max_message_bytes="20000000"), Fine)
+
+
+def test_more_replicas_in_sync_than_replicas_is_refused() -> None:
+    refused = verdict("heartbeats", in_sync=2)
+    assert isinstance(refused, Refuse)
+    assert refused.command.endswith("--add-config min.insync.replicas=1")
+
+
+@pytest.mark.parametrize("name", ["mm2-configs.a.internal", "srm-flow-state.a.internal", "srm-meta.internal"])
+def test_topics_of_one_partition_are_refused_with_more(name: str) -> None:
+    refused = verdict(name, 3)
+    assert isinstance(refused, Refuse)
+    assert "3 partitions" in refused.reason
+    assert refused.command == f"kafka-topics.sh --bootstrap-server b:1 --delete --topic {name}"
