@@ -219,7 +219,7 @@ class LagReport:
         if self.heartbeats is not None and (sentence := self.heartbeats.sentence()):
             lines.append(sentence)
         if self.record is not None:
-            lines += [f"{p.upstream_topic}-{p.partition}: {p.error}" for p in self.record.failed_partitions]
+            lines += [one.trouble for one in self.record.failed_partitions]
         return "\n".join(lines)
 
 
@@ -256,9 +256,7 @@ def _why(record: RunRecord) -> str:
     failed = record.failed_partitions
     if not failed:
         return "the run failed"
-    first = failed[0]
-    place = f"{first.upstream_topic}-{first.partition}"
-    return f"{len(failed)} of {len(record.partitions)} partitions failed, the first {place}: {first.error}"
+    return f"{len(failed)} of {len(record.partitions)} partitions failed, the first {failed[0].trouble}"
 
 
 def _fitting(topics: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:

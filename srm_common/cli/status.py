@@ -60,7 +60,7 @@ def status_text(report: StatusReport) -> list[RenderableType]:
         text += ["", table(["TOPIC", "PARTITION", "POSITION", "END", "LAG", "AGE"], rows), ""]
     if report.run.error is not None:
         text.append(f"Run: {report.run.error}")
-    text += [f"{row.upstream_topic}-{row.partition}: {row.error}" for row in report.partitions if row.error is not None]
+    text += [row.trouble for row in report.partitions if row.error is not None]
     heartbeats = report.heartbeats and report.heartbeats.sentence()
     if heartbeats:
         text.append(heartbeats)

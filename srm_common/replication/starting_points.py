@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.runs.data_loss import Bookmark, SourceLog, decide, find_loss
+from srm_common.domain.runs.data_loss import Bookmark, Loss, SourceLog, decide, find_loss
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.start_position import StartKind, StartPosition
 from srm_common.domain.runs.start_rules import StartRules
@@ -335,6 +335,9 @@ class StartingPoints:
         decision = decide(finding, self.on_data_loss)
         track.lost_records += decision.lost_records
         if decision.start is None:
+            if finding.loss is not Loss.RECREATED:
+                # Where it stands, so that what waits behind the loss counts as lag.
+                track.position = position
             track.fail(decision.error or str(finding), "DataLost", now)
             return None, None
         self.note(decision.note)

@@ -67,9 +67,7 @@ def run_row(flow_id: int, report: RunReport) -> Row:
         "reencoded_records": sum(one.reencoded_records for one in run.partitions),
         "lost_records": sum(one.lost_records for one in run.partitions),
         "notes": sentences(run.notes),
-        "partition_errors": sentences(
-            [f"{one.upstream_topic}-{one.partition}: {one.error}" for one in failed[:_ERRORS]]
-        ),
+        "partition_errors": sentences([one.trouble for one in failed[:_ERRORS]]),
     }
 
 

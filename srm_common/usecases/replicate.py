@@ -270,8 +270,7 @@ def raise_if_failed(record: RunRecord) -> None:
     if record.state is RunState.FAILED and failed:
         raise RunFailed(
             f"{len(failed)} of {len(record.partitions)} partitions of {record.flow} failed: "
-            f"{failed[0].upstream_topic}-{failed[0].partition}: {failed[0].error}"
-            + ("" if len(failed) == 1 else "; the run record has the others")
+            f"{failed[0].trouble}" + ("" if len(failed) == 1 else "; the run record has the others")
         )
     if record.state is RunState.FAILED and record.error is not None:
         raise RunFailed(record.error)

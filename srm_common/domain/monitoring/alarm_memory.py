@@ -66,7 +66,7 @@ class AlarmMemory:
         lost = 0 if run is None else sum(one.lost_records for one in run.partitions)
         if run is None or not lost:
             return known
-        errors = (f"{one.upstream_topic}-{one.partition}: {one.error}" for one in run.failed_partitions)
+        errors = (one.trouble for one in run.failed_partitions)
         return replace(
             known,
             losing=True,

@@ -72,8 +72,10 @@ def _failure(seen: Observation) -> str:
     if seen.failed_partitions:
         first = f", the first {seen.last_run_error}" if seen.last_run_error else ""
         return f"{seen.failed_partitions} of {counted(seen.partitions, 'partition')} failed{first}"
-    run = f"run {seen.last_run_id}" if seen.last_run_id else "the last run"
-    return f"{run} failed" + (f": {seen.last_run_error}" if seen.last_run_error else " and left no reason")
+    # The reason leads: lists cut what is long, and the run's id helps nobody to understand it.
+    if seen.last_run_error:
+        return f"the last run failed: {seen.last_run_error}"
+    return f"run {seen.last_run_id or 'of before'} failed and left no reason"
 
 
 def _unknown(seen: Observation) -> Health | None:

@@ -14,7 +14,7 @@ from srm_common.domain.runs.run_record import RunState
 def observe_report(flow: FlowSettings, report: RunReport, memory: AlarmMemory) -> Observation:
     """``memory`` is that after this report. Nothing is told of a pause, since a paused flow makes no reports."""
     run = report.run
-    errors = [] if run is None else [f"{p.upstream_topic}-{p.partition}: {p.error}" for p in run.failed_partitions]
+    errors = [] if run is None else [one.trouble for one in run.failed_partitions]
     lost = 0 if run is None else sum(one.lost_records for one in run.partitions)
     groups, sentence = untranslated(report.groups)
     return Observation(

@@ -8,7 +8,7 @@ from typing import Any
 
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
-from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, named_error
 
 Partition = tuple[str, int]
 
@@ -34,6 +34,11 @@ class PartitionStatus:
     def lag(self) -> int | None:
         """Offsets that are not copied yet; None while position or end is unknown."""
         return None if self.position is None or self.end is None else max(0, self.end - self.position)
+
+    @property
+    def trouble(self) -> str:
+        """``error`` with the partition in front; empty without one."""
+        return named_error(self.upstream_topic, self.partition, self.error)
 
 
 @dataclass(frozen=True)

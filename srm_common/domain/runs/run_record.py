@@ -54,6 +54,11 @@ class PartitionRecord:
         """Offsets that are not copied yet; None while position or end is unknown."""
         return None if self.position is None or self.end is None else max(0, self.end - self.position)
 
+    @property
+    def trouble(self) -> str:
+        """``error`` with the partition in front; empty without one."""
+        return named_error(self.upstream_topic, self.partition, self.error)
+
     def carried(self) -> PartitionRecord:
         """The partition in a run that did not look at it: where it stands, without the counts of the run before."""
         return PartitionRecord(
@@ -66,6 +71,12 @@ class PartitionRecord:
             error=self.error,
             error_kind=self.error_kind,
         )
+
+
+def named_error(topic: str, partition: int, error: str | None) -> str:
+    """An error of a partition with the partition in front, once: many name it themselves. Empty without one."""
+    place = f"{topic}-{partition}: "
+    return "" if error is None else place + error.removeprefix(place)
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ FAILED: Mapping[str, Any] = {
             {**FAILED, "failed_partitions": 0, "last_run_error": "cluster b is not reachable"},
             HealthState.FAILING,
             NOW - 10_000,
-            "run r7 failed: cluster b is not reachable",
+            "the last run failed: cluster b is not reachable",
         ),
         (
             {"misconfigured": "srm.properties:4: tasks.max must be a whole number", "paused": True},

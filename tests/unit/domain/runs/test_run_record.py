@@ -58,3 +58,9 @@ def test_it_stays_small() -> None:
     rows = tuple(PartitionRecord(f"topic-{i // 10}", f"a.topic-{i // 10}", i % 10) for i in range(1000))
     record = RunRecord("a->b", "r", 0, None, 0, RunState.RUNNING, partitions=rows)
     assert len(json.dumps(record.to_json(), separators=(",", ":"))) < 110 * 1000
+
+
+def test_an_error_names_its_partition_once() -> None:
+    assert PartitionRecord("t", "a.t", 3, error="no leader").trouble == "t-3: no leader"
+    assert PartitionRecord("t", "a.t", 3, error="t-3: no leader").trouble == "t-3: no leader"
+    assert PartitionRecord("t", "a.t", 3).trouble == ""
