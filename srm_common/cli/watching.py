@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 import click
 from rich.console import Group, RenderableType
@@ -35,18 +38,34 @@ def watch(look: Callable[[], Answer], seconds: float, output: Format) -> Answer:
     if output != "table" or not screen.is_terminal:
         raise ConfigError("watching is for terminals; leave it out, and ask again as often as you like")
     answer = Answer(None, "nothing was seen yet")
-    with Live(console=screen, screen=True, auto_refresh=False) as live:
+    with Live(console=screen, screen=True, auto_refresh=False) as live, _noticing_interrupts() as interrupted:
         try:
-            while True:
+            while not interrupted.is_set():
                 try:
                     answer = look()
                     live.update(_picture(answer.text), refresh=True)
                 except SrmError as error:
                     live.update(_picture([f"{error}", "", *_parts(answer.text)]), refresh=True)
-                time.sleep(seconds)
+                interrupted.wait(seconds)
         except KeyboardInterrupt:
             pass
     return answer
+
+
+@contextmanager
+def _noticing_interrupts() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, which raises KeyboardInterrupt as ever: one that comes within a callback of a library is lost."""
+    interrupted = threading.Event()
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, notice)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _parts(text: RenderableType | Sequence[RenderableType]) -> Sequence[RenderableType]:
