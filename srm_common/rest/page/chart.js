@@ -101,7 +101,7 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
     const options = {
       width: Math.max(160, plot.clientWidth),
       height: HEIGHT,
-      padding: [10, 8, 0, 0],
+      padding: [10, 20, 0, 0],
       legend: { show: false },
       cursor: { sync: { key: "charts" }, y: false, drag: { x: false, y: false }, points: { size: 7 } },
       scales: {
