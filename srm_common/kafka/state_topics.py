@@ -62,7 +62,7 @@ def ensure_state_topics(flow: FlowSettings) -> StateTopics:
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     topics = state_topics(flow)
-    seconds = min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
+    seconds = request_seconds(flow)
     on_target = [topic for topic in topics if topic.location == "target"]
     partitions, notes = ensure_topics(flow.target, on_target, timeout_seconds=seconds)
     on_source = [topic for topic in topics if topic.location == "source"]
@@ -72,6 +72,11 @@ def ensure_state_topics(flow: FlowSettings) -> StateTopics:
         notes.append(f"no offset syncs on '{flow.source.alias}': {error}")
     offsets, segments = names.offsets_topic(flow.name.source), names.segments_topic(flow.name.source)
     return StateTopics(offsets, partitions[offsets], segments, partitions[segments], tuple(notes))
+
+
+def request_seconds(flow: FlowSettings) -> float:
+    """How long one request about state topics may take: ``admin.timeout.ms``, for they are small no more than 30 s."""
+    return min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
 
 
 def ensure_topics(

@@ -13,7 +13,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.heartbeats import Heartbeat, beat_seconds
 from srm_common.domain.topics.state_topics import Location, StateTopic, written_heartbeats
 from srm_common.errors import AccessDenied, SrmError
-from srm_common.kafka.state_topics import ensure_topics
+from srm_common.kafka.state_topics import ensure_topics, request_seconds
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.wire.mm2 import encode_heartbeat
 
@@ -64,7 +64,7 @@ class HeartbeatWriter:
     def _writer(self, topic: StateTopic) -> StateWriter:
         if topic.location not in self._writers:
             cluster = self._flow.target if topic.location == "target" else self._flow.source
-            ensure_topics(cluster, [topic])
+            ensure_topics(cluster, [topic], timeout_seconds=request_seconds(self._flow))
             self._writers[topic.location] = StateWriter(cluster, repeats_matter=False)
         return self._writers[topic.location]
 

@@ -17,7 +17,7 @@ from srm_common.domain.topics.refresh_memory import EVERYTHING, Job, RefreshMemo
 from srm_common.domain.topics.state_topics import flow_state_topic, written_heartbeats
 from srm_common.errors import AccessDenied, StateTopicInvalid
 from srm_common.kafka.flow_state import FlowState
-from srm_common.kafka.state_topics import ensure_topics
+from srm_common.kafka.state_topics import ensure_topics, request_seconds
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import plan_topics
 
@@ -79,7 +79,7 @@ def refresh_topics(
         told(plan)
         results = apply_plan(flow, plan)
         if known is None:
-            ensure_topics(flow.target, [flow_state_topic(flow)])
+            ensure_topics(flow.target, [flow_state_topic(flow)], timeout_seconds=request_seconds(flow))
         _write(state, flow, memory, frozenset() if narrow else due, plan, results, now_ms)
         return Refreshed(due, plan, tuple(results))
 
@@ -87,7 +87,8 @@ def refresh_topics(
 def _heartbeats_to_copy(flow: FlowSettings) -> None:
     """Make the source's heartbeats topic, so that the plan has its copy from the first run on."""
     try:
-        ensure_topics(flow.source, [one for one in written_heartbeats(flow) if one.location == "source"])
+        at_source = [one for one in written_heartbeats(flow) if one.location == "source"]
+        ensure_topics(flow.source, at_source, timeout_seconds=request_seconds(flow))
     except (AccessDenied, StateTopicInvalid) as error:
         # The task that writes heartbeats fails with it; topics are made ready all the same.
         _LOG.warning("%s: no heartbeats on its source: %s", flow.name, error)

@@ -23,7 +23,7 @@ from srm_common.errors import AccessDenied, CorruptRecord
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.segment_log import SegmentBatch, SegmentLog
-from srm_common.kafka.state_topics import ensure_topics
+from srm_common.kafka.state_topics import ensure_topics, request_seconds
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.usecases.foreign_records import check_copies
 from srm_common.usecases.make_checkpoints import CheckpointsMade, make_checkpoints
@@ -50,7 +50,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
             faults in the report.
     """
     on_target = [topic for topic in state_topics(flow) if topic.location == "target"]
-    partitions, _ = ensure_topics(flow.target, on_target)
+    partitions, _ = ensure_topics(flow.target, on_target, timeout_seconds=request_seconds(flow))
     segments_topic = names.segments_topic(flow.name.source)
     segments_partitions = partitions[segments_topic]
     now_ms = int(time.time() * 1000)
@@ -173,7 +173,8 @@ def _write_offset_syncs(flow: FlowSettings, news: SegmentBatch, target_writer: S
     topic = names.offset_syncs_topic(flow)
     at_source = flow.offset_syncs_topic_location == "source"
     if at_source:
-        ensure_topics(flow.source, [one for one in state_topics(flow) if one.location == "source"])
+        on_source = [one for one in state_topics(flow) if one.location == "source"]
+        ensure_topics(flow.source, on_source, timeout_seconds=request_seconds(flow))
 
     def syncs() -> Iterable[OffsetSync]:
         for segments in news.segments.values():
