@@ -2,10 +2,9 @@
 
 ::
 
-    emit_heartbeat ------------------------------------------+
-                                                             |
-    refresh_topics -> replicate -+-> sync_checkpoints -------+-> outcome
-                                 +-> report_lag -------------+
+    emit_heartbeat --------------------------------------------+
+                                                               |
+    refresh_topics -> replicate -> sync_checkpoints -> report_lag -> outcome
 
 ``replicate``, ``sync_checkpoints`` and ``report_lag`` run whatever happened before them: one topic that cannot be
 created must not stop the others, one partition that fails must not freeze the checkpoints of the others, and a flow
@@ -143,7 +142,7 @@ def _tasks(settings: FlowSettings) -> list[TaskSpec]:
         spec(
             Work.REPORT_LAG,
             "Tells metrics, the flow's asset and this log how far behind the copy is. Runs also when the copy failed.",
-            Work.REPLICATE,
+            Work.SYNC_CHECKPOINTS,
             always=True,
         ),
     ]

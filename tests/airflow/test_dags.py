@@ -85,7 +85,7 @@ def test_tasks_of_a_flow(parse: Callable[..., DagBag]) -> None:
         "emit_heartbeat": set(),
         "replicate": {"refresh_topics"},
         "sync_checkpoints": {"replicate"},
-        "report_lag": {"replicate"},
+        "report_lag": {"sync_checkpoints"},
         "outcome": {"refresh_topics", "emit_heartbeat", "replicate", "sync_checkpoints", "report_lag"},
     }
     replicate = dag.get_task("replicate")
