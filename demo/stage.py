@@ -132,7 +132,7 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
             ending.enter_context(Readers(east.bootstrap_servers))
         ending.callback(airflow.close)
         airflow.start()
-        for target in ("west", "east"):
+        for target in ("west", "east", "backup"):
             airflow.create_pool(f"srm_{target}", slots=1, description=f"Spark jobs that write into {target}")
         configured = load_configuration(configuration)
         if alive:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -18,12 +18,13 @@ from airflow.models.dag import DagModel, DagTag
 from airflow.models.dagbag import DBDagBag
 from airflow.models.dagrun import DagRun
 from airflow.models.log import Log
+from airflow.models.pool import Pool
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.variable import Variable
 from airflow.models.xcom import XComModel
 from airflow.sdk.exceptions import AirflowException, ParamValidationError
 from airflow.utils.session import create_session
-from airflow.utils.state import DagRunState
+from airflow.utils.state import DagRunState, TaskInstanceState
 from airflow.utils.types import DagRunTriggeredByType, DagRunType
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
@@ -47,12 +48,18 @@ class AirflowScheduler:
             mine = DagModel.tags.any(DagTag.name == FLOW_TAG)
             wanted = select(DagModel).where(mine, ~DagModel.is_stale).order_by(DagModel.dag_id)
             dags = session.scalars(wanted.options(selectinload(DagModel.tags))).all()
+            ids = [dag.dag_id for dag in dags]
             active = select(DagRun.dag_id, DagRun.run_id, DagRun.start_date).where(
-                DagRun.dag_id.in_([dag.dag_id for dag in dags]), DagRun.state == DagRunState.RUNNING
+                DagRun.dag_id.in_(ids), DagRun.state == DagRunState.RUNNING
             )
             running = {row.dag_id: row for row in session.execute(active)}
+            stuck = _waiting_in_vain(session, ids)
             found = ((dag, flow_of({tag.name for tag in dag.tags})) for dag in dags)
-            return [_flow(flow, dag, running.get(dag.dag_id)) for dag, flow in found if flow is not None]
+            return [
+                _flow(flow, dag, running.get(dag.dag_id), stuck.get(dag.dag_id))
+                for dag, flow in found
+                if flow is not None
+            ]
 
     def set_paused(self, flow: FlowName, paused: bool, caller: Caller) -> None:
         with _session() as session:
@@ -133,12 +140,27 @@ def _session() -> Iterator[Session]:
         raise AirflowError(f"Airflow's database does not answer: {_first_line(error)}") from error
 
 
-def _flow(flow: FlowName, dag: DagModel, running: Any) -> ScheduledFlow:
+def _waiting_in_vain(session: Session, dag_ids: Sequence[str]) -> dict[str, str]:
+    """Why runs of DAGs do not go on, by DAG: Airflow never starts a task of a pool that does not exist, and says so in
+    the scheduler's log only."""
+    waiting = select(TaskInstance.dag_id, TaskInstance.task_id, TaskInstance.pool).where(
+        TaskInstance.dag_id.in_(dag_ids),
+        TaskInstance.state == TaskInstanceState.SCHEDULED,
+        TaskInstance.pool.not_in(select(Pool.pool)),
+    )
+    return {
+        row.dag_id: f"task {row.task_id} waits for pool '{row.pool}', which Airflow does not have (airflow.pool); "
+        f"create it with: airflow pools set {row.pool} 1 'Spark jobs'"
+        for row in session.execute(waiting)
+    }
+
+
+def _flow(flow: FlowName, dag: DagModel, running: Any, stuck: str | None) -> ScheduledFlow:
     return ScheduledFlow(
         flow,
         dag.dag_id,
         paused=bool(dag.is_paused),
-        misconfigured=dag.description if any(tag.name == MISCONFIGURED_TAG for tag in dag.tags) else None,
+        misconfigured=dag.description if any(tag.name == MISCONFIGURED_TAG for tag in dag.tags) else stuck,
         running_since_ms=None if running is None else _ms(running.start_date),
         running_run_id=None if running is None else running.run_id,
         next_run_ms=_ms(dag.next_dagrun_create_after),

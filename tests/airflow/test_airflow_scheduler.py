@@ -129,3 +129,22 @@ def test_a_variable_is_read_as_tasks_find_it(scheduler: AirflowScheduler, monkey
     assert scheduler.variable("srm_filters__x__y") == "[]"
     with pytest.raises(AirflowError, match="AIRFLOW_VAR_SRM_FILTERS__X__Y"):
         scheduler.set_variable("srm_filters__x__y", "{}", "", Somebody())
+
+
+def test_a_task_that_waits_for_a_pool_that_is_not_there_is_told(scheduler: AirflowScheduler) -> None:
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    started = scheduler.trigger("srm.us-east.b", {}, "", Somebody())
+    mine = (TaskInstance.run_id == started.run_id, TaskInstance.task_id == "replicate")
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(*mine).values(state="scheduled", pool="srm_b"))
+    (told,) = [one.misconfigured for one in scheduler.flows() if one.flow == FLOW]
+    assert told == (
+        "task replicate waits for pool 'srm_b', which Airflow does not have (airflow.pool); create it with: "
+        "airflow pools set srm_b 1 'Spark jobs'"
+    )
+    with create_session() as session:
+        session.execute(update(TaskInstance).where(*mine).values(pool="default_pool"))
+    assert [one.misconfigured for one in scheduler.flows() if one.flow == FLOW] == [None]
