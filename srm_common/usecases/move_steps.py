@@ -199,7 +199,7 @@ class MoveSteps:
         placed = [one for one in positions if one.translated]
         said = [
             f"{counted(len(placed), 'position')} of {counted(len({one.group for one in placed}), 'group')} translated; "
-            f"at most {counted(self.report.read_again, 'record')} read again"
+            f"{self.report.bound}"
         ]
         nowhere = [one for one in positions if not one.translated and one.group not in busy]
         if nowhere:
@@ -261,7 +261,7 @@ class MoveSteps:
         groups = sorted({one.group for one in placed})
         said = [
             f"{counted(len(groups), 'group')} moved to '{self._here}': {_listed(groups)}",
-            f"at most {counted(report.read_again, 'record')} read again; none is skipped",
+            f"{report.bound}; none is skipped",
         ]
         oldest = max((one.age_ms for one in placed), default=0)
         if oldest:

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
+from srm_common.domain.plans.actions import counted
+
 
 class MoveKind(StrEnum):
     FAILOVER = "failover"
@@ -252,6 +254,13 @@ class MoveReport:
     def read_again(self) -> int:
         """The most records that all groups together may read a second time, as far as that is known."""
         return sum(one.read_again or 0 for one in self.positions if one.translated)
+
+    @property
+    def bound(self) -> str:
+        """The same in words, with how many positions nobody can say it for."""
+        unknown = sum(one.translated and one.read_again is None for one in self.positions)
+        known = f"at most {counted(self.read_again, 'record')} read again"
+        return f"{known}, besides an unknown number in {counted(unknown, 'position')}" if unknown else known
 
     def with_step(self, result: StepResult) -> MoveReport:
         """With this result instead of an earlier one of the step; what comes after it has to be done again."""

@@ -324,6 +324,7 @@ function positions(progress) {
   const rows = progress.positions;
   if (!rows.length) return null;
   const none = rows.filter((row) => row.applied === null).length;
+  const unknown = rows.filter((row) => row.applied !== null && row.read_again === null).length;
   const again = rows.reduce((sum, row) => sum + (row.applied === null ? 0 : (row.read_again ?? 0)), 0);
   const columns = [
     { label: "Group", cell: (row) => h("span", { class: "break" }, row.group) },
@@ -349,7 +350,9 @@ function positions(progress) {
       h(
         "span",
         { class: "muted" },
-        ` at most ${exact(again)} records read twice${none ? `; ${none} positions without an offset` : ""}`,
+        ` at most ${exact(again)} records read twice`,
+        unknown ? `, besides an unknown number in ${plural(unknown, "position")}` : "",
+        none ? `; ${none} positions without an offset` : "",
       ),
     ),
     table({

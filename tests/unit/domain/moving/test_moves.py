@@ -104,3 +104,13 @@ def test_of_many_positions_those_are_shown_that_somebody_should_look_at() -> Non
     assert len(shown) == 500
     assert [one["partition"] for one in shown[:3]] == [600, 601, 0]
     assert (shown[0]["applied"], shown[0]["reason"]) == (None, "no checkpoint")
+
+
+def test_what_nobody_can_say_is_not_counted_as_nothing() -> None:
+    known, unknown = replace(POSITION, applied=5, read_again=3), replace(POSITION, applied=5, read_again=None)
+    nowhere = replace(POSITION, applied=None, read_again=None)
+    assert MoveReport("a->b", REQUEST, (), (known, nowhere)).bound == "at most 3 records read again"
+    assert (
+        MoveReport("a->b", REQUEST, (), (known, unknown)).bound
+        == "at most 3 records read again, besides an unknown number in 1 position"
+    )
