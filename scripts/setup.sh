@@ -189,8 +189,8 @@ browser_for_tests() {
     else
         say "installing Chromium for the browser tests"
         export DEBIAN_FRONTEND=noninteractive
-        retry apt-get update -q
-        retry apt-get install -y -q --no-install-recommends chromium fonts-inter
+        { retry apt-get update -q && retry apt-get install -y -q --no-install-recommends chromium fonts-inter; } ||
+            say "Chromium could not be installed; the lines above say why, and the browser tests will be skipped"
     fi
 }
 
