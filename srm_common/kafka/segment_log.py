@@ -107,10 +107,6 @@ class SegmentLog:
         known = self._map(topic, partition) or self.complete_map(topic, partition)
         return known[-1] if known else None
 
-    def has_news(self, topic: str, partition: int) -> bool:
-        """Whether anything of the partition was committed since the positions given."""
-        return bool(self._news.segments.get((topic, partition)))
-
     def read_all(self) -> SegmentBatch:
         """The whole map."""
         return self._read({}, self._reader.offsets(self._topic, range(self._partitions), LATEST))

@@ -26,11 +26,6 @@ STATE_KEY = "move"
 _KEEP_SECONDS = 10.0
 
 
-def failover_steps(request: MoveRequest) -> tuple[StepName, ...]:
-    """The steps of a move, to be done one after the other until one fails."""
-    return request.steps
-
-
 def run_failover_step(
     flow: FlowSettings, request: MoveRequest, step: StepName, last_pass: LastPass | None = None
 ) -> StepResult:
