@@ -1,4 +1,4 @@
-"""Reports of flows that never ran, for tests, figures and pictures: ``python -m bench.history sqlite:////tmp/x.db``.
+"""Reports of flows that never ran, for tests, figures and pictures: ``python -m bench.history sqlite:///history.db``.
 
 Everything follows from the seed. Each flow has a story; the first nine flows tell one each, then they begin again.
 """
