@@ -18,7 +18,7 @@ def help_with(what: HealthState | AlarmKind, flow: str) -> Help:
     return Help(text, command and command.replace("FLOW", f"'{flow}'"), action, anchor(what))
 
 
-MEND_THE_FILE = "Mend the key that the sentence names; the flow comes back within a minute."
+MEND_THE_FILE = "Mend what the sentence names; the flow goes on within a minute."
 
 _Remedy = tuple[str, str | None, Action | None]
 
