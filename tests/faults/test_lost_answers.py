@@ -66,6 +66,7 @@ NEWEST = {
     "end": [END_TXN],
     "all": [PRODUCE, END_TXN, INIT_PRODUCER_ID, FIND_COORDINATOR, METADATA],
 }
+LOSSES = 3
 FREQUENT = {PRODUCE, END_TXN, ADD_PARTITIONS}
 OLDER = NEWEST | {"add": [ADD_PARTITIONS], "all": [*NEWEST["all"], ADD_PARTITIONS, ADD_PARTITIONS]}
 
@@ -87,8 +88,9 @@ def _lose(source: LocalKafka, target: Target, story: Callable[..., Story], kinds
     before = proxy.lost.total()
 
     def lose(one: Story, run: Run) -> None:
-        end = time.monotonic() + 2.5
-        while time.monotonic() < end:
+        enough, limit = time.monotonic() + 2.5, time.monotonic() + 90
+        # Several at least, however long that takes on a slow machine: a loss may hold a worker up for seconds.
+        while time.monotonic() < enough or proxy.lost.total() - before < LOSSES:
             kind = one.dice.choice(kinds)
             if kind not in FREQUENT:
                 # It comes after the next loss of another kind.
@@ -100,11 +102,12 @@ def _lose(source: LocalKafka, target: Target, story: Callable[..., Story], kinds
             else:
                 proxy.lose_requests(kind)
             # The next loss only after progress, else nothing but new beginnings would be tested.
-            while proxy.lost[kind] == lost and time.monotonic() < end:
+            while proxy.lost[kind] == lost:
+                assert run.process.running, f"the run ended: {run.outcome()}; {run.process.tail()}"
+                assert time.monotonic() < limit, f"no request of kind {kind} in {limit - enough:.0f} s"
                 time.sleep(0.01)
             one.pause(0.0, 0.4)
         proxy.calm()
         one.note(f"{proxy.lost.total() - before} lost")
 
     survive(one, lose)
-    assert proxy.lost.total() - before >= 2

@@ -99,9 +99,12 @@ def test_at_least_once_loses_nothing(clusters: Clusters, story: MakeStory, proxy
     one = story(*clusters, exactly_once=False, target_address=proxy.address)
 
     def lose(one: Story, run: Run) -> None:
+        limit = time.monotonic() + 60
         proxy.lose_share(PRODUCE, 0.2)
         one.pause(2.0, 3.0)
+        while not proxy.lost[PRODUCE]:
+            assert time.monotonic() < limit, "no answer to lose"
+            time.sleep(0.01)
         proxy.calm()
 
     survive(one, lose, exactly=False)
-    assert proxy.lost[PRODUCE] > 0
