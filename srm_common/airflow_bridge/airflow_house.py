@@ -8,9 +8,9 @@ from srm_common.airflow_bridge.airflow_access import AirflowAccess
 from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
 from srm_common.airflow_bridge.configuration_path import configuration_path
 from srm_common.errors import ConfigError, StoreError
-from srm_common.rest.advertiser import Advertiser
 from srm_common.rest.app import House, create_app
-from srm_common.rest.watched_configuration import WatchedConfiguration
+from srm_common.rest.peers.advertiser import Advertiser
+from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore

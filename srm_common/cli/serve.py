@@ -58,8 +58,8 @@ def command(
     SRM_AIRFLOW_USER and SRM_AIRFLOW_PASSWORD flows are paused, resumed and run in that Airflow.
     """
     try:
-        from srm_common.rest.logins import hashed
-        from srm_common.rest.service import KEY_PASSWORD, Listener, access_of, serve, service_house
+        from srm_common.rest.serving.logins import hashed
+        from srm_common.rest.serving.service import KEY_PASSWORD, Listener, access_of, serve, service_house
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is missing: pip install 'srm-kafka[serve]'") from error
     if hash_password:

@@ -78,7 +78,7 @@ def command(invocation: Invocation, once: bool, live: bool, interval: float) -> 
 
 
 def _schedule(airflow: AirflowRest | None) -> Schedule:
-    from srm_common.rest.remote_scheduler import RemoteScheduler
+    from srm_common.rest.serving.remote_scheduler import RemoteScheduler
     from srm_common.usecases.list_flows import Schedule
 
     if airflow is None:

@@ -6,30 +6,28 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from srm_common import __version__
-from srm_common.rest import (
-    api_docs,
-    cluster_info,
+from srm_common.rest.description import TITLE, describe, operation_id
+from srm_common.rest.faults import handle_faults
+from srm_common.rest.guards.body_limit import BodyLimit
+from srm_common.rest.guards.safe_headers import SafeHeaders
+from srm_common.rest.guards.same_origin import SameOrigin
+from srm_common.rest.house import House
+from srm_common.rest.pages import api_docs, page
+from srm_common.rest.peers.gateway import Peers
+from srm_common.rest.prometheus import metrics
+from srm_common.rest.srm import cluster_info, v1
+from srm_common.rest.v2 import (
     filters,
     flow_details,
     flows,
     group_offsets,
     health,
-    metrics,
     moves,
-    page,
     plans,
     series,
     steering,
-    v1,
     whoami,
 )
-from srm_common.rest.body_limit import BodyLimit
-from srm_common.rest.description import TITLE, describe, operation_id
-from srm_common.rest.faults import handle_faults
-from srm_common.rest.house import House
-from srm_common.rest.peers import Peers
-from srm_common.rest.safe_headers import SafeHeaders
-from srm_common.rest.same_origin import SameOrigin
 
 __all__ = ["ROUTERS", "House", "create_app"]
 

@@ -18,9 +18,9 @@ from fastapi.testclient import TestClient
 from demo.move_run import MoveRun
 from srm_common.airflow_rest import AirflowRest
 from srm_common.rest.app import House, create_app
-from srm_common.rest.basic_access import OpenAccess
-from srm_common.rest.remote_scheduler import RemoteScheduler
-from srm_common.rest.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.basic_access import OpenAccess
+from srm_common.rest.serving.remote_scheduler import RemoteScheduler
+from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
 from srm_common.testing.local_airflow import LocalAirflow, wait_until

@@ -11,7 +11,7 @@ import uvicorn
 from fastapi import FastAPI
 from playwright.sync_api import Browser, Page
 
-from srm_common.rest import page as replications
+from srm_common.rest.pages import page as replications
 from srm_common.testing.local_airflow import wait_until
 
 pytestmark = [pytest.mark.browser]

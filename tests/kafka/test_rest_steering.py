@@ -19,7 +19,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slot import copy_slot
 from srm_common.rest.app import House, create_app
-from srm_common.rest.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
 from srm_common.usecases.filter_history import filter_history

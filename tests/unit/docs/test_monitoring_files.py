@@ -14,7 +14,7 @@ import yaml
 
 from srm_common.domain.monitoring.health import AlarmKind, HealthState
 from srm_common.domain.monitoring.remedies import anchor
-from srm_common.rest.prometheus import ServiceFigures, render
+from srm_common.rest.prometheus.families import ServiceFigures, render
 from tests.unit.rest.figures import figures
 
 HERE = Path(__file__).parent

@@ -16,7 +16,7 @@ from bench.history import Shape, flow_names, reports
 from srm_common.domain.flow import FlowName
 from srm_common.rest.app import House, create_app
 from srm_common.rest.ranges import now_ms
-from srm_common.rest.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.airflow_stand_in import MemoryScheduler

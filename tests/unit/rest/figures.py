@@ -8,7 +8,7 @@ from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.rest.prometheus_series import FlowFigures
+from srm_common.rest.prometheus.series import FlowFigures
 from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, RunRow, TopicRow
 
 T = 1_700_000_000_000

@@ -11,7 +11,7 @@ import pytest
 from bench.history import Story, story_of
 from srm_common.domain.flow import FlowName
 from srm_common.rest.app import House
-from srm_common.rest.v1_schemas import TimeSeriesResponse
+from srm_common.rest.srm.schemas import TimeSeriesResponse
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.conftest import NAMES, SHAPE, Stage, configuration_text
 

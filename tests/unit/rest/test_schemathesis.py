@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from srm_common.rest.app import ROUTERS, House, create_app
 from srm_common.rest.live import TAG
-from srm_common.rest.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.airflow_stand_in import MemoryScheduler

@@ -1,0 +1,1 @@
+"""Middleware in front of every route."""

@@ -1,0 +1,1 @@
+"""Other services: saying that this one is there, and asking them."""

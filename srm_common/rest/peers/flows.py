@@ -1,0 +1,83 @@
+"""Flows of other services, as a gateway shows them among its own: to be read, with the service's name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.health import HealthState
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.errors import ConfigError, PeerError
+from srm_common.rest.faults import fault_of
+from srm_common.rest.paging import MOST_ROWS
+from srm_common.rest.peers.gateway import Answers, Peers
+from srm_common.rest.schemas import AlarmModel, Fault, FlowList, FlowSummary, HealthAnswer, HealthModel, Helping
+
+
+def flows_of_peers(
+    peers: Peers, span: TimeRange, sources: Sequence[str], states: Sequence[HealthState], search: str
+) -> tuple[list[FlowSummary], list[Fault]]:
+    """By name; of a flow that several services tell of, what was reported last. The faults name who is missing, and
+    what the services themselves could not tell."""
+    query = [
+        ("from_ms", str(span.start_ms)),
+        ("to_ms", str(span.end_ms)),
+        ("search", search),
+        ("limit", str(MOST_ROWS)),
+        *(("source", source) for source in sources),
+        *(("status", state.value) for state in states),
+    ]
+    asked = peers.ask("/api/v2/flows", query, FlowList)
+    found: dict[str, FlowSummary] = {}
+    faults = list(asked.faults)
+    for peer, answer in asked.answers:
+        faults += [fault.model_copy(update={"service": peer.name}) for fault in answer.errors]
+        if answer.total > len(answer.flows):
+            text = f"service '{peer.name}' has {answer.total} flows; the first {len(answer.flows)} are shown"
+            faults.append(fault_of(PeerError(text), service=peer.name))
+        for one in answer.flows:
+            if one.flow != str(FlowName(one.source, one.target)):
+                text = f"service '{peer.name}' tells of a flow '{one.flow}' from '{one.source}' to '{one.target}'"
+                faults.append(fault_of(PeerError(text), service=peer.name))
+                continue
+            known = found.get(one.flow)
+            if known is None or (known.reported_ms or 0) < (one.reported_ms or 0):
+                found[one.flow] = _foreign(one, peer.name)
+    return [found[flow] for flow in sorted(found)], faults
+
+
+def health_of_peers(peers: Peers) -> tuple[dict[FlowName, HealthModel], Answers[HealthAnswer]]:
+    """How the flows of the others do, and the answers themselves."""
+    asked = peers.ask("/api/v2/health", (), HealthAnswer)
+    found: dict[FlowName, HealthModel] = {}
+    for _, answer in asked.answers:
+        for flow, health in answer.flows.items():
+            with suppress(ConfigError):  # no name of a flow
+                found[FlowName.parse(flow)] = _without_button(health)
+    return found, asked
+
+
+def _foreign(flow: FlowSummary, service: str) -> FlowSummary:
+    """What leads into the other service's Airflow, or steers, would do so with a flow of that name here."""
+    return flow.model_copy(
+        update={
+            "service": service,
+            "dag_url": None,
+            "last_run": None if flow.last_run is None else flow.last_run.model_copy(update={"url": None}),
+            "health": _without_button(flow.health),
+            "alarms": [_plain_alarm(alarm) for alarm in flow.alarms],
+        }
+    )
+
+
+def _plain_alarm(alarm: AlarmModel) -> AlarmModel:
+    return alarm.model_copy(update={"help": _plain(alarm.help)})
+
+
+def _without_button(health: HealthModel) -> HealthModel:
+    return health.model_copy(update={"help": _plain(health.help)})
+
+
+def _plain(help: Helping | None) -> Helping | None:
+    return None if help is None else help.model_copy(update={"action": None})

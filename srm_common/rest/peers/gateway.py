@@ -1,0 +1,200 @@
+"""The other services: a gateway finds them in Kafka, asks them when it is asked, and computes nothing of theirs.
+
+Whoever does not answer is an entry of ``errors[]`` and holds up nobody: each question has a time limit, all are asked
+at once, and who let a limit pass is left alone for a while.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Generic, Protocol, cast
+
+from fastapi import Depends, Query, Request
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.service_advertisement import Advertisement
+from srm_common.errors import ClusterError, ConfigError, PeerError, PeerSilent
+from srm_common.kafka.service_log import read_services
+from srm_common.rest.faults import fault_of
+from srm_common.rest.peers.client import Answer, ask
+from srm_common.rest.ranges import now_ms
+from srm_common.rest.schemas import Fault, Service
+from srm_common.settings_files.configuration import Configuration
+from srm_common.settings_files.service_settings import ServiceSettings, service_settings
+
+#: How old a cluster's list of services may be; an older one is read anew meanwhile.
+_LIST_SECONDS = 10.0
+#: How long somebody is left alone who let the time limit pass.
+_LEFT_ALONE_SECONDS = 30.0
+#: What threads and the machine may take on top of a limit.
+_GRACE_SECONDS = 0.5
+_THREADS = 16
+
+
+class ReadServices(Protocol):
+    """As :func:`srm_common.kafka.service_log.read_services`."""
+
+    def __call__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float
+    ) -> tuple[list[Advertisement], list[str]]: ...
+
+
+@dataclass(frozen=True)
+class Answers(Generic[Answer]):
+    """What the services said, each with who it is; ``services`` are all of them, ``faults`` why some are missing."""
+
+    answers: Sequence[tuple[Advertisement, Answer]] = ()
+    services: Sequence[Service] = ()
+    faults: Sequence[Fault] = ()
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """What one cluster knows of services."""
+
+    read_at: float = -_LIST_SECONDS
+    services: Sequence[Advertisement] = ()
+    fault: Fault | None = None
+
+
+@dataclass
+class _Book:
+    """What is remembered between requests. ``alone_until`` is by address, in monotonic seconds."""
+
+    listings: dict[str, _Listing] = field(default_factory=dict)
+    reading: dict[str, Future[None]] = field(default_factory=dict)
+    alone_until: dict[str, float] = field(default_factory=dict)
+
+
+class Peers:
+    """The other services as one web app sees them. Does nothing unless ``service.gateway.enabled``.
+
+    Args:
+        read: lists the services that a cluster knows; Kafka's unless somebody else does.
+    """
+
+    def __init__(self, configuration: Callable[[], Configuration], read: ReadServices = read_services) -> None:
+        self._configuration = configuration
+        self._read_services = read
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="srm-peer")
+        self._book = _Book()
+        self._lock = threading.Lock()
+
+    def ask(self, path: str, query: Sequence[tuple[str, str]], model: type[Answer]) -> Answers[Answer]:
+        """GET ``path`` of every other service; each answers for itself alone, since it is told so."""
+        try:
+            configuration = self._configuration()
+            settings = service_settings(configuration)
+        except ConfigError:
+            return Answers()  # whoever shows flows tells of it
+        if not settings.gateway:
+            return Answers()
+        found, faults = self._find(list(configuration.clusters.values()), settings)
+        question = [*query, ("local", "true")]
+        asked: dict[Future[Answer], Advertisement] = {}
+        missed: dict[str, PeerError] = {}
+        for peer in found:
+            left = self._book.alone_until.get(peer.url, 0.0) - time.monotonic()
+            if left > 0:
+                missed[peer.url] = PeerError(f"{_called(peer)} did not answer; it is asked again in {left:.0f} s")
+            else:
+                asked[self._pool.submit(ask, peer, path, question, model, settings)] = peer
+        wait(asked, settings.peers_timeout_seconds + _GRACE_SECONDS)
+        answers: list[tuple[Advertisement, Answer]] = []
+        for future, peer in asked.items():
+            try:
+                answers.append((peer, self._result(future, peer, settings)))
+            except PeerError as error:
+                missed[peer.url] = error
+        return Answers(
+            answers,
+            [_service(peer, peer.url not in missed) for peer in found],
+            [*faults, *(fault_of(missed[peer.url], service=peer.name) for peer in found if peer.url in missed)],
+        )
+
+    def _result(self, future: Future[Answer], peer: Advertisement, settings: ServiceSettings) -> Answer:
+        try:
+            if future.done():
+                return future.result()
+            future.cancel()
+            raise PeerSilent(f"{_called(peer)} did not answer within {settings.peers_timeout_seconds:g} s")
+        except PeerSilent:
+            with self._lock:
+                self._book.alone_until[peer.url] = time.monotonic() + _LEFT_ALONE_SECONDS
+            raise
+
+    def _find(
+        self, clusters: Collection[ClusterSettings], settings: ServiceSettings
+    ) -> tuple[list[Advertisement], list[Fault]]:
+        """The other services by name, and why some clusters could not be asked for theirs.
+
+        A request waits for a cluster's list only while there is none at all.
+        """
+        limit = settings.peers_timeout_seconds
+        with self._lock:
+            book = self._book
+            for cluster in clusters:
+                known = book.listings.get(cluster.alias, _Listing())
+                old = time.monotonic() - known.read_at >= _LIST_SECONDS
+                if old and (cluster.alias not in book.reading or book.reading[cluster.alias].done()):
+                    book.reading[cluster.alias] = self._pool.submit(self._read, cluster, limit)
+            first = [book.reading[cluster.alias] for cluster in clusters if cluster.alias not in book.listings]
+        wait(first, limit + _GRACE_SECONDS)
+        found: dict[str, Advertisement] = {}
+        faults: list[Fault] = []
+        moment, own = now_ms(), _own_url(settings)
+        for cluster in clusters:
+            listing = self._book.listings.get(cluster.alias)
+            if listing is None:
+                text = f"cluster '{cluster.alias}' has not told its services within {limit:g} s"
+                listing = _Listing(fault=fault_of(PeerError(text)))
+            if listing.fault is not None:
+                faults.append(listing.fault)
+            for one in listing.services:
+                if one.url != own and not one.stale(moment):
+                    found[one.url] = _newer(found.get(one.url), one)
+        return sorted(found.values(), key=lambda one: (one.name, one.url)), faults
+
+    def _read(self, cluster: ClusterSettings, limit: float) -> None:
+        fault, services = None, self._book.listings.get(cluster.alias, _Listing()).services
+        try:
+            services, unreadable = self._read_services(cluster, timeout_seconds=limit)
+            fault = fault_of(PeerError(unreadable[0])) if unreadable else None
+        except ClusterError as error:
+            fault = fault_of(error)
+        with self._lock:
+            self._book.listings[cluster.alias] = _Listing(time.monotonic(), services, fault)
+
+
+def peers(request: Request) -> Peers:
+    return cast(Peers, request.app.state.peers)
+
+
+PeersDep = Annotated[Peers, Depends(peers)]
+#: What a gateway asks the others with, so that two gateways do not ask each other for ever.
+Local = Annotated[bool, Query(description="what this service knows by itself, even where it is a gateway")]
+
+
+def _own_url(settings: ServiceSettings) -> str | None:
+    url = settings.advertised_url
+    return None if url is None else Advertisement.of("", url, (), 0).url
+
+
+def _newer(one: Advertisement | None, other: Advertisement) -> Advertisement:
+    """The same service as two clusters know it: each may know but the targets of its own time."""
+    if one is None:
+        return other
+    first, second = sorted((one, other), key=lambda each: each.seen_ms)
+    return replace(second, targets=tuple(sorted({*first.targets, *second.targets})))
+
+
+def _called(peer: Advertisement) -> str:
+    return f"service '{peer.name}' ({peer.url})"
+
+
+def _service(peer: Advertisement, reachable: bool) -> Service:
+    return Service(name=peer.name, targets=list(peer.targets), url=peer.url, seen_ms=peer.seen_ms, reachable=reachable)

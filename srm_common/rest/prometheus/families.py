@@ -1,0 +1,136 @@
+"""What Prometheus is told of flows: series of our own, and those of MirrorMaker 2 under the names they have there.
+
+Nothing here is measured: these are the figures of each flow's last report, and how its health is judged now. How old
+they are is a series, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from srm_common.domain.monitoring.health import AlarmKind, HealthState, Severity
+from srm_common.rest.prometheus.exposition import Series, escaped, family, labels
+from srm_common.rest.prometheus.series import (
+    ALARM,
+    BUILD_INFO,
+    FLOW_SERIES,
+    GROUP_SERIES,
+    HEALTH,
+    HEARTBEAT_LATENCY,
+    HEARTBEAT_WRITTEN,
+    MM2_CHECKPOINT_LATENCY,
+    MM2_SERIES,
+    MM2_TOPIC_SERIES,
+    PARTITION_SERIES,
+    SCHEDULER_UP,
+    STORE_UP,
+    TOPIC_SERIES,
+    FlowFigures,
+)
+from srm_common.store.rows import PartitionRow
+
+
+class Detail(StrEnum):
+    """How fine the series are; each one includes what is coarser."""
+
+    FLOW = "flow"
+    TOPIC = "topic"
+    PARTITION = "partition"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceFigures:
+    """Of the service itself; ``scheduler_up`` is None where there is no scheduler to ask."""
+
+    version: str
+    store_up: bool
+    scheduler_up: bool | None = None
+
+
+def render(
+    service: ServiceFigures,
+    flows: Sequence[FlowFigures],
+    detail: Detail = Detail.PARTITION,
+    *,
+    mirror_maker: bool = True,
+) -> str:
+    """The whole text.
+
+    Args:
+        mirror_maker: with the ``kafka_connect_mirror_*`` series; those of partitions come only with that detail.
+    """
+    lines = list(_service(service))
+    named = [(labels({"source": one.name.source, "target": one.name.target}), one) for one in flows]
+    for flow_series in FLOW_SERIES:
+        lines += family(flow_series, named)
+    lines += family(HEALTH, _each_state(named))
+    lines += family(ALARM, _each_alarm(named))
+    lines += _heartbeats(named)
+    groups = [(f'{prefix},group="{escaped(row.sample.group)}"', row) for prefix, one in named for row in one.groups]
+    for group_series in GROUP_SERIES:
+        lines += family(group_series, groups)
+    if mirror_maker:
+        lines += family(MM2_CHECKPOINT_LATENCY, groups)
+    if detail is not Detail.FLOW:
+        topics = [(f'{prefix},topic="{escaped(row.topic)}"', row) for prefix, one in named for row in one.topics]
+        for topic_series in TOPIC_SERIES:
+            lines += family(topic_series, topics)
+        if mirror_maker:
+            remote = [
+                (f'{prefix},topic="{escaped(row.remote_topic)}"', row) for prefix, one in named for row in one.topics
+            ]
+            for topic_series in MM2_TOPIC_SERIES:
+                lines += family(topic_series, remote)
+    if detail is Detail.PARTITION:
+        lines += _partitions(named, PARTITION_SERIES, lambda row: row.topic)
+        if mirror_maker:
+            lines += _partitions(named, MM2_SERIES, lambda row: row.remote_topic)
+    lines.append("")
+    return "\n".join(lines)
+
+
+def _service(service: ServiceFigures) -> Iterator[str]:
+    yield from family(BUILD_INFO, [(labels({"version": service.version}), 1)])
+    yield from family(STORE_UP, [("", service.store_up)])
+    if service.scheduler_up is not None:
+        yield from family(SCHEDULER_UP, [("", service.scheduler_up)])
+
+
+def _each_state(named: Iterable[tuple[str, FlowFigures]]) -> Iterator[tuple[str, bool]]:
+    for prefix, flow in named:
+        for state in HealthState:
+            yield f'{prefix},state="{state}"', flow.health.state is state
+
+
+def _each_alarm(named: Iterable[tuple[str, FlowFigures]]) -> Iterator[tuple[str, int]]:
+    for prefix, flow in named:
+        raised = {kind: 0 for kind in AlarmKind}
+        for alarm in flow.alarms:
+            raised[alarm.kind] = max(raised[alarm.kind], 2 if alarm.severity is Severity.CRITICAL else 1)
+        for kind, level in raised.items():
+            yield f'{prefix},kind="{kind}"', level
+
+
+def _heartbeats(named: Iterable[tuple[str, FlowFigures]]) -> list[str]:
+    beats = [
+        (f"{prefix},{labels({'cluster': str(beat['cluster']), 'hops': str(beat['hops'])})}", beat)
+        for prefix, flow in named
+        if flow.row is not None and flow.row.heartbeats is not None
+        for beat in flow.row.heartbeats["heartbeats"]
+    ]
+    return family(HEARTBEAT_WRITTEN, beats) + family(HEARTBEAT_LATENCY, beats)
+
+
+def _partitions(
+    named: Iterable[tuple[str, FlowFigures]],
+    table: Sequence[Series[PartitionRow]],
+    topic_of: Callable[[PartitionRow], str],
+) -> list[str]:
+    samples = [
+        (f'{prefix},topic="{escaped(topic_of(row))}",partition="{row.partition}"', row)
+        for prefix, flow in named
+        for row in flow.partitions
+    ]
+    return [line for series in table for line in family(series, samples)]

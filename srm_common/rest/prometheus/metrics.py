@@ -1,0 +1,136 @@
+"""GET /metrics: what Prometheus scrapes.
+
+A login with the right to read opens it, as everything else. Where the file allows that, so does a token that opens
+nothing else, or nothing at all is needed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hmac
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from srm_common import __version__
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.errors import ConfigError, StoreError
+from srm_common.rest.access import require
+from srm_common.rest.faults import responses
+from srm_common.rest.house import House, HouseDep
+from srm_common.rest.overview import Overview, look
+from srm_common.rest.ports import Caller, Right
+from srm_common.rest.prometheus.exposition import CONTENT_TYPE
+from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
+from srm_common.rest.prometheus.series import FlowFigures
+from srm_common.rest.ranges import now_ms
+from srm_common.settings_files.service_settings import ServiceSettings, service_settings
+
+#: Rates are averages over this time: a few runs of most flows.
+_RATES_MS = 300_000
+#: Rows of one flow that are asked for; more than Kafka clusters have.
+_ALL = 10_000_000
+
+router = APIRouter(tags=["service"])
+
+
+class Scraper:
+    """Whoever needs no login of his own; sees all flows, and nothing but figures."""
+
+    name = "scraper"
+
+    def may(self, right: Right, flow: FlowName | None = None) -> bool:
+        return right is Right.READ
+
+    def readable(self, flows: Iterable[FlowName]) -> set[FlowName]:
+        return set(flows)
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        **responses(),
+        200: {"content": {"text/plain": {"example": 'srm_flow_lag_records{source="east",target="west"} 12\n'}}},
+    },
+)
+def metrics(
+    request: Request,
+    house: HouseDep,
+    detail: Annotated[Detail, Query(description="how fine; each includes what is coarser")] = Detail.PARTITION,
+    mirror_maker: Annotated[bool, Query(description="with the kafka_connect_mirror_* series")] = True,
+) -> Response:
+    """All flows in Prometheus' text format, as of each one's last report. docs/monitoring.md explains the series."""
+    caller = _caller(request, house)
+    overview = look(house, caller, now_ms())
+    figures, store_up = _figures(house, overview, detail)
+    scheduler_up = None if house.scheduler is None else overview.schedule_fault is None
+    text = render(
+        ServiceFigures(__version__, store_up, scheduler_up), figures, detail, mirror_maker=mirror_maker
+    ).encode()
+    headers = {"Cache-Control": "no-store", "Vary": "Accept-Encoding"}
+    if "gzip" in request.headers.get("accept-encoding", ""):
+        # Here, as the app's own compression takes seconds where this takes hundredths: the text repeats itself.
+        text = gzip.compress(text, 1)
+        headers["Content-Encoding"] = "gzip"
+    return Response(text, media_type=CONTENT_TYPE, headers=headers)
+
+
+def _caller(request: Request, house: House) -> Caller:
+    try:
+        settings = service_settings(house.configuration())
+    except ConfigError:
+        settings = ServiceSettings()  # a broken file opens nothing
+    if settings.metrics_open or _has_token(request, settings.metrics_token):
+        return Scraper()
+    found = house.access.caller(request)
+    require(found, Right.READ)
+    return found
+
+
+def _has_token(request: Request, token: str | None) -> bool:
+    kind, _, given = request.headers.get("authorization", "").partition(" ")
+    return (
+        token is not None and kind.lower() == "bearer" and hmac.compare_digest(given.strip().encode(), token.encode())
+    )
+
+
+def _figures(house: House, overview: Overview, detail: Detail) -> tuple[Sequence[FlowFigures], bool]:
+    """The flows, and whether the history could be read; without it there are still their states."""
+    names = [str(name) for name in overview.names]
+    span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
+    stats: dict[str, dict[Metric, Stats]] = {}
+    store_up = overview.store_fault is None
+    if store_up:
+        try:
+            stats = {flow: dict(found) for flow, found in house.store.flow_stats(span, names).items()}
+            return [_flow(house, overview, name, stats, detail) for name in overview.names], True
+        except StoreError:
+            store_up = False
+    return [_judged(overview, name) for name in overview.names], store_up
+
+
+def _judged(overview: Overview, name: FlowName) -> FlowFigures:
+    health, alarms = overview.verdict(name)
+    return FlowFigures(name, health, alarms, overview.rows.get(str(name)))
+
+
+def _flow(
+    house: House, overview: Overview, name: FlowName, stats: dict[str, dict[Metric, Stats]], detail: Detail
+) -> FlowFigures:
+    store, flow = house.store, str(name)
+    found = replace(_judged(overview, name), stats=stats.get(flow, {}))
+    if detail is Detail.FLOW or found.row is None:
+        return found
+    span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
+    return replace(
+        found,
+        topics=store.topics(flow, span, limit=_ALL).rows,
+        groups=store.groups(flow, limit=_ALL).rows,
+        partitions=store.partitions(flow, limit=_ALL).rows if detail is Detail.PARTITION else (),
+    )

@@ -1,0 +1,272 @@
+"""The series that Prometheus can have of a flow: one table for flows, groups, topics and partitions each.
+
+Times and durations are in seconds, as Prometheus wants them; those named as MirrorMaker 2 names them in milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.health import Alarm, Health
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.rest.prometheus.exposition import Series
+from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, TopicRow
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFigures:
+    """All that is exported of one flow. ``row`` is None before its first report."""
+
+    name: FlowName
+    health: Health
+    alarms: Sequence[Alarm] = ()
+    row: FlowRow | None = None
+    stats: Mapping[Metric, Stats] = field(default_factory=dict)
+    topics: Sequence[TopicRow] = ()
+    partitions: Sequence[PartitionRow] = ()
+    groups: Sequence[GroupRow] = ()
+
+
+def _seconds(ms: float | None) -> float | None:
+    return None if ms is None else ms / 1000
+
+
+def _row(value: Callable[[FlowRow], float | None]) -> Callable[[FlowFigures], float | None]:
+    return lambda flow: None if flow.row is None else value(flow.row)
+
+
+def _average(metric: Metric) -> Callable[[FlowFigures | TopicRow], float | None]:
+    return lambda one: None if metric not in one.stats else one.stats[metric].avg
+
+
+def _longest(topic: TopicRow) -> float | None:
+    found = topic.stats.get(Metric.REPLICATION_LATENCY)
+    return None if found is None else _seconds(found.max)
+
+
+def _duration(row: FlowRow) -> float | None:
+    run = row.last_run
+    return None if run.started_ms is None or run.finished_ms is None else (run.finished_ms - run.started_ms) / 1000
+
+
+def _skew(cluster: str) -> Callable[[FlowRow], float | None]:
+    return lambda row: _seconds((row.clock or {}).get(f"{cluster}_ms"))
+
+
+BUILD_INFO: Series[int] = Series("srm_build_info", "The version that answers; always 1.", int)
+STORE_UP: Series[bool] = Series("srm_store_up", "1 when the history can be read.", int)
+SCHEDULER_UP: Series[bool] = Series("srm_scheduler_up", "1 when Airflow can be asked.", int)
+
+FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
+    Series(
+        "srm_flow_health_since_timestamp_seconds",
+        "Since when the flow is in its state of health.",
+        lambda flow: _seconds(flow.health.since_ms),
+    ),
+    Series(
+        "srm_flow_reported_timestamp_seconds",
+        "When the flow reported last; its other figures are as old as that.",
+        _row(lambda row: _seconds(row.reported_ms)),
+    ),
+    Series(
+        "srm_flow_good_run_timestamp_seconds",
+        "When the last run without an error ended.",
+        _row(lambda row: _seconds(row.good_run_ended_ms)),
+    ),
+    Series(
+        "srm_flow_failing_since_timestamp_seconds",
+        "When the first of the failed runs since the last good one was; absent while runs are good.",
+        _row(lambda row: _seconds(row.failing_since_ms)),
+    ),
+    Series("srm_flow_lag_records", "Source offsets that are not copied yet.", _row(lambda row: row.lag)),
+    Series(
+        "srm_flow_lag_objective_records",
+        "The lag above which the flow has an alarm (lag.objective.records).",
+        _row(lambda row: row.lag_objective_records),
+    ),
+    Series(
+        "srm_flow_copied_bytes_per_second",
+        "Bytes copied per second, averaged over the last minutes.",
+        _average(Metric.BYTE_RATE),
+    ),
+    Series(
+        "srm_flow_copied_records_per_second",
+        "Records copied per second, averaged over the last minutes.",
+        _average(Metric.RECORD_RATE),
+    ),
+    Series("srm_flow_topics", "Topics that the flow copies.", _row(lambda row: row.topics)),
+    Series("srm_flow_partitions", "Partitions that the flow copies.", _row(lambda row: row.partitions)),
+    Series(
+        "srm_flow_failed_partitions",
+        "Partitions that the last run could not copy.",
+        _row(lambda row: row.failed_partitions),
+    ),
+    Series("srm_flow_groups", "Consumer groups whose offsets the flow translates.", _row(lambda row: row.groups)),
+    Series(
+        "srm_flow_untranslated_groups",
+        "Groups without a place on the target for some of their offsets.",
+        _row(lambda row: row.untranslated_groups),
+    ),
+    Series(
+        "srm_flow_lost_records",
+        "Records that vanished at the source before they were copied, as far as the history goes.",
+        _row(lambda row: row.lost_records),
+    ),
+    Series(
+        "srm_flow_schedule_interval_seconds",
+        "Time between two runs.",
+        _row(lambda row: row.schedule_interval_seconds),
+    ),
+    Series(
+        "srm_flow_last_run_ok",
+        "1 when the last run copied all there was, 0 when it or one of its partitions failed.",
+        _row(lambda row: int(row.last_run.ok)),
+    ),
+    Series("srm_flow_last_run_duration_seconds", "How long the last run took.", _row(_duration)),
+    Series("srm_flow_last_run_passes", "Passes of the last run.", _row(lambda row: row.last_run.passes)),
+    Series("srm_flow_last_run_records", "Records copied by the last run.", _row(lambda row: row.last_run.records)),
+    Series("srm_flow_last_run_bytes", "Bytes copied by the last run.", _row(lambda row: row.last_run.bytes)),
+    Series(
+        "srm_flow_last_run_transactions",
+        "Transactions committed by the last run.",
+        _row(lambda row: row.last_run.transactions),
+    ),
+    Series(
+        "srm_flow_last_run_retries",
+        "Chunks that the last run had to begin again.",
+        _row(lambda row: row.last_run.retries),
+    ),
+    Series(
+        "srm_flow_last_run_reencoded_records",
+        "Records of the last run whose batches had to be opened.",
+        _row(lambda row: row.last_run.reencoded_records),
+    ),
+    Series(
+        "srm_flow_source_clock_skew_seconds",
+        "How far the source's clock is ahead of the one that measures.",
+        _row(_skew("source")),
+    ),
+    Series(
+        "srm_flow_target_clock_skew_seconds",
+        "How far the target's clock is ahead of the one that measures.",
+        _row(_skew("target")),
+    ),
+)
+
+HEALTH: Series[bool] = Series("srm_flow_health", "1 for the state that the flow is in, 0 for all others.", int)
+ALARM: Series[int] = Series("srm_flow_alarm", "0: no such alarm; 1: a warning; 2: critical.", int)
+HEARTBEAT_WRITTEN: Series[Mapping[str, float | None]] = Series(
+    "srm_flow_heartbeat_timestamp_seconds",
+    "When the newest heartbeat was written that came by the flow, by the clock of its writer.",
+    lambda beat: _seconds(beat["written_ms"]),
+)
+HEARTBEAT_LATENCY: Series[Mapping[str, float | None]] = Series(
+    "srm_flow_heartbeat_latency_seconds",
+    "How long that heartbeat was on its way.",
+    lambda beat: _seconds(beat["latency_ms"]),
+)
+
+GROUP_SERIES: tuple[Series[GroupRow], ...] = (
+    Series(
+        "srm_group_positions",
+        "Partitions of the flow that the group has committed at the source.",
+        lambda row: row.sample.positions,
+    ),
+    Series(
+        "srm_group_translated_positions",
+        "Those of them with a place on the target.",
+        lambda row: row.sample.translated,
+    ),
+    Series(
+        "srm_group_checkpoint_timestamp_seconds",
+        "When the group's last checkpoint was written.",
+        lambda row: _seconds(row.sample.checkpoint_ms),
+    ),
+)
+
+TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
+    Series("srm_topic_lag_records", "Source offsets of the topic that are not copied yet.", lambda topic: topic.lag),
+    Series("srm_topic_partitions", "Partitions of the topic.", lambda topic: topic.partitions),
+    Series(
+        "srm_topic_failed_partitions",
+        "Partitions of the topic that the last run could not copy.",
+        lambda topic: topic.failed_partitions,
+    ),
+    Series(
+        "srm_topic_newest_record_timestamp_seconds",
+        "Time of the newest record that was copied.",
+        lambda topic: _seconds(topic.newest_record_ms),
+    ),
+    Series(
+        "srm_topic_copied_bytes_per_second",
+        "Bytes copied per second, averaged over the last minutes.",
+        _average(Metric.BYTE_RATE),
+    ),
+    Series(
+        "srm_topic_copied_records_per_second",
+        "Records copied per second, averaged over the last minutes.",
+        _average(Metric.RECORD_RATE),
+    ),
+    Series(
+        "srm_topic_replication_latency_max_seconds",
+        "Longest time from a record at the source to its commit on the target, in the last minutes.",
+        _longest,
+    ),
+)
+
+PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
+    Series("srm_partition_lag_records", "Source offsets that are not copied yet.", lambda row: row.lag),
+    Series(
+        "srm_partition_position", "The next source offset to copy; everything before it is.", lambda row: row.position
+    ),
+    Series("srm_partition_source_end", "The source's last stable offset.", lambda row: row.end),
+    Series("srm_partition_failed", "1 when the last run could not copy it.", lambda row: int(row.error is not None)),
+    Series(
+        "srm_partition_newest_record_timestamp_seconds",
+        "Time of the newest record that was copied.",
+        lambda row: _seconds(row.newest_record_ms),
+    ),
+    *(
+        Series(
+            f"srm_partition_replication_latency_{name}_seconds",
+            f"From a record at the source to its commit on the target, {text} in the last run that copied.",
+            value,
+        )
+        for name, text, value in (
+            ("min", "the shortest", lambda row: _seconds(row.latency_ms_min)),
+            ("avg", "on average", lambda row: _seconds(row.latency_ms_avg)),
+            ("max", "the longest", lambda row: _seconds(row.latency_ms_max)),
+        )
+    ),
+)
+
+_MM2_SOURCE = "kafka_connect_mirror_mirrorsourceconnector"
+MM2_SERIES: tuple[Series[PartitionRow], ...] = (
+    Series(f"{_MM2_SOURCE}_replication_latency_ms", "The average.", lambda row: row.latency_ms_avg),
+    Series(f"{_MM2_SOURCE}_replication_latency_ms_min", "The shortest.", lambda row: row.latency_ms_min),
+    Series(f"{_MM2_SOURCE}_replication_latency_ms_max", "The longest.", lambda row: row.latency_ms_max),
+    Series(f"{_MM2_SOURCE}_replication_latency_ms_avg", "The average.", lambda row: row.latency_ms_avg),
+    Series(
+        f"{_MM2_SOURCE}_record_age_ms",
+        "Age of the newest record that was copied, at the time of the report.",
+        lambda row: None if row.newest_record_ms is None else row.reported_ms - row.newest_record_ms,
+    ),
+    Series(
+        f"{_MM2_SOURCE}_replication_records_lag",
+        "Source offsets that are not copied yet, as Streams Replication Manager has it.",
+        lambda row: row.lag,
+    ),
+)
+#: Of all partitions together; their sum is the same, and nobody looks at one alone.
+MM2_TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
+    Series(f"{_MM2_SOURCE}_byte_rate", "Bytes copied per second.", _average(Metric.BYTE_RATE)),
+    Series(f"{_MM2_SOURCE}_record_rate", "Records copied per second.", _average(Metric.RECORD_RATE)),
+)
+MM2_CHECKPOINT_LATENCY: Series[GroupRow] = Series(
+    "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms",
+    "From reading a group's offsets to its checkpoint, one of each group.",
+    lambda row: row.sample.checkpoint_latency_ms,
+)

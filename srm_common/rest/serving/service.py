@@ -1,0 +1,173 @@
+"""The web app as a service of its own, for those who have no Airflow, or want it beside theirs."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from srm_common.airflow_rest import AirflowRest
+from srm_common.errors import ConfigError
+from srm_common.rest.app import House, create_app
+from srm_common.rest.peers.advertiser import Advertiser
+from srm_common.rest.ports import Access
+from srm_common.rest.serving.basic_access import BasicAccess, OpenAccess
+from srm_common.rest.serving.logins import Logins, environment_login, read_logins
+from srm_common.rest.serving.metrics_follower import MetricsFollower
+from srm_common.rest.serving.remote_scheduler import RemoteScheduler
+from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.store.location import open_store
+
+KEY_PASSWORD = "SRM_SERVE_TLS_KEY_PASSWORD"
+#: Of one request to Airflow: a page must not wait for one that hangs.
+_AIRFLOW_SECONDS = 5.0
+#: Requests at work when the service is ended have this long.
+_GRACE_SECONDS = 5
+
+
+@dataclass(frozen=True)
+class Listener:
+    """Where the service listens. ``port`` 0: any. ``certificate`` and ``key`` are PEM files; the key may be in the
+    certificate's. ``insecure``: whoever started it answers for what is missing."""
+
+    host: str = "127.0.0.1"
+    port: int = 8090
+    certificate: Path | None = None
+    key: Path | None = None
+    key_password: str | None = None
+    insecure: bool = False
+
+    @property
+    def this_machine(self) -> bool:
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'http' if self.certificate is None else 'https'}://{host}:{self.port}"
+
+    def check(self, *, logins: bool) -> None:
+        """Refuse to show a network what only this machine may see.
+
+        Raises:
+            ConfigError: others can reach it, and there are no logins or no TLS; or the certificate cannot be used.
+        """
+        if self.key is not None and self.certificate is None:
+            raise ConfigError("a key needs its certificate: --tls-cert FILE")
+        if self.certificate is not None:
+            self._check_certificate(self.certificate)
+        if self.this_machine or self.insecure:
+            return
+        lacking = [
+            what
+            for what, there in (
+                ("logins (SRM_SERVE_USER and SRM_SERVE_PASSWORD, or --password-file)", logins),
+                ("TLS (--tls-cert and --tls-key)", self.certificate is not None),
+            )
+            if not there
+        ]
+        if lacking:
+            raise ConfigError(
+                f"others reach {self.host}, and the service has no {' and no '.join(lacking)}; add that, listen on "
+                f"127.0.0.1, or say --insecure where something in front of it provides it"
+            )
+
+    def open(self) -> socket.socket:
+        """The listening socket. Raises :class:`ConfigError`."""
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(
+                self.host, self.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )[0]
+            made = socket.socket(family, kind, protocol)
+            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                made.bind(address)
+                # From here on requests wait for the server rather than being refused.
+                made.listen()
+            except OSError:
+                made.close()
+                raise
+        except OSError as error:
+            raise ConfigError(f"cannot listen on {self.host}, port {self.port}: {error.strerror or error}") from error
+        return made
+
+    def _check_certificate(self, certificate: Path) -> None:
+        try:
+            # Asked for a password that is not there, OpenSSL would ask the terminal.
+            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
+                certificate, self.key, lambda: self.key_password or ""
+            )
+        except (OSError, ssl.SSLError) as error:
+            which = certificate if self.key is None else f"{certificate} with the key {self.key}"
+            raise ConfigError(
+                f"the certificate {which} cannot be used: {error.strerror or error}; is the key the one of the "
+                f"certificate, and its password in {KEY_PASSWORD}?"
+            ) from error
+
+
+def access_of(listener: Listener, password_file: Path | None, environment: Mapping[str, str]) -> Access:
+    """Who may ask; checks that the listener is fit for it. Raises :class:`ConfigError`."""
+    mine = environment_login(environment)
+    logins = ([mine] if mine is not None else []) + (read_logins(password_file) if password_file is not None else [])
+    listener.check(logins=bool(logins))
+    return BasicAccess(Logins(logins)) if logins else OpenAccess(this_machine=listener.this_machine)
+
+
+def service_house(path: Path, access: Access, environment: Mapping[str, str]) -> House:
+    """What the service lives in: a properties file, the history, and an Airflow where the environment names one.
+
+    Raises:
+        ConfigError: the file or the environment cannot be used.
+        StoreError: the driver of the history's database is not installed.
+    """
+    configuration = WatchedConfiguration(lambda: path)
+    airflow = AirflowRest.from_environment(environment, timeout_seconds=_AIRFLOW_SECONDS)
+    return House(
+        access=access,
+        store=open_store(configuration(), environment),
+        scheduler=None if airflow is None else RemoteScheduler(airflow),
+        configuration=configuration,
+    )
+
+
+def companions(house: House) -> list[AbstractContextManager[object]]:
+    """What runs beside the app while it serves."""
+    return [Advertiser(house.configuration), MetricsFollower(house.configuration().flows.values(), house.store)]
+
+
+def serve(house: House, listener: Listener) -> None:
+    """Answer until the process is told to end (SIGTERM, SIGINT). Raises :class:`ConfigError` when it cannot begin."""
+    opened = listener.open()
+    listener = replace(listener, port=opened.getsockname()[1])
+    app: FastAPI = create_app(house)
+    config = uvicorn.Config(
+        app,
+        ssl_certfile=listener.certificate,
+        ssl_keyfile=listener.key,
+        ssl_keyfile_password=listener.key_password,
+        server_header=False,
+        log_level=logging.WARNING,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    with ExitStack() as stack:
+        stack.callback(house.store.close)
+        for companion in companions(house):
+            stack.enter_context(companion)
+        print(f"srm-control: serving on {listener.url}; its API is described at {listener.url}/docs", file=sys.stderr)
+        # uvicorn ends well first, and then sends itself the signal once more, for handlers that were there before.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        uvicorn.Server(config).run(sockets=[opened])

@@ -1,0 +1,85 @@
+"""GET /cluster-info/{kafkaClusterId}: the flows of a cluster, as Streams Replication Manager's version 2 tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.errors import ClusterError
+from srm_common.kafka.admin import ClusterAdmin
+from srm_common.rest.access import ReaderDep
+from srm_common.rest.faults import ApiError, responses
+from srm_common.rest.house import HouseDep
+from srm_common.rest.live import CALLS, TAG
+from srm_common.rest.overview import look
+from srm_common.rest.ranges import RangeDep, now_ms
+from srm_common.rest.srm.schemas import ClusterInfo
+from srm_common.rest.srm.v1 import replication_infos, shown_range
+
+router = APIRouter(prefix="/api/v2", tags=["clusters", TAG])
+
+#: A cluster that is up tells its id within a second.
+_SECONDS = 5.0
+_ClusterId = Annotated[
+    str,
+    Path(
+        alias="kafkaClusterId",
+        min_length=1,
+        max_length=249,
+        description="Kafka's id of the cluster, or its alias",
+        examples=["MkU3OEVBNTcwNTJENDM2Qk"],
+    ),
+]
+
+
+@router.get("/cluster-info/{kafkaClusterId}", responses=responses(404, 422, 503, 504))
+def cluster_info(house: HouseDep, caller: ReaderDep, cluster_id: _ClusterId, span: RangeDep) -> ClusterInfo:
+    """Flows from and to a cluster. The clusters are asked for their ids; ``errors`` has those that do not answer."""
+    seen = look(house, caller, now_ms())
+    aliases = {alias for flow in seen.names for alias in (flow.source, flow.target)}
+    faults = [fault.message for fault in seen.faults]
+    if cluster_id in aliases:
+        alias, found_id = cluster_id, None
+    else:
+        clusters = house.configuration().clusters
+        asked = [clusters[alias] for alias in sorted(aliases) if alias in clusters]
+        ids, more = CALLS.ask("the ids of the clusters", lambda: _ids(asked))
+        faults += more
+        if cluster_id not in ids:
+            silent = f"; {len(more)} clusters do not answer: {more[0]}" if more else ""
+            raise ApiError(
+                404,
+                "unknown_cluster",
+                f"no cluster of a flow has the id '{cluster_id}'{silent}",
+                field="kafkaClusterId",
+            )
+        alias, found_id = ids[cluster_id], cluster_id
+    infos = replication_infos(house, seen, [flow for flow in seen.names if alias in (flow.source, flow.target)], span)
+    return ClusterInfo(
+        kafka_cluster_id=found_id,
+        name=alias,
+        sources=[one for one in infos.values() if one.target == alias],
+        targets=[one for one in infos.values() if one.source == alias],
+        errors=faults,
+        range=shown_range(span),
+    )
+
+
+def _ids(clusters: Collection[ClusterSettings]) -> tuple[dict[str, str], list[str]]:
+    """Aliases by id, and why others are not known."""
+
+    def ask(cluster: ClusterSettings) -> tuple[str, str] | str:
+        try:
+            return ClusterAdmin(cluster, timeout_seconds=_SECONDS).cluster_id(), cluster.alias
+        except ClusterError as error:
+            return str(error)
+
+    if not clusters:
+        return {}, []
+    with ThreadPoolExecutor(min(len(clusters), 16), thread_name_prefix="srm-cluster-id") as pool:
+        found = list(pool.map(ask, clusters))
+    return dict(one for one in found if not isinstance(one, str)), [one for one in found if isinstance(one, str)]

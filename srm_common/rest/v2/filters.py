@@ -1,0 +1,144 @@
+"""/flows/{source}/{target}/filters: what a flow copies, as it may be edited while it runs."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from srm_common.domain.filtering.filter_edit import Edited, FilterEdit, edited
+from srm_common.domain.filtering.flow_filters import FIELDS, FilterLists, FlowFilters
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.errors import ConfigError, EditConflict, SrmError
+from srm_common.rest.access import CallerDep, EditableFlow, ReadableFlow
+from srm_common.rest.faults import ApiError, fault_of, responses
+from srm_common.rest.flow_filters import filters_of
+from srm_common.rest.house import HouseDep
+from srm_common.rest.live import CALLS, TAG
+from srm_common.rest.ports import Right
+from srm_common.rest.ranges import now_ms
+from srm_common.rest.schemas import Decision, Fault
+from srm_common.rest.v2.steering_schemas import Done, FilterEditRequest, FilterPreview, Filters
+from srm_common.usecases.edited_filters import FilterPlace
+from srm_common.usecases.effective_filters import EffectiveFilters
+from srm_common.usecases.filter_effect import groups_effect, topics_effect
+from srm_common.usecases.filter_history import filter_history
+
+router = APIRouter(prefix="/api/v2", tags=["filters", TAG])
+
+#: The newest edits in an answer; srm-control topics --history has all.
+_EDITS = 100
+_TOPICS = ("topics", "topics.exclude")
+_GROUPS = ("groups", "groups.exclude")
+#: Sentences of the answer to an edit.
+_SAID = 5
+#: Lists are shown as the file has them where nobody says more in time.
+_SHOWING_SECONDS = 5.0
+
+
+@router.get("/flows/{source}/{target}/filters", responses=responses(404, 422, 503, 504))
+def filters(flow: ReadableFlow, caller: CallerDep, house: HouseDep) -> Filters:
+    """The lists that count now, those of the file, and who edited them; where the edits cannot be read, the file's."""
+    settings, place = filters_of(house, flow, caller)
+    in_file = FlowFilters.of(settings)
+    faults: list[Fault] = []
+    effective: EffectiveFilters | None = None
+    history = []
+    try:
+        effective = CALLS.ask(f"the filters of {flow}", place.effective, _SHOWING_SECONDS)
+        faults += [Fault(code="filters_unusable", message=one, flow=str(flow)) for one in effective.faults]
+        records, unreadable = CALLS.ask(f"the history of {flow}", lambda: filter_history(settings), _SHOWING_SECONDS)
+        history = [one.to_json() for one in records[: -_EDITS - 1 : -1]]
+        faults += [Fault(code="state_unusable", message=one, flow=str(flow)) for one in unreadable]
+    except SrmError as error:
+        faults.append(fault_of(error, flow=str(flow)))
+    except ApiError as error:
+        faults.append(error.fault)
+    now = in_file if effective is None else effective.filters
+    return Filters(
+        lists=now.lists().to_json(),
+        in_file=in_file.lists().to_json(),
+        edited=list(now.edited),
+        origin=now.origin,
+        editable=effective is not None and caller.may(Right.EDIT, flow),
+        revision=None if effective is None else place.revision,
+        history=history,
+        errors=faults,
+        now_ms=now_ms(),
+    )
+
+
+@router.put("/flows/{source}/{target}/filters", responses=responses(404, 409, 415, 422, 502, 503, 504))
+def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, house: HouseDep) -> Done:
+    """Edit the lists; it acts at the flow's next run. With ``revision`` the edit is refused when somebody else has
+    edited since it was read."""
+    settings, place = filters_of(house, flow, caller)
+
+    def make() -> str:
+        effective = place.effective()
+        result = _edited(settings, place, effective, request)
+        if result.lists == effective.lists and not effective.faults:
+            return f"the filters of {flow} in {place.place} are like this already"
+        notes = [*result.notes, *place.write(result.lists, effective, request.note or "edited by the REST API")]
+        sentence = f"the filters of {flow} are edited in {place.place}; it acts at the next run"
+        return "; ".join([sentence, *notes[:_SAID]])
+
+    return Done(done=CALLS.ask(f"the edit of {flow}", make), now_ms=now_ms())
+
+
+@router.post("/flows/{source}/{target}/filters/preview", responses=responses(404, 409, 415, 422, 502, 503, 504))
+def preview(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, house: HouseDep) -> FilterPreview:
+    """What the edit would start and stop being copied, going by the topics and groups that there are now."""
+    settings, place = filters_of(house, flow, caller)
+
+    def look() -> FilterPreview:
+        effective = place.effective()
+        result = _edited(settings, place, effective, request)
+        before, after = effective.flow, result.lists.over(settings, place.place).applied_to(settings)
+        found = FilterPreview(starts=[], stops=[], unchanged=0, warnings=list(result.notes), now_ms=now_ms())
+        topics = topics_effect(before, after)
+        found.starts = [decision_shown(one) for one in topics.starts]
+        found.stops = [decision_shown(one) for one in topics.stops]
+        found.unchanged = sum(one.accepted for one in topics.before) - len(found.stops)
+        found.warnings += topics.notes
+        if any(getattr(before, FIELDS[key]) != getattr(after, FIELDS[key]) for key in _GROUPS):
+            groups = groups_effect(before, after)
+            found.groups_start = sorted(groups.after - groups.before)
+            found.groups_stop = sorted(groups.before - groups.after)
+            found.warnings += groups.notes
+        return found
+
+    return CALLS.ask(f"the preview of {flow}", look)
+
+
+def decision_shown(one: TopicDecision) -> Decision:
+    return Decision(topic=one.topic, remote_topic=one.remote_topic, copied=one.accepted, reason=one.reason)
+
+
+def _edited(
+    settings: FlowSettings, place: FilterPlace, effective: EffectiveFilters, request: FilterEditRequest
+) -> Edited:
+    """The lists after the edit. A list that is sent as it is now is not edited, so that it goes on following the file.
+
+    Raises:
+        EditConflict: the caller has looked at other lists than those there are.
+        ApiError: 422 for a list or an expression that cannot be used.
+    """
+    if request.revision is not None and request.revision != place.revision:
+        raise EditConflict(
+            f"somebody edited the filters of {settings.name} in {place.place} meanwhile; nothing was changed, look at "
+            f"them and repeat the edit"
+        )
+    try:
+        sent = FilterLists.of(request.lists)
+        FilterLists.of(dict.fromkeys(request.reset, ()))
+        unusable = bool(effective.faults)
+        put = FilterLists(
+            tuple(
+                (key, patterns)
+                for key, patterns in sent.lists
+                if unusable or patterns != effective.filters.patterns(key)
+            )
+        )
+        return edited(FlowFilters.of(settings), effective.lists, FilterEdit(put=put, reset=tuple(request.reset)))
+    except ConfigError as error:
+        raise ApiError(422, "invalid_filter", str(error), flow=str(settings.name), field="lists") from None

@@ -1,0 +1,179 @@
+"""GET /flows and /flows/{source}/{target}: how the flows do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.health import HealthState
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.errors import StoreError
+from srm_common.rest import answers
+from srm_common.rest.access import ReadableFlow, ReaderDep
+from srm_common.rest.faults import fault_of, responses
+from srm_common.rest.house import House, HouseDep
+from srm_common.rest.overview import Overview, look
+from srm_common.rest.paging import Limit, Offset, Search
+from srm_common.rest.peers.flows import flows_of_peers
+from srm_common.rest.peers.gateway import Local, PeersDep
+from srm_common.rest.ranges import RangeDep, now_ms, shown
+from srm_common.rest.schemas import Fault, FlowDetail, FlowList, FlowSummary
+from srm_common.settings_files.explanations import Explainer
+
+router = APIRouter(prefix="/api/v2", tags=["flows"])
+
+_DRAWN = (Metric.BYTE_RATE, Metric.RECORDS_LAG)
+_POINTS = 40
+_Sources = Annotated[
+    list[str], Query(max_length=100, description="only flows from these clusters", examples=[["east"]])
+]
+_States = Annotated[list[HealthState], Query(max_length=20, description="only flows in one of these states")]
+
+
+@router.get("/flows", responses=responses(422))
+def flows(
+    house: HouseDep,
+    peers: PeersDep,
+    caller: ReaderDep,
+    span: RangeDep,
+    source: _Sources = [],  # noqa: B006  FastAPI copies it
+    status: _States = [],  # noqa: B006
+    search: Search = "",
+    offset: Offset = 0,
+    limit: Limit = 100,
+    local: Local = False,
+) -> FlowList:
+    """All flows that the caller may see, by name, with their figures of the range; those of other services, too, where
+    this one is a gateway."""
+    seen = look(house, caller, now_ms())
+    wanted = search.casefold()
+    own = {
+        str(flow): flow
+        for flow in seen.names
+        if (not source or flow.source in source)
+        and wanted in str(flow).casefold()
+        and (not status or seen.verdict(flow).health.state in status)
+    }
+    others, missing = ([], []) if local else flows_of_peers(peers, span, source, status, search)
+    known, allowed = set(seen.names), caller.readable([FlowName(one.source, one.target) for one in others])
+    told = {one.flow: one for one in others if FlowName(one.source, one.target) in allowed - known}
+    page = sorted([*own, *told])[offset : offset + limit]
+    figures = Figures.read(house, [own[flow] for flow in page if flow in own], span)
+    return FlowList(
+        flows=[summary(seen, own[flow], figures, house) if flow in own else told[flow] for flow in page],
+        total=len(own) + len(told),
+        range=shown(span),
+        errors=[*_faults(seen, figures), *missing],
+        now_ms=seen.now_ms,
+    )
+
+
+@router.get("/flows/{source}/{target}", responses=responses(404, 422, 503))
+def flow(house: HouseDep, caller: ReaderDep, name: ReadableFlow, span: RangeDep) -> FlowDetail:
+    """One flow, and its settings that differ from the defaults."""
+    seen = look(house, caller, now_ms(), name)
+    figures = Figures.read(house, [name], span)
+    return FlowDetail(
+        flow=summary(seen, name, figures, house),
+        settings=_settings(house, seen, name),
+        range=shown(span),
+        errors=_faults(seen, figures),
+        now_ms=seen.now_ms,
+    )
+
+
+class Figures:
+    """Statistics and sparklines of flows over ``span``; none, and ``fault``, when the store does not answer."""
+
+    def __init__(self, span: TimeRange) -> None:
+        self.span = span
+        self.stats: Mapping[str, Mapping[Metric, Stats]] = {}
+        self.lines: Mapping[str, Mapping[Metric, Sequence[Stats]]] = {}
+        self.fault: StoreError | None = None
+
+    @classmethod
+    def read(cls, house: House, flows: Sequence[FlowName], span: TimeRange) -> Figures:
+        found = cls(span)
+        if not flows:
+            return found
+        try:
+            found.stats = house.store.flow_stats(span, [str(flow) for flow in flows])
+            if len(flows) == 1:
+                (flow,) = map(str, flows)
+                found.lines = {flow: {one: house.store.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
+            else:
+                found.lines = house.store.sparklines(_DRAWN, span, points=_POINTS)
+        except StoreError as error:
+            found.fault = error
+        return found
+
+
+def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> FlowSummary:
+    """A flow as a row of the list."""
+    row, scheduled = seen.rows.get(str(flow)), seen.scheduled.get(flow)
+    verdict = seen.verdict(flow)
+    told = FlowSummary(
+        flow=str(flow),
+        source=flow.source,
+        target=flow.target,
+        dag_id=flow.dag_id if scheduled is None else scheduled.dag_id,
+        paused=None if scheduled is None else scheduled.paused,
+        misconfigured=flow in seen.misconfigured or (scheduled is not None and scheduled.misconfigured is not None),
+        health=answers.health(verdict.health),
+        alarms=answers.alarms(verdict.alarms),
+        metrics=answers.stats(figures.stats.get(str(flow), {})),
+        sparklines={
+            metric.value: answers.sparkline(line, figures.span, _POINTS, _pace(seen, flow))
+            for metric, line in figures.lines.get(str(flow), {}).items()
+        },
+        next_run_ms=None if scheduled is None else scheduled.next_run_ms,
+        dag_url=None if scheduled is None else scheduled.dag_url,
+    )
+    if row is None:
+        return told
+    run = row.last_run
+    url = None if house.scheduler is None or scheduled is None else house.scheduler.run_url(told.dag_id, run.run_id)
+    beats = row.heartbeats
+    return told.model_copy(
+        update={
+            "topics": row.topics,
+            "partitions": row.partitions,
+            "failed_partitions": row.failed_partitions,
+            "groups": row.groups,
+            "untranslated_groups": row.untranslated_groups,
+            "lag": row.lag,
+            "warnings": list(row.warnings),
+            "heartbeats": None if beats is None else answers.heartbeats(beats, seen.now_ms - row.reported_ms),
+            "last_run": answers.run(run, url),
+            "reported_ms": row.reported_ms,
+        }
+    )
+
+
+def _pace(seen: Overview, flow: FlowName) -> float | None:
+    settings, row = seen.settings.get(flow), seen.rows.get(str(flow))
+    if row is not None and row.schedule_interval_seconds is not None:
+        return row.schedule_interval_seconds
+    return None if settings is None else settings.schedule_interval_seconds
+
+
+def _faults(seen: Overview, figures: Figures) -> list[Fault]:
+    again = figures.fault is not None and seen.store_fault is None
+    return [*seen.faults, *([fault_of(figures.fault)] if again and figures.fault is not None else [])]
+
+
+def _settings(house: House, seen: Overview, flow: FlowName) -> dict[str, str]:
+    """What the file says of the flow; secrets are masked."""
+    if flow not in seen.settings and flow not in seen.misconfigured:
+        return {}
+    found = Explainer(house.configuration(), flow).everything()
+    return {
+        f"{one.side}.{one.name}" if one.side else one.name: one.value
+        for one in found
+        if one.origin is not None and one.value is not None
+    }

@@ -1,0 +1,118 @@
+"""/flows/{source}/{target}/group-offsets and /offsets: where consumer groups stand on both sides, and setting it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.group_offsets_file import GroupOffset
+from srm_common.domain.offsets.offset_application import AppliedOffset
+from srm_common.rest import schemas
+from srm_common.rest.access import CallerDep, EditableFlow, ReadableFlow
+from srm_common.rest.faults import ApiError, responses
+from srm_common.rest.flow_filters import flow_now
+from srm_common.rest.house import HouseDep
+from srm_common.rest.live import CALLS, TAG, hurried
+from srm_common.rest.ranges import now_ms
+from srm_common.rest.v2.steering_schemas import OffsetsApplied, OffsetsRequest
+from srm_common.usecases.apply_offsets import apply_offsets
+from srm_common.usecases.export_offsets import export_offsets
+from srm_common.usecases.group_positions import group_positions
+
+router = APIRouter(prefix="/api/v2", tags=["groups", TAG])
+
+Group = Annotated[str, Query(min_length=1, max_length=1000, examples=["billing"])]
+#: Problems in an answer.
+_TOLD = 100
+
+
+@router.get("/flows/{source}/{target}/group-offsets", responses=responses(404, 422, 502, 503, 504))
+def group_offsets(flow: ReadableFlow, group: Group, caller: CallerDep, house: HouseDep) -> schemas.GroupOffsets:
+    """Each partition of a group: committed at the source, translated, committed at the target, and why not."""
+    found = CALLS.ask(
+        f"where group {group} stands", lambda: group_positions(hurried(flow_now(house, flow, caller)), group)
+    )
+    now = now_ms()
+    offsets = [
+        schemas.GroupOffset(
+            topic=one.topic,
+            remote_topic=one.remote_topic or "",
+            partition=one.partition,
+            source_offset=one.upstream,
+            translated=one.translated,
+            applied=one.applied,
+            age_ms=None if one.written_ms is None else max(0, now - one.written_ms),
+            reason=one.reason or None,
+        )
+        for one in found.rows
+    ]
+    notes = [schemas.Fault(code="group_note", message=one, flow=str(flow)) for one in found.notes]
+    return schemas.GroupOffsets(group=group, offsets=offsets, errors=notes, now_ms=now)
+
+
+@router.post("/flows/{source}/{target}/offsets", responses=responses(404, 409, 415, 422, 502, 503, 504))
+def set_offsets(flow: EditableFlow, request: OffsetsRequest, house: HouseDep) -> OffsetsApplied:
+    """Commit offsets for groups that nobody reads with at the target: those of the newest checkpoints, or those that
+    are sent. Nothing is set while a single one cannot be; every one is read again afterwards."""
+    settings = hurried(house.configuration().flow(flow))
+    sent = _sent(request)
+    applied = CALLS.ask(
+        f"the offsets of {', '.join(request.groups[:3])}",
+        lambda: apply_offsets(
+            settings.target,
+            _of_checkpoints(settings, request.groups) if sent is None else sent,
+            dry_run=request.dry_run,
+            rewind=request.rewind,
+        ),
+    )
+    problems = [one for one in applied if one.problem is not None]
+    if problems and not request.dry_run and all(one.after is None for one in applied):
+        raise ApiError(
+            409,
+            "offsets_refused",
+            f"nothing was set: {len(problems)} of {len(applied)} offsets cannot be; the first: {_told(problems[0])}",
+            flow=str(flow),
+        )
+    errors = [schemas.Fault(code="offset_refused", message=_told(one), flow=str(flow)) for one in problems[:_TOLD]]
+    return OffsetsApplied(
+        applied=[one.to_json() for one in applied], dry_run=request.dry_run, errors=errors, now_ms=now_ms()
+    )
+
+
+def _sent(request: OffsetsRequest) -> list[GroupOffset] | None:
+    """The offsets of the request, None when those of the checkpoints are meant. Raises :class:`ApiError`."""
+    if not request.groups:
+        raise ApiError(422, "invalid_parameter", "groups: name at least one consumer group", field="groups")
+    if not request.offsets:
+        return None
+    if len(request.groups) > 1:
+        raise ApiError(422, "invalid_parameter", "groups: with offsets, name the one group they are of", field="groups")
+    made = []
+    for place, one in enumerate(request.offsets):
+        if one.translated is None:
+            field = f"offsets.{place}.translated"
+            raise ApiError(422, "invalid_parameter", f"{field}: the offset to set is missing", field=field)
+        made.append(GroupOffset(request.groups[0], one.remote_topic, one.partition, one.translated))
+    return made
+
+
+def _of_checkpoints(flow: FlowSettings, groups: Sequence[str]) -> list[GroupOffset]:
+    found = [one.checkpoint for one in export_offsets(flow, groups).offsets]
+    known = {one.group for one in found}
+    for group in groups:
+        if group not in known:
+            raise ApiError(
+                409,
+                "no_checkpoint",
+                f"group {group} has no checkpoint of flow {flow.name} on cluster '{flow.target.alias}', so nothing was "
+                f"set; its group-offsets say why",
+                flow=str(flow.name),
+            )
+    return [GroupOffset(one.group, one.topic, one.partition, one.downstream, one.metadata) for one in found]
+
+
+def _told(one: AppliedOffset) -> str:
+    return f"{one.wanted.group}: {one.wanted.topic}-{one.wanted.partition}: {one.problem}"

@@ -1,0 +1,77 @@
+"""GET /health and /clusters: the service itself, and the graph of clusters."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from srm_common import __version__
+from srm_common.domain.monitoring.health import HealthState
+from srm_common.rest import answers
+from srm_common.rest.access import ReaderDep
+from srm_common.rest.faults import responses
+from srm_common.rest.house import HouseDep
+from srm_common.rest.overview import Overview, look
+from srm_common.rest.peers.flows import health_of_peers
+from srm_common.rest.peers.gateway import Answers, Local, PeersDep
+from srm_common.rest.ranges import now_ms
+from srm_common.rest.schemas import ClusterGraph, ClusterNode, HealthAnswer
+
+router = APIRouter(prefix="/api/v2", tags=["service"])
+
+#: States in which a flow does what it is told to.
+_GOOD = {HealthState.RUNNING, HealthState.CATCHING_UP, HealthState.IDLE, HealthState.PAUSED}
+
+
+@router.get("/health", responses=responses())
+def health(house: HouseDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
+    """How the service and its flows do, and the other services and theirs where this one is a gateway. ``status`` is
+    ``down`` when every flow is in trouble or nothing can be told, ``degraded`` when some are or something does not
+    answer, else ``up``; it is about this service's own flows."""
+    seen = look(house, caller, now_ms())
+    states = {flow: seen.verdict(flow).health for flow in seen.names}
+    others, asked = ({}, Answers()) if local else health_of_peers(peers)
+    faults = [*seen.faults, *asked.faults]
+    bad = sum(one.state not in _GOOD for one in states.values())
+    if (states and bad == len(states)) or (seen.faults and not states):
+        status = "down"
+    else:
+        status = "degraded" if bad or faults else "up"
+    readable = caller.readable(others)
+    found = {flow: one for flow, one in others.items() if flow in readable}
+    found |= {flow: answers.health(one) for flow, one in states.items()}
+    return HealthAnswer(
+        status=status,
+        store=seen.store_fault,
+        schedule=seen.schedule_fault,
+        flows={str(flow): found[flow] for flow in sorted(found)},
+        services=list(asked.services),
+        version=__version__,
+        errors=faults,
+        now_ms=seen.now_ms,
+    )
+
+
+@router.get("/clusters", responses=responses(503))
+def clusters(house: HouseDep, caller: ReaderDep) -> ClusterGraph:
+    """The clusters of the flows that the caller may see. Whether they can be reached is what the last runs told."""
+    seen = look(house, caller, now_ms())
+    aliases = sorted({alias for flow in seen.names for alias in (flow.source, flow.target)})
+    return ClusterGraph(
+        clusters=[_node(seen, alias) for alias in aliases], errors=list(seen.faults), now_ms=seen.now_ms
+    )
+
+
+def _node(seen: Overview, alias: str) -> ClusterNode:
+    """By the newest run that says something of the cluster: it was good, or its error names the cluster."""
+    if alias in seen.cluster_faults:
+        return ClusterNode(alias=alias, fault=seen.cluster_faults[alias])
+    flows = [str(flow) for flow in seen.names if alias in (flow.source, flow.target)]
+    told = [
+        (run.finished_ms or run.reported_ms, run.ok, run.error)
+        for run in (seen.rows[flow].last_run for flow in flows if flow in seen.rows)
+        if run.ok or f"cluster '{alias}'" in (run.error or "")
+    ]
+    if not told:
+        return ClusterNode(alias=alias)
+    when, reachable, fault = max(told, key=lambda one: one[:2])
+    return ClusterNode(alias=alias, reachable=reachable, fault=fault, checked_ms=when)

@@ -1,0 +1,158 @@
+"""/flows/{source}/{target}/moves and /moves/{kind}/{run_id}: failover, failback and change of direction, which are runs
+of their DAGs; each task is one step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.schedule import ScheduledRun
+from srm_common.domain.moving.moves import MODES, POSITIONS, MoveKind, MoveMode, StepName
+from srm_common.errors import ConfigError
+from srm_common.rest.access import CallerDep, EditableFlow, require
+from srm_common.rest.faults import ApiError, responses
+from srm_common.rest.house import HouseDep
+from srm_common.rest.ports import Right
+from srm_common.rest.ranges import now_ms
+from srm_common.rest.v2.steering import scheduler_of
+from srm_common.rest.v2.steering_schemas import Done, MoveRequest, MoveState, MoveStep
+
+router = APIRouter(prefix="/api/v2", tags=["moves"])
+
+#: Tasks of a move's DAG in their order; the last, which does nothing, is left out.
+TASKS = (
+    *("check", "confirm", "last_pass", "stop", "drain", "translate", "apply", "verify", "turn", "resume"),
+    *("report",),
+)
+_WAITS_FOR_A_PERSON = frozenset({"awaiting_input", "deferred"})
+
+
+class Kind(StrEnum):
+    """As paths and bodies have it."""
+
+    FAILOVER = "failover"
+    FAILBACK = "failback"
+    SWITCH_DIRECTION = "switch-direction"
+
+    @property
+    def move(self) -> MoveKind:
+        return MoveKind[self.name]
+
+    @property
+    def dag_id(self) -> str:
+        return f"srm.{self.move}"
+
+
+RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-11-21T20:02:06.826+00:00"])]
+
+
+@router.post("/flows/{source}/{target}/moves", responses=responses(404, 409, 415, 422, 502, 503))
+def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, house: HouseDep) -> Done:
+    """Begin a move of consumer groups; a dry run unless told otherwise. How it goes on is told under ``run_id``."""
+    kind, mode = _kind(request.kind), _mode(request)
+    house.configuration().flow(flow)
+    verb = f'use srm-control {kind} --flow "{flow}"'
+    conf: dict[str, Any] = {
+        "flow": str(flow),
+        "mode": mode.value,
+        "groups": request.groups or None,
+        "dry_run": request.dry_run,
+        # Whoever sends this has seen the dry run, or wants none.
+        "approved": request.approved,
+        "wait_seconds": request.wait_seconds,
+    }
+    started = scheduler_of(house, verb).trigger(kind.dag_id, conf, f"started by {caller.name}", caller)
+    what = f"a dry run of the {kind}" if request.dry_run else f"the {kind}"
+    return Done(
+        done=f"started {what} of {flow} in mode {mode}", run_id=started.run_id, url=started.url, now_ms=now_ms()
+    )
+
+
+@router.get("/moves/{kind}/{run_id}", responses=responses(404, 409, 422, 502, 503))
+def move_state(kind: Kind, run_id: RunId, caller: CallerDep, house: HouseDep) -> MoveState:
+    """How far a move is: each step with what it did, and where groups go on once that is known."""
+    require(caller, Right.READ)
+    scheduler = scheduler_of(house, "look at the output of srm-control")
+    found = scheduler.run(kind.dag_id, run_id)
+    flow = None if found is None else _flow(found.conf)
+    if found is None or flow is None or not caller.may(Right.READ, flow):
+        raise ApiError(404, "unknown_run", f"there is no {kind} {run_id}")
+    steps = _steps(found, scheduler.results(kind.dag_id, run_id))
+    positions = scheduler.results(kind.dag_id, run_id, POSITIONS).get(StepName.TRANSLATE, [])
+    return MoveState(
+        kind=kind,
+        run_id=run_id,
+        flow=str(flow),
+        dry_run=bool(found.conf.get("dry_run")),
+        state=_state(found),
+        steps=steps,
+        positions=positions if isinstance(positions, list) else [],
+        url=found.url,
+        now_ms=now_ms(),
+    )
+
+
+def _kind(text: str) -> Kind:
+    try:
+        return Kind(text)
+    except ValueError:
+        known = ", ".join(Kind)
+        raise ApiError(422, "invalid_parameter", f"kind: it is one of {known}, not '{text}'", field="kind") from None
+
+
+def _mode(request: MoveRequest) -> MoveMode:
+    modes = MODES[_kind(request.kind).move]
+    if request.mode is None:
+        return modes[0]
+    if request.mode not in modes:
+        known = ", ".join(modes)
+        raise ApiError(
+            422,
+            "invalid_parameter",
+            f"mode: a {request.kind} has mode {known}, not '{request.mode}'",
+            field="mode",
+        )
+    return MoveMode(request.mode)
+
+
+def _flow(conf: Mapping[str, Any]) -> FlowName | None:
+    try:
+        return FlowName.parse(str(conf.get("flow")))
+    except ConfigError:
+        return None
+
+
+def _state(run: ScheduledRun) -> str:
+    if run.state == "running" and any(state in _WAITS_FOR_A_PERSON for _, state in run.tasks):
+        return "waiting"
+    return run.state
+
+
+def _steps(run: ScheduledRun, results: Mapping[str, Any]) -> list[MoveStep]:
+    states = dict(run.tasks)
+    return [
+        MoveStep(step=task, state=_told(states[task]), sentences=_sentences(results.get(task)))
+        for task in TASKS
+        if task in states
+    ]
+
+
+def _told(state: str | None) -> str:
+    """A task's state in the words of a move's."""
+    if state in _WAITS_FOR_A_PERSON:
+        return "waiting"
+    words = {None: "pending", "success": "done", "scheduled": "queued", "upstream_failed": "not reached"}
+    return words.get(state) or str(state)
+
+
+def _sentences(result: Any) -> list[str]:
+    """What a task returned: a step's result, a sentence, or several."""
+    if isinstance(result, Mapping):
+        result = result.get("sentences", [])
+    if isinstance(result, str):
+        return [result]
+    return [str(one) for one in result] if isinstance(result, list) else []

@@ -1,0 +1,100 @@
+"""Metrics over time, of flows, topics and partitions; also under the paths of Streams Replication Manager."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.metric_table import BY_METRIC
+from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.rest import answers
+from srm_common.rest.access import ReaderDep, TargetAlias
+from srm_common.rest.faults import ApiError, responses
+from srm_common.rest.house import House, HouseDep
+from srm_common.rest.overview import KnownFlow
+from srm_common.rest.ranges import RangeDep, now_ms, shown
+from srm_common.rest.schemas import Series
+from srm_common.rest.topic_names import topic_row, upstream_of
+from srm_common.rest.v2.flow_details import TopicName
+
+router = APIRouter(prefix="/api/v2", tags=["metrics"])
+
+_KNOWN = responses(404, 422, 503)
+_Topic = Annotated[str | None, Query(min_length=1, max_length=249, description="of this upstream topic")]
+_Partition = Annotated[int | None, Query(ge=0, le=2_147_483_647, description="of this partition of the topic")]
+Samples = Annotated[int, Query(ge=1, le=5000, description="most points of the answer")]
+DownstreamTopic = Annotated[str, Path(min_length=1, max_length=249, examples=["east.orders"])]
+
+
+@router.get("/flows/{source}/{target}/metrics/{metric}", responses=_KNOWN)
+def flow_series(
+    house: HouseDep,
+    flow: KnownFlow,
+    metric: Metric,
+    span: RangeDep,
+    topic: _Topic = None,
+    partition: _Partition = None,
+    samples: Samples = 200,
+) -> Series:
+    """One metric over time, of the flow, of a topic or of a partition."""
+    if partition is not None and topic is None:
+        raise ApiError(422, "invalid_parameter", "partition needs topic", field="partition")
+    return _series(house, flow, metric, span, samples, topic, partition)
+
+
+@router.get("/cluster-metrics/{source}/{target}/{metric}", responses=_KNOWN)
+def cluster_metrics(
+    house: HouseDep, flow: KnownFlow, metric: Metric, span: RangeDep, samples: Samples = 1000
+) -> Series:
+    """One metric of a whole flow over time."""
+    return _series(house, flow, metric, span, samples)
+
+
+@router.get("/topic-metrics/{source}/{target}/{topic}/{metric}", responses=_KNOWN)
+def topic_metrics(
+    house: HouseDep, flow: KnownFlow, topic: TopicName, metric: Metric, span: RangeDep, samples: Samples = 1000
+) -> Series:
+    """One metric of an upstream topic over time."""
+    return _series(house, flow, metric, span, samples, topic)
+
+
+@router.get("/topic-metrics/{target}/{downstream_topic}/{metric}", responses=_KNOWN)
+def downstream_topic_metrics(
+    house: HouseDep,
+    caller: ReaderDep,
+    target: TargetAlias,
+    downstream_topic: DownstreamTopic,
+    metric: Metric,
+    span: RangeDep,
+    samples: Samples = 1000,
+) -> Series:
+    """One metric of a remote topic over time, by its name on the target; of whatever name its policy gives it."""
+    flow, topic = upstream_of(house, caller, target, downstream_topic, span)
+    return _series(house, flow, metric, span, samples, topic)
+
+
+def _series(
+    house: House,
+    flow: FlowName,
+    metric: Metric,
+    span: TimeRange,
+    samples: int,
+    topic: str | None = None,
+    partition: int | None = None,
+) -> Series:
+    found = house.store.series(str(flow), metric, span, topic=topic, partition=partition, points=samples)
+    if not found and topic is not None:
+        topic_row(house, flow, topic, span)  # a name that was never reported is a mistake, not a quiet topic
+    return Series(
+        flow=str(flow),
+        metric=metric.value,
+        unit=BY_METRIC[metric].unit,
+        topic=topic,
+        partition=partition,
+        points=[answers.point(one) for one in found],
+        range=shown(span),
+        now_ms=now_ms(),
+    )

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+
+from srm_common.rest.guards.same_origin import SameOrigin
+
+JSON = {"content-type": "application/json"}
+
+
+@pytest.fixture
+def client() -> TestClient:
+    app = FastAPI()
+    app.add_middleware(SameOrigin)
+
+    @app.get("/")
+    def read() -> str:
+        return "read"
+
+    @app.post("/")
+    def write() -> str:
+        return "written"
+
+    return TestClient(app, base_url="http://airflow.example:8080")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="a program"),
+        pytest.param({"content-type": "Application/JSON; charset=utf-8"}, id="spelled in another way"),
+        pytest.param({"sec-fetch-site": "same-origin", "origin": "http://airflow.example:8080"}, id="our page"),
+        pytest.param({"sec-fetch-site": "none"}, id="no page"),
+        pytest.param({"origin": "http://airflow.example:8080"}, id="our page in an older browser"),
+        pytest.param({"origin": "https://airflow.example:8080"}, id="our page behind a proxy that ends TLS"),
+        pytest.param(
+            {"origin": "https://public.example", "x-forwarded-host": "public.example"}, id="behind another name"
+        ),
+    ],
+)
+def test_our_own_writes_pass(client: TestClient, headers: dict[str, str]) -> None:
+    assert client.post("/", headers=JSON | headers, content="{}").json() == "written"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({"sec-fetch-site": "cross-site"}, id="another site"),
+        pytest.param({"sec-fetch-site": "same-site"}, id="another host of the same domain"),
+        pytest.param({"sec-fetch-site": "cross-site", "origin": "http://airflow.example:8080"}, id="a forged origin"),
+        pytest.param({"origin": "http://evil.example"}, id="another site in an older browser"),
+        pytest.param({"origin": "http://airflow.example:8081"}, id="another port"),
+        pytest.param({"origin": "http://airflow.example:8080.evil.example"}, id="a name that begins like ours"),
+        pytest.param({"origin": "null"}, id="a page that hides its origin"),
+    ],
+)
+def test_writes_of_other_sites_are_refused(client: TestClient, headers: dict[str, str]) -> None:
+    answer = client.post("/", headers=JSON | headers, content="{}")
+    assert answer.status_code == 403
+    assert [one["code"] for one in answer.json()["errors"]] == ["cross_site"]
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
+def test_what_a_form_can_send_is_refused(client: TestClient, kind: str | None) -> None:
+    answer = client.post("/", headers={} if kind is None else {"content-type": kind})
+    assert answer.status_code == 415
+    assert [one["code"] for one in answer.json()["errors"]] == ["json_expected"]
+
+
+def test_reading_is_open_to_links_of_other_sites(client: TestClient) -> None:
+    assert client.get("/", headers={"sec-fetch-site": "cross-site"}).json() == "read"

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.health import Health, HealthState
+from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
+from srm_common.rest.prometheus.series import FlowFigures
+from tests.unit.rest.figures import FLOW, T, figures, partition
+
+SERVICE = ServiceFigures("1.2.3", store_up=True, scheduler_up=False)
+
+
+def samples(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """As a Prometheus client reads them."""
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def value(text: str, name: str, **labels: str) -> float:
+    return samples(text)[name, frozenset({"source": "east", "target": "west", **labels}.items())]
+
+
+def test_every_figure_has_its_hand_computed_value() -> None:
+    text = render(SERVICE, [figures()])
+    flow = {
+        "srm_flow_health_since_timestamp_seconds": T / 1000 - 60,
+        "srm_flow_reported_timestamp_seconds": T / 1000,
+        "srm_flow_good_run_timestamp_seconds": T / 1000 - 2.5,
+        "srm_flow_lag_records": 12,
+        "srm_flow_lag_objective_records": 10,
+        "srm_flow_copied_bytes_per_second": 200,
+        "srm_flow_topics": 1,
+        "srm_flow_partitions": 2,
+        "srm_flow_failed_partitions": 1,
+        "srm_flow_groups": 1,
+        "srm_flow_untranslated_groups": 1,
+        "srm_flow_lost_records": 0,
+        "srm_flow_schedule_interval_seconds": 30,
+        "srm_flow_last_run_ok": 1,
+        "srm_flow_last_run_duration_seconds": 2.5,
+        "srm_flow_last_run_passes": 2,
+        "srm_flow_last_run_records": 70,
+        "srm_flow_last_run_bytes": 9000,
+        "srm_flow_last_run_transactions": 3,
+        "srm_flow_last_run_retries": 1,
+        "srm_flow_last_run_reencoded_records": 5,
+        "srm_flow_source_clock_skew_seconds": 0.0125,
+    }
+    found = {name: number for (name, inside), number in samples(text).items() if len(inside) == 2}
+    assert found == flow
+    assert value(text, "srm_flow_heartbeat_timestamp_seconds", cluster="east", hops="1") == T / 1000 - 1.5
+    assert value(text, "srm_flow_heartbeat_latency_seconds", cluster="east", hops="1") == 0.25
+    assert value(text, "srm_group_positions", group="billing") == 2
+    assert value(text, "srm_group_translated_positions", group="billing") == 1
+    assert value(text, "srm_topic_lag_records", topic="orders") == 12
+    assert value(text, "srm_topic_failed_partitions", topic="orders") == 1
+    assert value(text, "srm_topic_newest_record_timestamp_seconds", topic="orders") == T / 1000 - 4
+    assert value(text, "srm_topic_copied_bytes_per_second", topic="orders") == 200
+    assert value(text, "srm_topic_replication_latency_max_seconds", topic="orders") == 1.501
+    place = {"topic": "orders", "partition": "1"}
+    assert value(text, "srm_partition_lag_records", **place) == 6
+    assert value(text, "srm_partition_position", **place) == 101
+    assert value(text, "srm_partition_source_end", **place) == 107
+    assert value(text, "srm_partition_failed", **place) == 1
+    assert value(text, "srm_partition_replication_latency_avg_seconds", **place) == 0.25
+
+
+def test_mirror_makers_series_name_the_remote_topic_and_count_in_milliseconds() -> None:
+    text = render(SERVICE, [figures()])
+    prefix = "kafka_connect_mirror_mirrorsourceconnector"
+    place = {"topic": "east.orders", "partition": "0"}
+    assert value(text, f"{prefix}_replication_latency_ms_max", **place) == 1500
+    assert value(text, f"{prefix}_record_age_ms", **place) == 4000
+    assert value(text, f"{prefix}_replication_records_lag", **place) == 6
+    assert value(text, f"{prefix}_byte_rate", topic="east.orders") == 200
+    checkpoint = "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms"
+    assert value(text, checkpoint, group="billing") == 40
+    assert "kafka_connect" not in render(SERVICE, [figures()], mirror_maker=False)
+
+
+def test_a_flow_is_in_one_state_and_has_each_alarm_or_not() -> None:
+    text = render(SERVICE, [figures()])
+    states = {state: value(text, "srm_flow_health", state=state) for state in HealthState}
+    assert [state for state, held in states.items() if held] == [HealthState.CATCHING_UP]
+    assert value(text, "srm_flow_alarm", kind="lag_objective") == 1
+    assert value(text, "srm_flow_alarm", kind="lost_data") == 0
+
+
+def test_a_flow_that_never_reported_has_a_state_and_no_figures() -> None:
+    text = render(SERVICE, [FlowFigures(FLOW, Health(HealthState.UNKNOWN, "no run yet"))])
+    assert {name for name, _ in samples(text)} == {
+        "srm_build_info",
+        "srm_store_up",
+        "srm_scheduler_up",
+        "srm_flow_health",
+        "srm_flow_alarm",
+    }
+
+
+@pytest.mark.parametrize(
+    ("detail", "there", "not_there"),
+    [(Detail.FLOW, "srm_flow_lag_records", "srm_topic"), (Detail.TOPIC, "srm_topic_lag_records", "_partition_lag")],
+)
+def test_details_may_be_left_out(detail: Detail, there: str, not_there: str) -> None:
+    text = render(SERVICE, [figures()], detail)
+    assert there in text
+    assert not_there not in text
+
+
+def test_families_of_several_flows_stay_together() -> None:
+    """As the format demands; a parser that meets a family again would take it for another one."""
+    text = render(SERVICE, [figures(), figures(FlowName("west", "east"))])
+    names = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(names) == len(set(names))
+    current = ""
+    for line in text.splitlines():
+        if line.startswith("# TYPE"):
+            current = line.split()[2]
+        elif not line.startswith("#"):
+            assert line.startswith(current + "{")
+
+
+@given(
+    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1) | st.sampled_from(['a"b', "a\\", "a\nb", "<b>"])
+)
+def test_any_name_is_read_as_it_was(name: str) -> None:
+    flow = replace(figures(), partitions=[partition(0, topic=name)])
+    assert value(render(SERVICE, [flow]), "srm_partition_lag_records", topic=name, partition="0") == 6
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+def test_promtool_finds_nothing_to_say() -> None:
+    text = render(SERVICE, [figures()], mirror_maker=False)
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from srm_common.errors import ConfigError
+from srm_common.rest.serving.logins import Login, Logins, environment_login, hashed, matches, read_logins
+
+
+@settings(max_examples=5, deadline=None)
+@given(password=st.text(min_size=1))
+def test_a_hash_is_of_its_password_only(password: str) -> None:
+    secret = hashed(password)
+    assert password not in secret or len(password) < 5
+    assert matches(password, secret)
+    assert not matches(password + "x", secret)
+    assert hashed(password) != secret
+
+
+def test_a_hash_made_elsewhere_is_understood() -> None:
+    # RFC 7914, chapter 12: N 16384, r 8, p 1; the first 32 of 64 bytes.
+    secret = "{scrypt}16384:U29kaXVtQ2hsb3JpZGU=:cCO9yzr9c0hGHAbNgf046/2o+7qQT44+qbVD9lRdofI="
+    assert matches("pleaseletmein", secret)
+    assert not matches("pleaseletmeout", secret)
+
+
+def test_who_is_known_and_who_is_not() -> None:
+    logins = Logins([Login("ann", "op", hashed("sesame")), Login("bob", "viewer", "plain: with a colon")])
+    ann = logins.find("ann", "sesame")
+    assert ann is not None
+    assert (ann.name, ann.role) == ("ann", "op")
+    # A second time from memory; a wrong password is still wrong after that.
+    assert logins.find("ann", "sesame") is ann
+    assert logins.find("ann", "Sesame") is None
+    assert logins.find("bob", "plain: with a colon") is not None
+    assert logins.find("carl", "sesame") is None
+    assert logins.find("", "") is None
+    # The boundary between name and password counts.
+    assert logins.find("an", "nsesame") is None
+
+
+def test_a_password_file(tmp_path: Path) -> None:
+    file = tmp_path / "logins"
+    secret = hashed("x")
+    file.write_text(f"# the team\n\nann:op:{secret}\nbob:viewer:a:b:c\n")
+    assert read_logins(file) == [Login("ann", "op", secret), Login("bob", "viewer", "a:b:c")]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        ("ann:hush", 1, "NAME:ROLE:PASSWORD"),
+        ("ann:op:hush\nbob:root:hush", 2, "viewer, user, op"),
+        (":op:hush", 1, "the name is missing"),
+        ("ann:op:", 1, "the password is missing"),
+        ("ann:op:hush\nann:op:hush", 2, "twice"),
+        ("ann:op:{scrypt}hush", 1, "--hash-password"),
+        ("ann:op:{scrypt}1073741824:aGk=:aGk=", 1, "--hash-password"),
+        ("# nobody\n", None, "no login"),
+    ],
+)
+def test_a_wrong_line_is_told_without_what_is_in_it(tmp_path: Path, text: str, line: int | None, said: str) -> None:
+    file = tmp_path / "logins"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=said) as refused:
+        read_logins(file)
+    assert refused.value.line == line
+    assert "hush" not in str(refused.value)
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    file = tmp_path / "logins"
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_logins(file)
+
+
+def test_the_login_of_the_environment() -> None:
+    assert environment_login({}) is None
+    assert environment_login({"SRM_SERVE_USER": "ann", "SRM_SERVE_PASSWORD": "x"}) == Login("ann", "op", "x")
+    with pytest.raises(ConfigError, match="SRM_SERVE_PASSWORD is not set"):
+        environment_login({"SRM_SERVE_USER": "ann"})
+    with pytest.raises(ConfigError, match="SRM_SERVE_USER is not set"):
+        environment_login({"SRM_SERVE_PASSWORD": "hush"})
+    with pytest.raises(ConfigError, match="colon"):
+        environment_login({"SRM_SERVE_USER": "a:b", "SRM_SERVE_PASSWORD": "x"})
+
+
+def test_secrets_stay_out_of_what_is_printed() -> None:
+    assert "hush" not in repr(Login("ann", "op", "hush"))
