@@ -70,7 +70,7 @@ _ALARMS: dict[AlarmKind, _Remedy] = {
     AlarmKind.LOST_DATA: _STATES[HealthState.LOST_DATA],
     AlarmKind.UNTRANSLATED_GROUPS: (
         "See which partitions of these groups have no place on the target, and why, before anybody fails over.",
-        "srm-control offsets --flow FLOW",
+        "srm-control offsets --all-groups --flow FLOW",
         None,
     ),
     AlarmKind.FOREIGN_WRITER: (
