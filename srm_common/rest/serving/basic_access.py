@@ -13,6 +13,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.rest.faults import ApiError
 from srm_common.rest.ports import Right
 from srm_common.rest.serving.logins import ROLES, Logins
+from srm_common.rest.serving.watched_logins import WatchedLogins
 
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Replication flows", charset="UTF-8"'}
 #: RFC 6761 and the addresses of loopback.
@@ -36,7 +37,7 @@ class Person:
 class BasicAccess:
     """A name and a password with each request (RFC 7617)."""
 
-    def __init__(self, logins: Logins) -> None:
+    def __init__(self, logins: Logins | WatchedLogins) -> None:
         self._logins = logins
 
     def caller(self, request: Request) -> Person:

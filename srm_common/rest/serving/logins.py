@@ -44,7 +44,7 @@ class Login:
 
 
 class Logins:
-    """Checks names and passwords. A wrong name takes as long as a wrong password."""
+    """Checks names and passwords. A wrong name takes as long as a wrong password, plain or hashed."""
 
     def __init__(self, logins: Collection[Login]) -> None:
         self._logins = {one.name: one for one in logins}
@@ -65,7 +65,9 @@ class Logins:
         if known is not None:
             return known
         login = self._logins.get(name)
-        if not matches(password, self._nobody if login is None else login.secret) or login is None:
+        if login is None or not matches(password, login.secret):
+            if login is None or not login.secret.startswith(_SCHEME):
+                matches(password, self._nobody)  # for its time only: a plain secret is compared in none
             return None
         with self._lock:
             if len(self._right) >= _REMEMBERED:

@@ -22,10 +22,11 @@ from srm_common.rest.app import House, create_app
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.rest.ports import Access
 from srm_common.rest.serving.basic_access import BasicAccess, OpenAccess
-from srm_common.rest.serving.logins import Logins, environment_login, read_logins
+from srm_common.rest.serving.logins import Logins, environment_login
 from srm_common.rest.serving.metrics_follower import MetricsFollower
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_logins import WatchedLogins
 from srm_common.store.location import open_store
 
 KEY_PASSWORD = "SRM_SERVE_TLS_KEY_PASSWORD"
@@ -121,9 +122,12 @@ class Listener:
 def access_of(listener: Listener, password_file: Path | None, environment: Mapping[str, str]) -> Access:
     """Who may ask; checks that the listener is fit for it. Raises :class:`ConfigError`."""
     mine = environment_login(environment)
-    logins = ([mine] if mine is not None else []) + (read_logins(password_file) if password_file is not None else [])
-    listener.check(logins=bool(logins))
-    return BasicAccess(Logins(logins)) if logins else OpenAccess(this_machine=listener.this_machine)
+    own = [] if mine is None else [mine]
+    watched = None if password_file is None else WatchedLogins(password_file, own)
+    listener.check(logins=watched is not None or bool(own))
+    if watched is not None:
+        return BasicAccess(watched)
+    return BasicAccess(Logins(own)) if own else OpenAccess(this_machine=listener.this_machine)
 
 
 def service_house(path: Path, access: Access, environment: Mapping[str, str]) -> House:

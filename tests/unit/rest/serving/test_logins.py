@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -40,6 +42,21 @@ def test_who_is_known_and_who_is_not() -> None:
     assert logins.find("", "") is None
     # The boundary between name and password counts.
     assert logins.find("an", "nsesame") is None
+
+
+@pytest.mark.parametrize("name", ["ann", "bob", "carl"])
+def test_a_wrong_name_takes_as_long_as_a_wrong_password(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    logins = Logins([Login("ann", "op", hashed("sesame")), Login("bob", "viewer", "plain")])
+    computed = []
+    scrypt = hashlib.scrypt
+
+    def counted(*arguments: Any, **settings: Any) -> bytes:
+        computed.append(settings["n"])
+        return scrypt(*arguments, **settings)
+
+    monkeypatch.setattr(hashlib, "scrypt", counted)
+    assert logins.find(name, "wrong") is None
+    assert len(computed) == 1
 
 
 def test_a_password_file(tmp_path: Path) -> None:

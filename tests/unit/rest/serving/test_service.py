@@ -86,7 +86,7 @@ def test_addresses_are_written_as_browsers_take_them(certificate: Path) -> None:
 
 @pytest.fixture
 def service(tmp_path: Path, certificate: Path) -> Iterator[str]:
-    """``srm-control serve`` with TLS and a login; its address."""
+    """``srm-control serve`` with TLS, a login, and others in the file ``logins``; its address."""
     file = tmp_path / "srm.properties"
     file.write_text(
         "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:1\na->b.enabled = true\n"
@@ -94,7 +94,16 @@ def service(tmp_path: Path, certificate: Path) -> Iterator[str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("SRM_", "AIRFLOW"))}
     environment |= LOGIN | {"SRM_SERVE_TLS_KEY_PASSWORD": "hush", "SRM_DATABASE": f"sqlite:///{tmp_path}/metrics.db"}
     command = [sys.executable, "-m", "srm_common.cli.main", "serve", "--config", str(file), "--port", "0"]
-    command += ["--tls-cert", str(certificate), "--tls-key", str(certificate.with_name("key.pem"))]
+    logins = tmp_path / "logins"
+    logins.write_text("vera:viewer:opened\n")
+    command += [
+        "--password-file",
+        str(logins),
+        "--tls-cert",
+        str(certificate),
+        "--tls-key",
+        str(certificate.with_name("key.pem")),
+    ]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         said = ""
@@ -109,7 +118,7 @@ def service(tmp_path: Path, certificate: Path) -> Iterator[str]:
         assert process.wait(60) == 0, process.stderr.read()
 
 
-def test_it_answers_over_tls_to_those_it_knows(service: str, certificate: Path) -> None:
+def test_it_answers_over_tls_to_those_it_knows(service: str, certificate: Path, tmp_path: Path) -> None:
     trusting = ssl.create_default_context(cafile=certificate)
 
     def status(path: str, login: str | None = None, **headers: str) -> int:
@@ -126,5 +135,9 @@ def test_it_answers_over_tls_to_those_it_knows(service: str, certificate: Path) 
     assert status("/api/v2/flows", "ann:wrong") == 401
     assert status("/api/v2/flows", "ann:sesame") == 200
     assert status("/api/v2/flows/a/c", "ann:sesame") == 404
+    assert status("/api/v2/flows", "vera:opened") == 200
+    (tmp_path / "logins").write_text("vera:viewer:changed since\n")
+    assert status("/api/v2/flows", "vera:opened") == 401
+    assert status("/api/v2/flows", "vera:changed since") == 200
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
         urllib.request.urlopen(service, timeout=60)
