@@ -12,7 +12,7 @@ from srm_common.rest.guards.body_limit import BodyLimit
 from srm_common.rest.guards.safe_headers import SafeHeaders
 from srm_common.rest.guards.same_origin import SameOrigin
 from srm_common.rest.house import House
-from srm_common.rest.pages import api_docs, page
+from srm_common.rest.pages import api_docs, handbook, page
 from srm_common.rest.peers.gateway import Peers
 from srm_common.rest.prometheus import metrics
 from srm_common.rest.srm import cluster_info, v1
@@ -48,6 +48,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     whoami.router,
     v1.router,
     api_docs.router,
+    handbook.router,
     page.router,
 )
 

@@ -53,7 +53,7 @@ class Point(Stat):
 
 
 class Helping(BaseModel):
-    """``action`` is one of: resume, run, filters, failover; ``anchor`` one of docs/operations.md."""
+    """``action`` is one of: resume, run, filters, failover; ``anchor`` one of the page help/operations."""
 
     text: str
     command: str | None = None

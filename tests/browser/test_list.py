@@ -40,6 +40,11 @@ def test_airflows_menu_leads_to_the_page_and_the_worst_flow_stands_first(window:
     expect(window.inside.get_by_test_id("flow-big->west")).to_contain_text(f"{BIG_TOPICS:,}")
     expect(window.inside.get_by_test_id("age")).to_be_visible()
     window.picture(pictures / "flows-light.png")
+    # The handbook's entry is one step away, and one back.
+    trouble.get_by_test_id("more-help").click()
+    expect(window.inside.locator("#state-failing")).to_be_in_viewport()
+    window.inside.locator(".to-replications").click()
+    expect(trouble).to_contain_text("Failing")
 
 
 def test_filters_narrow_the_list_and_stay_in_the_address(window: Window) -> None:

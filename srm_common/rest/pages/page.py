@@ -20,7 +20,16 @@ from fastapi.responses import HTMLResponse
 _FOLDER = Path(__file__).parent / "page"
 _SHELL = "index.html"
 #: Sent as one file, in this order.
-_SHEETS = ("vendor/uPlot.min.css", "theme.css", "page.css", "controls.css", "parts.css", "flow.css", "dialogs.css")
+_SHEETS = (
+    "vendor/uPlot.min.css",
+    "theme.css",
+    "page.css",
+    "controls.css",
+    "parts.css",
+    "flow.css",
+    "dialogs.css",
+    "handbook.css",
+)
 _ALL_SHEETS = "sheets.css"
 _MEDIA_TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -33,7 +42,7 @@ _CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-_SHELL_HEADERS = {
+SHELL_HEADERS = {
     "Content-Security-Policy": _CONTENT_SECURITY_POLICY,
     "Cache-Control": "no-cache",
     "Referrer-Policy": "same-origin",
@@ -89,7 +98,7 @@ router = APIRouter(include_in_schema=False)
 @router.get("/", response_class=HTMLResponse)
 @router.get("/ui", response_class=HTMLResponse)
 def shell() -> HTMLResponse:
-    return HTMLResponse(page_files().shell, headers=_SHELL_HEADERS)
+    return HTMLResponse(page_files().shell, headers=SHELL_HEADERS)
 
 
 @router.get("/page/{version}/{name:path}")

@@ -12,6 +12,7 @@ from tests.unit.rest.conftest import Stage
 
 #: What anybody may load: shells without data, their files, and the API's description.
 PUBLIC = {"/", "/ui", "/page/{version}/{name:path}", "/docs", "/docs/{name}", "/openapi.json"}
+PUBLIC |= {"/help", "/help/{name}", "/help/monitoring/{name}"}
 SAMPLES = {
     "source": "east",
     "target": "west",

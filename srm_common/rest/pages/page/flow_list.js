@@ -9,7 +9,7 @@ import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
 import { STATES, alarmChip, badge, byUrgency, furtherAlarms, isLate, needsSomebody, since, stateOf } from "./states.js";
 import { sortable } from "./table.js";
-import { button, command, empty, faults, flowLink, loading, pager, search, taken } from "./widgets.js";
+import { button, command, empty, faults, flowLink, helpText, loading, pager, search, taken } from "./widgets.js";
 
 const ASKED = 1000;
 const ROWS = 50;
@@ -163,7 +163,7 @@ function trouble(flow, reload) {
         : null,
     ),
     h("p", { class: "break" }, first.cause),
-    first.help ? h("p", { class: "muted break" }, first.help.text) : null,
+    helpText(first.help),
     h(
       "div",
       { class: "line" },

@@ -10,7 +10,7 @@ import { ALARMS, badge, furtherAlarms, isLate, since, stateOf } from "./states.j
 import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
 import { groupsTab } from "./tabs_groups.js";
 import { planTab, runsTab, settingsTab } from "./tabs_runs.js";
-import { airflowLink, command, empty, faults, flowName, loading, taken } from "./widgets.js";
+import { airflowLink, command, empty, faults, flowName, helpText, loading, moreHelp, taken } from "./widgets.js";
 
 const POINTS = 200;
 /** Later than this, a time is told with its day. */
@@ -197,7 +197,7 @@ function health(flow, reload) {
         " ",
         since(state.since_ms, { class: "muted number" }),
       ),
-      help ? h("p", { class: "muted break" }, help.text) : null,
+      helpText(help),
       help?.command ? command(help.command) : null,
       alarms.length
         ? h(
@@ -226,7 +226,15 @@ function alarmLine(alarm, flow) {
     "li",
     { "data-testid": `alarm-${alarm.kind}` },
     h("span", { class: `chip ${tone}` }, icon("warning"), ALARMS[alarm.kind] ?? alarm.kind),
-    h("span", { class: "break" }, alarm.text, " ", since(alarm.since_ms, { class: "muted number" })),
+    h(
+      "span",
+      { class: "break" },
+      alarm.text,
+      " ",
+      since(alarm.since_ms, { class: "muted number" }),
+      " ",
+      moreHelp(alarm.help),
+    ),
     help ? command(help) : null,
   );
 }

@@ -6,7 +6,7 @@
 // For tests, data-testid (FLOW is east->west):
 // - everywhere: range-1h, stat-max, refresh, auto-refresh, age, page-faults, faults, empty, toast, toast-run, keys
 // - list: headline, attention, trouble-FLOW, help-FLOW, graph, graph-FLOW, cluster-east, search, status-failing, sources,
-//   source-east, clear-filters, sort-lag, flows, flow-FLOW, badge-FLOW, open-FLOW, alarm-lag_objective, copy-command,
+//   source-east, clear-filters, sort-lag, flows, flow-FLOW, badge-FLOW, open-FLOW, alarm-lag_objective, copy-command, more-help,
 //   pager, pager-next, pager-previous, pager-text
 // - actions: pause-FLOW, resume-FLOW, runs-FLOW, filters-FLOW, failover-FLOW; confirm-pause, confirm-resume,
 //   confirm-runs, confirm-offsets, each also with -ok, -cancel, -close, -faults

@@ -115,6 +115,18 @@ export function command(text) {
   return h("span", { class: "command" }, h("code", { class: "break" }, text), copy);
 }
 
+/** What helps, in a sentence, with the way to what the handbook says of it. */
+export function helpText(help) {
+  return help ? h("p", { class: "muted break" }, help.text, " ", moreHelp(help)) : null;
+}
+
+/** The way to the handbook's entry about a state or an alarm. */
+export function moreHelp(help) {
+  if (!help?.anchor) return null;
+  const props = { href: `help/operations#${help.anchor}`, class: "more-help", "data-testid": "more-help" };
+  return h("a", props, "More about it");
+}
+
 /** A link into Airflow. */
 export function airflowLink(url, text, testid) {
   if (!url) return null;

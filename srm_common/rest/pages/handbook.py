@@ -1,0 +1,95 @@
+"""GET /help: the pages of docs/, for those who have the page in front of them and not the repository.
+
+They hold no data, so they need no login. The wheel brings them (hatch_build.py); a checkout has them in docs/.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from srm_common.rest.faults import ApiError
+from srm_common.rest.pages.markdown_page import MarkdownPage, markdown_page
+from srm_common.rest.pages.page import SHELL_HEADERS, page_files
+
+#: Every state and alarm has an entry here (:mod:`srm_common.domain.monitoring.remedies`).
+FIRST = "operations"
+_SHELL = Path(__file__).parent / "handbook.html"
+_MEDIA_TYPES = {".yaml": "text/yaml; charset=utf-8", ".json": "application/json"}
+
+router = APIRouter(include_in_schema=False)
+
+
+@cache
+def folder() -> Path:
+    packed = Path(__file__).parent / "handbook_text"
+    return packed if packed.is_dir() else Path(__file__).resolve().parents[3] / "docs"
+
+
+@cache
+def titles() -> dict[str, str]:
+    """The title of each page by its name, in the order of titles."""
+    found = {}
+    for file in folder().glob("*.md"):
+        with file.open(encoding="utf-8") as lines:
+            found[file.stem] = next(lines).removeprefix("# ").replace("`", "").strip()
+    return dict(sorted(found.items(), key=lambda page: page[1].lower()))
+
+
+@cache
+def entry(name: str) -> MarkdownPage:
+    """The page ``name`` of :func:`titles`."""
+    return markdown_page((folder() / f"{name}.md").read_text(encoding="utf-8"), _address)
+
+
+def _address(target: str) -> str | None:
+    parts = urlsplit(target)
+    if parts.scheme or not parts.path:
+        return target
+    name, _, suffix = parts.path.rpartition(".")
+    if suffix == "md" and name in titles():
+        return f"{name}#{parts.fragment}" if parts.fragment else name
+    return parts.path if parts.path in _files() else None
+
+
+@cache
+def _files() -> dict[str, Path]:
+    """What the pages offer to take along: Prometheus' rules, Grafana's dashboard."""
+    return {f"monitoring/{file.name}": file for file in (folder() / "monitoring").glob("*.*")}
+
+
+@cache
+def _shell(name: str) -> str:
+    page = entry(name)
+    pages = "".join(
+        f'<li><a href="{escape(other)}"{" aria-current=page" * (other == name)}>{escape(title)}</a></li>'
+        for other, title in titles().items()
+    )
+    shell = _SHELL.read_text(encoding="utf-8").replace("{version}", page_files().version)
+    shell = shell.replace("{title}", escape(page.title)).replace("<!-- pages -->", pages)
+    return shell.replace("<!-- text -->", page.html)
+
+
+@router.get("/help")
+def first() -> RedirectResponse:
+    return RedirectResponse(f"help/{FIRST}")
+
+
+@router.get("/help/{name}", response_class=HTMLResponse)
+def help_page(name: str) -> HTMLResponse:
+    if name not in titles():
+        raise ApiError(404, "not_found", f"the handbook has no page '{name}'")
+    return HTMLResponse(_shell(name), headers=SHELL_HEADERS)
+
+
+@router.get("/help/monitoring/{name}")
+def help_file(name: str) -> Response:
+    file = _files().get(f"monitoring/{name}")
+    if file is None:
+        raise ApiError(404, "not_found", f"the handbook has no file '{name}'")
+    return Response(file.read_bytes(), media_type=_MEDIA_TYPES.get(file.suffix, "text/plain"))

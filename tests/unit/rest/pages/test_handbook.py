@@ -1,0 +1,85 @@
+"""The pages of docs/ as the web app hands them out."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from fastapi.testclient import TestClient
+
+from srm_common.domain.monitoring.health import AlarmKind, HealthState
+from srm_common.domain.monitoring.remedies import anchor
+from srm_common.rest.pages import handbook
+from tests.unit.rest.conftest import Stage
+
+PAGES = sorted(file.stem for file in (Path(__file__).parents[4] / "docs").glob("*.md"))
+
+
+class Links(HTMLParser):
+    """Where a page leads to, what it loads, and the places in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.places: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.found += [value for name in ("href", "src") if (value := given.get(name))]
+        self.places += [value for value in [given.get("id")] if value]
+
+
+@pytest.fixture(scope="module")
+def anybody(same_stage: Stage) -> TestClient:
+    return same_stage.client(None)
+
+
+def test_it_begins_with_operations(anybody: TestClient) -> None:
+    answer = anybody.get("/help", follow_redirects=False)
+    assert answer.status_code == 307
+    assert answer.headers["location"] == "help/operations"  # whatever the app is mounted under
+    assert "<h1" in anybody.get("/help").text
+
+
+def test_every_state_and_alarm_has_its_entry(anybody: TestClient) -> None:
+    places = Links(anybody.get("/help/operations").text).places
+    for what in (*HealthState, *AlarmKind):
+        assert places.count(anchor(what)) == 1, what
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_page_is_whole_and_leads_nowhere_else(anybody: TestClient, name: str) -> None:
+    answer = anybody.get(f"/help/{name}")
+    assert answer.status_code == 200
+    assert "script-src 'self'; style-src 'self'" in answer.headers["content-security-policy"]
+    links = Links(answer.text)
+    assert len(set(links.places)) == len(links.places)
+    for link in links.found:
+        place = urlsplit(urljoin(f"http://testserver/help/{name}", link))
+        if place.netloc != "testserver":
+            assert place.scheme == "https"
+            continue
+        led_to = anybody.get(place.path)
+        assert led_to.status_code == 200, link
+        if place.fragment:
+            assert unquote(place.fragment) in Links(led_to.text).places, link
+    # The text itself brings no markup along.
+    assert not re.search(
+        r"<(?!/?(?:a|code|em|h[1-6]|li|ol|p|pre|strong|t[a-z]+|ul|br|hr)\b)", handbook.entry(name).html
+    )
+
+
+def test_rules_and_dashboard_can_be_taken_along(anybody: TestClient) -> None:
+    assert "alert: ReplicationLostData" in anybody.get("/help/monitoring/alert-rules.yaml").text
+    assert anybody.get("/help/monitoring/grafana-dashboard.json").json()["panels"]
+
+
+@pytest.mark.parametrize("path", ["none", "operations.md", "..%2FREADME", "%2e%2e/x", "monitoring/none", "adr"])
+def test_nothing_else_is_handed_out(anybody: TestClient, path: str) -> None:
+    answer = anybody.get(f"/help/{path}")
+    assert answer.status_code == 404
+    assert answer.json()["errors"][0]["code"] == "not_found"
