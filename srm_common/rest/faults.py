@@ -131,6 +131,10 @@ def _invalid(_: Request, error: Exception) -> JSONResponse:
     for one in error.errors():
         # ("query", "limit"), ("body", "lists", "topics"); for JSON that cannot be read, where reading stopped
         place = [str(part) for part in one["loc"]]
+        if one["type"] == "json_invalid":
+            sentence = f"the body is no JSON: {one['ctx']['error']}, at character {place[-1]}"
+            faults.append(Fault(code=OF_STATUS[422], message=sentence))
+            continue
         field = ".".join(place[1:] or place)
         faults.append(Fault(code=OF_STATUS[422], message=f"{field}: {one['msg']}", field=field))
     return refusal(422, faults)

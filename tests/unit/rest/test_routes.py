@@ -122,3 +122,13 @@ def test_the_description_s_page_finds_all_that_it_loads(same_stage: Stage) -> No
         answer = client.get(f"/{path}")
         assert answer.status_code == 200, path
         assert answer.content
+
+
+def test_a_body_that_is_no_json_is_one_sentence(same_stage: Stage) -> None:
+    headers = {"content-type": "application/json"}
+    answer = same_stage.client("op").post("/api/v2/flows/east/west/offsets", content=b'{"groups": [', headers=headers)
+    assert answer.status_code == 422
+    (fault,) = answer.json()["errors"]
+    assert fault["code"] == "invalid_parameter"
+    assert re.fullmatch(r"the body is no JSON: .+, at character \d+", fault["message"])
+    assert "field" not in fault
