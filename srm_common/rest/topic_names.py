@@ -50,9 +50,9 @@ def upstream_of(
 
 
 def topics_named(house: House, flow: FlowName, name: str, span: TimeRange) -> Iterator[TopicRow]:
-    """Every topic with ``name`` as a part of its name on one of both sides."""
+    """Every topic with ``name`` as a part of its name on one of both sides, also those that are not copied any more."""
     offset, total = 0, 1
     while offset < total:
-        page = house.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE)
+        page = house.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE, gone=True)
         yield from page.rows
         offset, total = offset + _PAGE, page.total

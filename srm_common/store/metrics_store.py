@@ -93,12 +93,14 @@ class MetricsStore:
         order: TopicOrder = "topic",
         offset: int = 0,
         limit: int = 100,
+        gone: bool = False,
     ) -> Page[TopicRow]:
-        """``search`` is a part of a topic's or remote topic's name, any case."""
+        """``search`` is a part of a topic's or remote topic's name, any case; ``gone``: also topics that are not copied
+        any more, and reported last within the range."""
         with self._reading() as connection:
             if connection is None:
                 return Page((), 0, offset)
-            return topic_page(connection, flow, span, self._retention, search, order, offset, limit)
+            return topic_page(connection, flow, span, self._retention, search, order, offset, limit, gone=gone)
 
     def partitions(
         self, flow: str, *, topic: str | None = None, failed_only: bool = False, offset: int = 0, limit: int = 100

@@ -33,8 +33,11 @@ def topic_page(
     order: TopicOrder,
     offset: int,
     limit: int,
+    *,
+    gone: bool = False,
 ) -> Page[TopicRow]:
-    """Topics that are copied now, and those of which a report within the range told."""
+    """Topics that are copied now; of a range that was over before the newest report also those whose last report lies
+    within it, and with ``gone`` of every range."""
     names = flow_names(connection, [flow])
     if not names:
         return Page((), 0, offset)
@@ -42,6 +45,9 @@ def topic_page(
     tier = tier_for_statistics(span, newest_report(connection, names), retention.of(Level.TOPIC))
     within = and_(TOPIC.c.reported_ms >= span.start_ms, TOPIC.c.reported_ms < span.end_ms)
     wanted = select(TOPIC).select_from(FLOW.join(TOPIC, TOPIC.c.flow_id == FLOW.c.id))
+    if not gone:
+        # Who looks at now is not to see what is not copied any more.
+        within = and_(within, FLOW.c.figures_ms >= span.end_ms)
     wanted = wanted.where(FLOW.c.id == flow_id, or_(listed(), within))
     if search:
         wanted = wanted.where(TOPIC.c.folded.contains(search.lower(), autoescape=True))

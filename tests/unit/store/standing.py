@@ -177,6 +177,15 @@ class StandingBehaviour:
         assert [(row.topic, row.partition) for row in store.partitions(FLOW).rows] == [("a", 0)]
         assert [row.topic for row in store.topics(FLOW, LAST_HOUR).rows] == ["a", "b"]
 
+    def test_a_topic_that_is_not_copied_any_more_is_gone_with_the_next_report(self, store: MetricsStore) -> None:
+        store.write(report(T, partition("a"), partition("b", lag=7)))
+        store.write(report(T + MINUTE, partition("a")))
+        now = TimeRange(T - HOUR, T + 2 * MINUTE)
+        assert [row.topic for row in store.topics(FLOW, now).rows] == ["a"]
+        # Its history can be asked for by name, and where it is asked about the past it is part of that.
+        assert [row.topic for row in store.topics(FLOW, now, search="b", gone=True).rows] == ["b"]
+        assert [row.topic for row in store.topics(FLOW, TimeRange(T - HOUR, T + 1)).rows] == ["a", "b"]
+
     def test_groups_that_are_gone_are_not_shown(self, store: MetricsStore) -> None:
         store.write(report(T, groups=(GroupSample("a", 1, 1), GroupSample("b", 1, 1))))
         store.write(report(T + MINUTE, groups=(GroupSample("b", 1, 1),)))
