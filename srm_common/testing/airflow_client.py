@@ -105,7 +105,7 @@ class AirflowClient:
             raise
         return found
 
-    def wait_for_dag(self, dag_id: str, timeout_seconds: float = 60.0) -> dict[str, Any]:
+    def wait_for_dag(self, dag_id: str, timeout_seconds: float = 300.0) -> dict[str, Any]:
         deadline = time.monotonic() + timeout_seconds
         while (found := self.dag(dag_id)) is None:
             if time.monotonic() > deadline:
@@ -135,7 +135,7 @@ class AirflowClient:
     def run_state(self, dag_id: str, run_id: str) -> str:
         return str(self.get(f"/api/v2/dags/{dag_id}/dagRuns/{urllib.parse.quote(run_id, safe='')}")["state"])
 
-    def wait_for_run(self, dag_id: str, run_id: str, timeout_seconds: float = 240.0) -> str:
+    def wait_for_run(self, dag_id: str, run_id: str, timeout_seconds: float = 600.0) -> str:
         """Its final state. Raises LocalAirflowError that shows the tasks' states when the time is up."""
         deadline = time.monotonic() + timeout_seconds
         while (state := self.run_state(dag_id, run_id)) not in FINAL_STATES:

@@ -69,7 +69,7 @@ class LocalProcess:
     def kill(self) -> None:
         """SIGKILL, and waits for the end."""
         self._signal(signal.SIGKILL)
-        self.wait(30)
+        self.wait(120)
 
     def pause(self) -> None:
         self._signal(signal.SIGSTOP)
@@ -96,7 +96,7 @@ class LocalProcess:
             time.sleep(0.02)
         if self.running:
             self.kill()
-        return self.wait(30)
+        return self.wait(120)
 
     def cpu_seconds(self) -> float:
         """User and system time of all its threads so far; the final figure once it has ended."""

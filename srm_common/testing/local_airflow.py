@@ -36,6 +36,7 @@ from srm_common.testing.ports import LOOPBACK, ReservedPort
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 START_TIMEOUT_SECONDS = 300.0
 STOP_TIMEOUT_SECONDS = 5.0
+END_TIMEOUT_SECONDS = 60.0
 MARKER = "SRM_LOCAL_AIRFLOW"
 
 
@@ -176,7 +177,7 @@ class LocalAirflow(AirflowClient):
     # ---- inside
 
     def _end_descendants(self) -> None:
-        deadline = time.monotonic() + STOP_TIMEOUT_SECONDS
+        deadline = time.monotonic() + END_TIMEOUT_SECONDS
         while left := self.descendants():
             for process in left:
                 with contextlib.suppress(psutil.NoSuchProcess):

@@ -140,7 +140,7 @@ class LocalKafka:
     def start(self) -> Self:
         """Starts every node that does not run and returns when all of them answer.
 
-        Raises LocalKafkaError with the end of the log when a node ends or does not answer within 90 s.
+        Raises LocalKafkaError with the end of the log when a node ends or does not answer within 180 s.
         """
         jars = kafka_jars(self.version)
         for node in self._nodes:
@@ -151,7 +151,7 @@ class LocalKafka:
         self.wait_until_ready()
         return self
 
-    def stop(self, node: int | None = None, timeout_seconds: float = 30.0) -> None:
+    def stop(self, node: int | None = None, timeout_seconds: float = 60.0) -> None:
         """Orderly shutdown (SIGTERM) of one node, or of all; data stay for ``start``."""
         running = [found for found in self._chosen(node) if found.process and found.running]
         if running:
@@ -270,7 +270,7 @@ class LocalKafka:
         replication_factor: int = 1,
         config: Mapping[str, str] | None = None,
         *,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float = 120.0,
     ) -> None:
         """Creates a topic and returns when every partition has a leader."""
         topic = NewTopic(
@@ -282,7 +282,7 @@ class LocalKafka:
             raise LocalKafkaError(f"topic {name} was not created on {self.name}: {failure.args[0].str()}") from failure
         deadline = time.monotonic() + timeout_seconds
         while True:
-            seen = self.admin().list_topics(name, timeout=5).topics[name].partitions
+            seen = self.admin().list_topics(name, timeout=timeout_seconds).topics[name].partitions
             if len(seen) == partitions and all(p.leader >= 0 for p in seen.values()):
                 return
             if time.monotonic() > deadline:

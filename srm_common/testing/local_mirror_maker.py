@@ -88,7 +88,7 @@ class LocalMirrorMaker:
         self._processes.append(JavaProcess(arguments, output=self.log_path))
         return self
 
-    def wait_for_log(self, pattern: str, timeout_seconds: float = 60.0) -> str:
+    def wait_for_log(self, pattern: str, timeout_seconds: float = 300.0) -> str:
         """The first log line that matches the regular expression. Raises LocalKafkaError after the timeout."""
         wanted = re.compile(pattern)
         deadline = time.monotonic() + timeout_seconds

@@ -220,7 +220,7 @@ def test_parsing_loads_nothing_heavy_and_opens_nothing(
     environment = {**os.environ, "SRM_CONFIG": str(configuration_file(fifty_flows()))}
     environment["PYTHONPATH"] = str(dags_folder.parent)
     command = [sys.executable, "-c", _AUDIT, str(dags_folder / file)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
     seen = json.loads(done.stdout.splitlines()[-1])
     assert (seen["dags"], seen["errors"], seen["opened"]) == (dags, {}, [])
     assert [module for module in seen["modules"] if module.partition(".")[0] in HEAVY] == []
@@ -267,7 +267,7 @@ def test_parsing_asks_for_no_airflow_connection(dags_folder: Path, configuration
     environment = {**os.environ, "SRM_CONFIG": str(configuration_file(properties))}
     environment["PYTHONPATH"] = str(dags_folder.parent)
     command = [sys.executable, "-c", _AUDIT, str(dags_folder / "replicate_flows.py")]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True, timeout=300)
     seen = json.loads(done.stdout.splitlines()[-1])
     assert (seen["dags"], seen["errors"], seen["opened"]) == (1, {}, [])
 

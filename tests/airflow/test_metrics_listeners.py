@@ -46,7 +46,7 @@ def run_task(**settings: object) -> None:
         **os.environ,
         **{f"AIRFLOW__METRICS__{name.upper()}": str(value) for name, value in settings.items()},
     }
-    done = subprocess.run([sys.executable, "-c", TASK], env=environment, capture_output=True, text=True, timeout=150)
+    done = subprocess.run([sys.executable, "-c", TASK], env=environment, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
 
 

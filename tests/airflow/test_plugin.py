@@ -150,7 +150,7 @@ def test_the_process_of_a_task_gets_the_plugin_without_its_weight() -> None:
     )
     bare = "import sys, airflow.plugins_manager; print({'fastapi', 'sqlalchemy', 'uvicorn'} & set(sys.modules))"
     loaded = [
-        subprocess.run([sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=120)
+        subprocess.run([sys.executable, "-c", code], env=dict(os.environ), capture_output=True, text=True, timeout=300)
         for code in (script, bare)
     ]
     assert [done.returncode for done in loaded] == [0, 0], loaded

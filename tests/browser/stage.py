@@ -53,7 +53,8 @@ big->west.enabled = false
 schedule.interval.seconds = 86400
 emit.checkpoints.interval.seconds = 0
 refresh.topics.interval.seconds = 0
-admin.timeout.ms = 5000
+# Nobody is there.
+east->backup.admin.timeout.ms = 5000
 task.retries = 0
 replication.factor = 1
 offset.storage.replication.factor = 1

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.window import Window
 
-pytestmark = [pytest.mark.browser, pytest.mark.airflow, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.airflow, pytest.mark.kafka]
 
 FLOW = "#/flows/east/west"
 VIEWS = (

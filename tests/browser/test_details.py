@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 from tests.browser.stage import BIG_PARTITIONS, BIG_TOPICS, FAILING_DAG_ID, FIRST_RECORDS, MARKUP, Stage
 from tests.browser.window import Window
 
-pytestmark = [pytest.mark.browser, pytest.mark.airflow, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.airflow, pytest.mark.kafka]
 
 FLOW = "#/flows/east/west"
 BIG = "#/flows/big/west"

@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.browser.stage import BIG_PARTITIONS, BIG_TOPICS
 from tests.browser.window import Window
 
-pytestmark = [pytest.mark.browser, pytest.mark.airflow, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.browser, pytest.mark.airflow, pytest.mark.kafka]
 
 FLOWS = ("east->west", "west->east", "east->backup", "big->west")
 

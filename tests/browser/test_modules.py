@@ -29,7 +29,7 @@ def address() -> Iterator[str]:
         wait_until(lambda: server.started, 60, "the page is served")
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         server.should_exit = True
-        thread.join(60)
+        thread.join(180)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, ConsoleMessage, Frame, FrameLocator, Request, Response, expect
 
-LIMIT_MS = 60_000
+LIMIT_MS = 180_000
 PAGE = "/plugin/replications"
 
 

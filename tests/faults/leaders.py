@@ -13,13 +13,13 @@ from srm_common.kafka.link import ClusterLink
 from srm_common.testing import LocalKafka
 
 _PREFERRED = 0
-_TIMEOUT_MS = 10_000
+_TIMEOUT_MS = 60_000
 _NOTHING_TO_DO = 84  # ELECTION_NOT_NEEDED
 
 
 def shuffle_leaders(kafka: LocalKafka, topics: Iterable[str], dice: random.Random) -> None:
     """Give each partition a random leader among its replicas. Nodes that are down are left out by the election."""
-    described = kafka.admin().list_topics(timeout=10).topics
+    described = kafka.admin().list_topics(timeout=60).topics
     with ClusterLink(ClusterSettings.plaintext("leaders", kafka.bootstrap_servers), client_id="tests") as link:
 
         async def go() -> None:

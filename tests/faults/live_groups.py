@@ -27,9 +27,7 @@ from srm_common.usecases.refresh_topics import refresh_topics
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
 
-PATIENCE = 180.0
-#: A commit that is not answered for so long went to a cluster that is gone.
-_COMMIT_SECONDS = 5.0
+PATIENCE = 300.0
 
 
 @dataclass
@@ -127,11 +125,11 @@ class LiveProducer(_Worker):
                     )
                 number += 1
             producer.poll(0)
-        producer.flush(10)
+        producer.flush(60)
 
 
 class LiveConsumer(_Worker):
-    """A member of the group that commits after each record batch. Ends by itself when its cluster dies."""
+    """A member of the group that commits after each record batch. Ends by itself when its cluster is killed."""
 
     def __init__(self, kafka: LocalKafka, topics: Iterable[str], group: str, ledger: Ledger) -> None:
         super().__init__()
@@ -148,7 +146,7 @@ class LiveConsumer(_Worker):
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
-                "session.timeout.ms": 6000,
+                "session.timeout.ms": 10000,
                 "topic.metadata.refresh.interval.ms": 1000,
                 "on_commit": lambda error, places: self._answer.append(error),
                 "log_level": 0,
@@ -178,19 +176,18 @@ class LiveConsumer(_Worker):
         for one in records:
             ends[str(one.topic()), int(one.partition() or 0)] = int(one.offset() or 0) + 1
         places = [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
-        deadline = time.monotonic() + _COMMIT_SECONDS
-        while True:
+        deadline = time.monotonic() + PATIENCE
+        while self._kafka.running() and time.monotonic() < deadline:
             self._answer.clear()
             with contextlib.suppress(KafkaException):
                 consumer.commit(offsets=places, asynchronous=True)
-            while not self._answer and time.monotonic() < deadline:
+            while not self._answer and self._kafka.running() and time.monotonic() < deadline:
                 message = consumer.poll(0.02)
                 if message is not None:
                     self._waiting.append(message)
             if self._answer and self._answer[0] is None:
                 return True
-            if time.monotonic() >= deadline:
-                return False
+        return False
 
 
 class LiveFlow(_Worker):

@@ -68,7 +68,7 @@ class LiveWriter:
     ) -> None:
         self._stopping.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(180)
         if kind is None:
             if any(thread.is_alive() for thread in self._threads):
                 raise AssertionError("a writer did not end: the source broker is not back")

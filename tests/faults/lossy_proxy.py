@@ -93,7 +93,7 @@ class LossyProxy:
             except OSError:
                 return
             try:
-                broker = socket.create_connection(self._upstream, timeout=5)
+                broker = socket.create_connection(self._upstream, timeout=60)
             except OSError:
                 client.close()
                 continue

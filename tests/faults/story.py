@@ -34,7 +34,7 @@ from srm_common.testing.java import LocalProcess
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import plan_topics
 from tests.faults.live_writer import LiveWriter
-from tests.faults.verification import differences, ends, numbered_once, read_committed, unstable
+from tests.faults.verification import differences, ends, numbered_once, ongoing, read_committed, unstable
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE, TARGET = "src", "dst"
@@ -43,6 +43,10 @@ DONE, OWNED_ELSEWHERE = 0, 5
 #: a cluster of one node has none right after its start.
 KEEPS_ITS_MARKERS = "4.1.1"
 _DAEMON = "spark_daemon"
+#: What must come comes, however slow the machine is: waiting for it costs nothing where it comes soon.
+PATIENCE = 300.0
+#: Longer than any fault and all that is waited for meanwhile: a run that is to be killed does not end by itself.
+LONG = 900.0
 #: A few seconds hold dozens of transactions, and nothing waits for long.
 SMALL_CHUNKS: dict[str, Any] = {
     "chunk_bytes": 96 << 10,
@@ -51,7 +55,7 @@ SMALL_CHUNKS: dict[str, Any] = {
     "fetch_partition_bytes": 16 << 10,
     "transaction_timeout_ms": 10_000,
     "request_timeout_ms": 5_000,
-    "retry_timeout_seconds": 40.0,
+    "retry_timeout_seconds": PATIENCE,
 }
 
 
@@ -132,14 +136,14 @@ class Story:
         run = Run(self, self._runs, max_seconds)
         self._started.append(run)
         self.note(f"run {self._runs} started")
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + PATIENCE
         while until_copying and not run.workers():
             assert run.process.running, f"the run ended: {run.outcome()}; {run.process.tail()}"
             assert time.monotonic() < deadline, f"it has no workers; {run.process.tail()}"
             time.sleep(0.05)
         return run
 
-    def last_run(self, timeout_seconds: float = 150.0) -> Run:
+    def last_run(self, timeout_seconds: float = PATIENCE) -> Run:
         """A clean run to the end, which must be done without an error."""
         run = self.start_run(0)
         code = run.process.wait(timeout_seconds)
@@ -155,7 +159,7 @@ class Story:
         ) as writer:
             yield writer
 
-    def wait_for_copied(self, run: Run, offsets: int = 1, timeout_seconds: float = 120.0) -> None:
+    def wait_for_copied(self, run: Run, offsets: int = 1, timeout_seconds: float = PATIENCE) -> None:
         """Return when the remote topic has that many offsets, while ``run`` is at work."""
         deadline = time.monotonic() + timeout_seconds
         while self.copied_offsets() < offsets:
@@ -172,7 +176,7 @@ class Story:
         found = ends(kafka, places, IsolationLevel.READ_COMMITTED)
         return {place.partition: found[f"{topic}-{place.partition}"] for place in places}
 
-    def wait_until_caught_up(self, run: Run, timeout_seconds: float = 120.0) -> None:
+    def wait_until_caught_up(self, run: Run, timeout_seconds: float = PATIENCE) -> None:
         """Return when all that was written is committed on the target; ``run`` must do it without ending."""
         deadline = time.monotonic() + timeout_seconds
         while True:
@@ -208,6 +212,8 @@ class Story:
             expected, actual = numbered_once(expected), numbered_once(actual)
         found = differences(expected, actual)
         assert not found, "\n".join(map(str, found))
+        left = ongoing(self.target, self.flow.name)
+        assert not left, f"the last run left transactions open: {left}"
         held = unstable(self.target, [self.remote, self.state.offsets_topic, self.state.segments_topic])
         assert not held, f"last stable offset is not the high watermark: {held}"
         records = sum(map(len, expected.values()))
@@ -286,6 +292,17 @@ class Run:
                     found.append(one.pid)
         return sorted(found)
 
+    def kill_a_worker(self, dice: random.Random) -> None:
+        """SIGKILL to one of the workers. Between two passes there may be none for a moment, or one may just end."""
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            with suppress(ProcessLookupError, IndexError):
+                os.kill(dice.choice(self.workers()), signal.SIGKILL)
+                return
+            assert self.process.running, f"the run ended: {self.outcome()}; {self.process.tail()}"
+            assert time.monotonic() < deadline, f"it has no workers; {self.process.tail()}"
+            time.sleep(0.05)
+
     def kill_driver(self) -> None:
         """SIGKILL to the driver; its workers stay."""
         self.processes()
@@ -319,7 +336,7 @@ def survive(
 ) -> int:
     """The run itself must outlive the fault and catch up; it is then killed, and a last run finishes."""
     with story.writing(**writing):
-        run = story.start_run(120)
+        run = story.start_run(LONG)
         story.wait_for_copied(run)
         story.pause(*before_fault)
         story.note(f"fault, {story.copied_offsets()} offsets copied")
@@ -335,7 +352,7 @@ def survive(
 def take_over(story: Story, fault: Fault, *, before_fault: tuple[float, float] = (0.0, 0.8), **writing: Any) -> int:
     """The fault ends the run; another one takes over while records are still written, and a last one finishes."""
     with story.writing(**writing):
-        run = story.start_run(120)
+        run = story.start_run(LONG)
         story.wait_for_copied(run)
         story.pause(*before_fault)
         story.note(f"fault, {story.copied_offsets()} offsets copied")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from kafka.protocol.admin import ListTransactionsRequest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
@@ -22,6 +24,7 @@ from srm_common.wire.batch import TRANSACTIONAL, stamp
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
+_SECONDS = 180.0
 # One record: length, attributes, timestamp delta, offset delta, no key, one byte of value, no headers.
 _BODY = bytes([14, 0, 0, 0, 1, 2, 65, 0])
 
@@ -37,11 +40,11 @@ def kafka(request: pytest.FixtureRequest) -> Iterator[LocalKafka]:
 class Bench:
     """A slot's producer with an open transaction, and the means to write with it."""
 
-    def __init__(self, link: ClusterLink, identity: ProducerIdentity, version: int) -> None:
+    def __init__(self, link: ClusterLink, identity: ProducerIdentity, version: int, timeout_ms: int) -> None:
         self.link = link
         self.version = version
         self.producer = Producer(
-            link, identity, transactions_v2=version >= 2, transaction_timeout_ms=1500, retry_seconds=10
+            link, identity, transactions_v2=version >= 2, transaction_timeout_ms=timeout_ms, retry_seconds=_SECONDS
         )
 
     async def write(self, epoch: int | None = None, sequence: int | None = None) -> int:
@@ -64,16 +67,31 @@ class Bench:
         answer = await self.link.send(self.link.leader("t", 0), request)
         return int(answer.partitions[0].error_code)
 
+    async def until_timed_out(self) -> None:
+        """Return when the coordinator has aborted the open transaction."""
+        request: Any = ListTransactionsRequest(version=0, state_filters=["CompleteAbort"], producer_id_filters=[])
+        deadline = time.monotonic() + _SECONDS
+        while True:
+            answer = await self.link.send(await self.link.any_node(), request)
+            if self.producer.transactional_id in {one.transactional_id for one in answer.transaction_states}:
+                return
+            assert time.monotonic() < deadline, "the transaction does not time out"
+            await self.link.loop.sleep(0.1)
 
-def _with_producer(kafka: LocalKafka, name: str, work: Callable[[Bench], Awaitable[None]]) -> None:
+
+def _with_producer(
+    kafka: LocalKafka, name: str, work: Callable[[Bench], Awaitable[None]], timeout_ms: int = 60_000
+) -> None:
+    """``timeout_ms``: of transactions; none that may not time out does on a slow machine."""
     cluster = ClusterSettings.plaintext("t", kafka.bootstrap_servers)
-    flow = replace(FlowSettings(FlowName(name, "t"), cluster, cluster), transaction_timeout_ms=1500)
+    flow = replace(FlowSettings(FlowName(name, "t"), cluster, cluster), transaction_timeout_ms=timeout_ms)
     owner = Ownership.take(flow, 1, 1)
     with ClusterLink(cluster) as link:
 
         async def go() -> None:
             await link.open({"t"})
-            await work(Bench(link, owner.identities[0], await link.finalized_feature("transaction.version")))
+            version = await link.finalized_feature("transaction.version")
+            await work(Bench(link, owner.identities[0], version, timeout_ms))
 
         link.run(go)
     owner.release()
@@ -112,7 +130,7 @@ def test_unanswered_chunk_needs_the_driver_where_a_late_batch_could_be_stored(ka
 def test_timed_out_transaction_is_never_committed(kafka: LocalKafka, name: str) -> None:
     async def work(bench: Bench) -> None:
         assert await bench.write() == codes.NONE
-        await bench.link.loop.sleep(3.0)
+        await bench.until_timed_out()
         with pytest.raises(Fenced):
             await bench.producer.commit()
         if bench.version < 2:
@@ -122,16 +140,15 @@ def test_timed_out_transaction_is_never_committed(kafka: LocalKafka, name: str) 
             await bench.producer.renew()
             assert await bench.write() == codes.NONE
 
-    _with_producer(kafka, name, work)
+    _with_producer(kafka, name, work, timeout_ms=3000)
 
 
 def test_a_newer_owner_refuses_everything(kafka: LocalKafka, name: str) -> None:
     async def work(bench: Bench) -> None:
         producer = bench.producer
         assert await bench.write() == codes.NONE
-        await init_producer(
-            bench.link, producer.transactional_id, transaction_timeout_ms=1500, deadline=time.monotonic() + 10
-        )
+        deadline = time.monotonic() + _SECONDS
+        await init_producer(bench.link, producer.transactional_id, transaction_timeout_ms=60_000, deadline=deadline)
         if bench.version >= 2:
             assert await bench.write() in codes.FENCED
         with pytest.raises(Fenced):

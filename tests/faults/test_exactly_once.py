@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from srm_common.testing import LocalKafka
-from tests.faults.story import KEEPS_ITS_MARKERS, OWNED_ELSEWHERE, Run, Story, survive, take_over
+from tests.faults.story import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, PATIENCE, Run, Story, survive, take_over
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -49,7 +49,7 @@ def test_worker_killed(clusters: Clusters, story: MakeStory, round_: int) -> Non
     """The run notices, fences and goes on."""
 
     def kill(one: Story, run: Run) -> None:
-        os.kill(one.dice.choice(run.workers()), signal.SIGKILL)
+        run.kill_a_worker(one.dice)
 
     survive(story(*clusters), kill)
 
@@ -83,7 +83,7 @@ def test_zombie_is_refused(clusters: Clusters, story: MakeStory, stopped: str) -
     """A run that stood still while another took over, wakes up: it may write nothing, and says who owns the flow."""
     one = story(*clusters)
     with one.writing():
-        zombie = one.start_run(120)
+        zombie = one.start_run(LONG)
         one.wait_for_copied(zombie)
         one.pause(0.0, 0.8)
         if stopped == "everything":
@@ -96,7 +96,7 @@ def test_zombie_is_refused(clusters: Clusters, story: MakeStory, stopped: str) -
         one.pause(0.0, 0.3)
         one.last_run()
         zombie.signal_all(signal.SIGCONT)
-        assert zombie.process.wait(60) == OWNED_ELSEWHERE, zombie.outcome()
+        assert zombie.process.wait(PATIENCE) == OWNED_ELSEWHERE, zombie.outcome()
         assert "another run took over flow" in zombie.outcome()
     one.last_run()
     one.verify()

@@ -22,7 +22,7 @@ from tests.faults.lossy_proxy import (
     PRODUCE,
     LossyProxy,
 )
-from tests.faults.story import Run, Story, survive
+from tests.faults.story import PATIENCE, Run, Story, survive
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -88,7 +88,7 @@ def _lose(source: LocalKafka, target: Target, story: Callable[..., Story], kinds
     before = proxy.lost.total()
 
     def lose(one: Story, run: Run) -> None:
-        enough, limit = time.monotonic() + 2.5, time.monotonic() + 90
+        enough, limit = time.monotonic() + 2.5, time.monotonic() + PATIENCE
         # Several at least, however long that takes on a slow machine: a loss may hold a worker up for seconds.
         while time.monotonic() < enough or proxy.lost.total() - before < LOSSES:
             kind = one.dice.choice(kinds)
@@ -104,7 +104,7 @@ def _lose(source: LocalKafka, target: Target, story: Callable[..., Story], kinds
             # The next loss only after progress, else nothing but new beginnings would be tested.
             while proxy.lost[kind] == lost:
                 assert run.process.running, f"the run ended: {run.outcome()}; {run.process.tail()}"
-                assert time.monotonic() < limit, f"no request of kind {kind} in {limit - enough:.0f} s"
+                assert time.monotonic() < limit, f"no request of kind {kind} in {PATIENCE:.0f} s"
                 time.sleep(0.01)
             one.pause(0.0, 0.4)
         proxy.calm()

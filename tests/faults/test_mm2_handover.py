@@ -32,9 +32,9 @@ from srm_common.wire.mm2 import (
     source_offset_value,
 )
 from srm_common.wire.murmur2 import partition_for
-from tests.faults.story import SOURCE, TARGET, Story
+from tests.faults.story import LONG, PATIENCE, SOURCE, TARGET, Story
 
-pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
 Clusters = tuple[LocalKafka, LocalKafka]
 MakeStory = Callable[..., Story]
@@ -94,7 +94,7 @@ def _mirror_maker(story: Story, *, exactly_once: bool) -> Iterator[LocalMirrorMa
 def _let_it_copy(story: Story, mirror_maker: LocalMirrorMaker, offsets: int = 2000) -> None:
     """Return when MirrorMaker has copied so many offsets more."""
     wanted = story.copied_offsets() + offsets
-    deadline = time.monotonic() + 300
+    deadline = time.monotonic() + PATIENCE
     while story.copied_offsets() < wanted:
         assert mirror_maker.running, mirror_maker.log_path.read_text()[-3000:]
         assert time.monotonic() < deadline, mirror_maker.log_path.read_text()[-3000:]
@@ -105,7 +105,7 @@ def _let_it_copy(story: Story, mirror_maker: LocalMirrorMaker, offsets: int = 20
 def _kill_some_runs(story: Story, times: int) -> None:
     """Runs of ours that end inside transactions, some with their offsets already written."""
     for _ in range(times):
-        run = story.start_run(60)
+        run = story.start_run(LONG)
         story.wait_for_copied(run, story.copied_offsets() + 1)
         story.pause(0.0, 0.4)
         run.kill_all()
@@ -143,7 +143,7 @@ def _last_seen(story: Story, *, committed: bool) -> dict[bytes, bytes | None]:
 def _take_over(story: Story) -> Takeover:
     """Take the flow over, as soon as MirrorMaker's workers have left their group: a killed one is missed after 10 s."""
     request = TakeoverRequest(ConnectNames.dedicated(story.flow.name), watch_seconds=1.0)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + PATIENCE
     taken = None
     while taken is None:
         try:
@@ -253,7 +253,7 @@ def test_mirror_maker_that_stood_still_is_refused(clusters: Clusters, story: Mak
     with one.writing(rate=2000), _mirror_maker(one, exactly_once=True) as mirror_maker:
         _let_it_copy(one, mirror_maker)
         mirror_maker.pause()
-        run = one.start_run(60)
+        run = one.start_run(LONG)
         one.wait_for_copied(run, one.copied_offsets() + 1000)
         mirror_maker.resume()
         one.pause(3.0, 4.0)

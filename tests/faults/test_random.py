@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import pytest
 from srm_common.testing import LocalKafka
 from tests.faults.conftest import SOAK_ROUNDS
 from tests.faults.lossy_proxy import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, LossyProxy
-from tests.faults.story import KEEPS_ITS_MARKERS, Run, Story
+from tests.faults.story import KEEPS_ITS_MARKERS, LONG, Run, Story
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -75,9 +74,7 @@ def _play(stage: Stage, story: Callable[..., Story], dice_of: int, transaction_t
         run.signal_all(signal.SIGCONT)
 
     def kill_worker(run: Run) -> None:
-        workers = run.workers()
-        if workers:
-            os.kill(dice.choice(workers), signal.SIGKILL)
+        run.kill_a_worker(dice)
 
     def kill_target(run: Run) -> None:
         target.kill()
@@ -110,7 +107,7 @@ def _play(stage: Stage, story: Callable[..., Story], dice_of: int, transaction_t
         target_stands_still,
     ]
     with one.writing(rate=3000):
-        run = one.start_run(300, until_copying=True)
+        run = one.start_run(LONG, until_copying=True)
         for _ in range(dice.randrange(2, 4)):
             one.wait_for_copied(run, one.copied_offsets() + 1)
             one.pause(0.0, 0.7)
@@ -118,10 +115,10 @@ def _play(stage: Stage, story: Callable[..., Story], dice_of: int, transaction_t
             one.note(f"{name}: {fault.__name__}")
             fault(run)
             if fault in ends:
-                run = one.start_run(300, until_copying=True)
+                run = one.start_run(LONG, until_copying=True)
             elif dice.random() < 0.3:
                 one.note("another run takes over")
-                run = one.start_run(300, until_copying=True)
+                run = one.start_run(LONG, until_copying=True)
         one.pause(0.0, 0.5)
     one.wait_until_caught_up(run)
     one.last_run()

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from srm_common.testing import LocalKafka
 from tests.faults.lossy_proxy import PRODUCE, LossyProxy
 from tests.faults.quotas import quota
-from tests.faults.story import Run, Story, survive
+from tests.faults.story import PATIENCE, Run, Story, survive
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -44,7 +44,7 @@ def _fill(story: Story, records: int, size: int) -> None:
         value = b"%d " % number + story.dice.randbytes(size)
         producer.produce(story.topic, value=value, partition=number % story.partitions)
         producer.poll(0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def test_throttled_at_the_source(clusters: Clusters, story: MakeStory) -> None:
@@ -76,7 +76,7 @@ def test_requests_throttled(clusters: Clusters, story: MakeStory) -> None:
     one = story(*clusters)
     _fill(one, 1000, 1000)
     with quota(one.source, "request_percentage", 2.0), quota(one.target, "request_percentage", 2.0):
-        one.last_run(120)
+        one.last_run()
     assert one.verify() == 1000
 
 
@@ -99,10 +99,10 @@ def test_at_least_once_loses_nothing(clusters: Clusters, story: MakeStory, proxy
     one = story(*clusters, exactly_once=False, target_address=proxy.address)
 
     def lose(one: Story, run: Run) -> None:
-        limit = time.monotonic() + 60
+        before, limit = proxy.lost[PRODUCE], time.monotonic() + PATIENCE
         proxy.lose_share(PRODUCE, 0.2)
         one.pause(2.0, 3.0)
-        while not proxy.lost[PRODUCE]:
+        while proxy.lost[PRODUCE] == before:
             assert time.monotonic() < limit, "no answer to lose"
             time.sleep(0.01)
         proxy.calm()

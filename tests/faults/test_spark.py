@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from srm_common.testing import LocalKafka
-from tests.faults.story import OWNED_ELSEWHERE, Run, Story, survive, take_over
+from tests.faults.story import LONG, OWNED_ELSEWHERE, PATIENCE, Run, Story, survive, take_over
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.spark]
 
@@ -41,7 +40,7 @@ def test_worker_killed(clusters: Clusters, story: MakeStory, round_: int) -> Non
     """Spark starts its task again, which copies nothing; the run fences and goes on."""
 
     def kill(one: Story, run: Run) -> None:
-        os.kill(one.dice.choice(run.workers()), signal.SIGKILL)
+        run.kill_a_worker(one.dice)
 
     survive(story(*clusters, module=SPARK), kill)
 
@@ -50,12 +49,12 @@ def test_zombie_is_refused(clusters: Clusters, story: MakeStory) -> None:
     """The whole application stands still while another one takes over."""
     one = story(*clusters, module=SPARK)
     with one.writing():
-        zombie = one.start_run(120)
+        zombie = one.start_run(LONG)
         one.wait_for_copied(zombie)
         one.pause(0.0, 0.8)
         zombie.signal_all(signal.SIGSTOP)
         one.last_run()
         zombie.signal_all(signal.SIGCONT)
-        assert zombie.process.wait(60) == OWNED_ELSEWHERE, zombie.outcome()
+        assert zombie.process.wait(PATIENCE) == OWNED_ELSEWHERE, zombie.outcome()
     one.last_run()
     one.verify()

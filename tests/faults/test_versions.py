@@ -13,7 +13,7 @@ from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
 from tests.faults.story import Story, take_over
 
-pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
 NEWEST = DEFAULT_KAFKA_VERSION
 VERSIONS = ("3.3.2", "3.9.1", "4.1.1", NEWEST)
@@ -45,7 +45,7 @@ def _transaction_version(kafka: LocalKafka) -> int:
         async def ask() -> int:
             await link.open()
             level = await link.finalized_feature("transaction.version")
-            producer = Producer(link, None, transactions_v2=level >= 2, transaction_timeout_ms=1000, retry_seconds=5)
+            producer = Producer(link, None, transactions_v2=level >= 2, transaction_timeout_ms=1000, retry_seconds=60)
             assert producer.produce_version <= link.newest_version(0)
             return level
 

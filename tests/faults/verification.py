@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from collections import Counter
 from dataclasses import dataclass
@@ -10,7 +11,12 @@ from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
+from kafka.protocol.admin import ListTransactionsRequest
 
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName
+from srm_common.domain.names import task_transactional_id
+from srm_common.kafka.link import ClusterLink
 from srm_common.testing import LocalKafka
 
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], tuple[int, int]]
@@ -51,7 +57,7 @@ def read_committed(bootstrap_servers: str, topic: str, partitions: int) -> dict[
     )
     out: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
     ends: set[int] = set()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 180
     try:
         consumer.assign([TopicPartition(topic, partition, 0) for partition in out])
         while len(ends) < partitions:
@@ -111,25 +117,43 @@ def _short(records: list[Record], index: int) -> str:
 def ends(kafka: LocalKafka, places: list[TopicPartition], isolation: IsolationLevel) -> dict[str, int]:
     """Log ends by ``topic-partition``: last stable offsets, or high watermarks. Waits for leaders that move."""
     latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 180
     while True:
         futures = kafka.admin().list_offsets({place: latest for place in places}, isolation_level=isolation)
         try:
-            return {f"{place.topic}-{place.partition}": future.result(20).offset for place, future in futures.items()}
+            return {f"{place.topic}-{place.partition}": future.result(60).offset for place, future in futures.items()}
         except KafkaException:
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
 
 
-def unstable(kafka: LocalKafka, topics: list[str], timeout_seconds: float = 2.0) -> dict[str, tuple[int, int]]:
-    """Partitions whose last stable offset is not their high watermark: an open transaction holds readers back."""
+def ongoing(kafka: LocalKafka, flow: FlowName) -> list[str]:
+    """Transactional ids of the flow's slots whose transaction was neither committed nor aborted."""
+    slots = re.compile(re.escape(task_transactional_id(flow, 0)[:-1]) + r"\d+")
+    request: Any = ListTransactionsRequest(version=0, state_filters=["Ongoing"], producer_id_filters=[])
+    with ClusterLink(ClusterSettings.plaintext("verification", kafka.bootstrap_servers), client_id="tests") as link:
+
+        async def ask() -> list[str]:
+            await link.open()
+            answers = [await link.send(broker.node_id, request) for broker in link.manager.cluster.brokers()]
+            assert all(answer.error_code == 0 for answer in answers), answers
+            return [state.transactional_id for answer in answers for state in answer.transaction_states]
+
+        return [one for one in link.run(ask) if slots.fullmatch(one)]
+
+
+def unstable(kafka: LocalKafka, topics: list[str], timeout_seconds: float = 60.0) -> dict[str, tuple[int, int]]:
+    """Partitions whose last stable offset is not their high watermark: an open transaction holds readers back.
+
+    Markers of the last commit are on their way for a moment, however long that is on a slow machine.
+    """
     deadline = time.monotonic() + timeout_seconds
     while True:
         places = [
             TopicPartition(topic, partition)
             for topic in topics
-            for partition in kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions
+            for partition in kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions
         ]
         stable = ends(kafka, places, IsolationLevel.READ_COMMITTED)
         high = ends(kafka, places, IsolationLevel.READ_UNCOMMITTED)

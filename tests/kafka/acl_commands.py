@@ -50,7 +50,7 @@ def grant(kafka: LocalKafka, command: str) -> list[AclBinding]:
         for operation in given.operation
     ]
     for future in kafka.admin().create_acls(bindings).values():
-        future.result(20)
+        future.result(60)
     return bindings
 
 
@@ -71,4 +71,4 @@ def revoke(kafka: LocalKafka, command: str) -> None:
         for one in grant(kafka, command)
     ]
     for future in kafka.admin().delete_acls(filters).values():
-        future.result(20)
+        future.result(60)

@@ -20,6 +20,7 @@ from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from tests.kafka.flows import flow_between
+from tests.kafka.markers import wait_until_readable
 from tests.kafka.records import Placed, read_all
 
 DEFAULT_LIMIT = 1_048_588
@@ -83,8 +84,10 @@ class Engine:
 
     def ends(self, *topics: str, committed: bool = True) -> dict[Partition, int]:
         """Last stable offsets (or high watermarks) at the source, of every partition."""
-        known = self.source.admin().list_topics(timeout=20).topics
+        known = self.source.admin().list_topics(timeout=60).topics
         places = [(topic, partition) for topic in topics for partition in known[topic].partitions]
+        for topic in topics if committed else ():
+            wait_until_readable(self.source, topic, known[topic].partitions)
         with ClusterLink(self.flow.source) as link:
             found, faults = link.end_offsets(places, committed=committed)
         assert not faults
@@ -203,7 +206,7 @@ class Background:
 
     def result(self) -> Outcome:
         """Waits for its end."""
-        self._thread.join(60)
+        self._thread.join(180)
         if self._error is not None:
             raise self._error
         assert self.outcome is not None

@@ -15,6 +15,7 @@ from srm_common.domain.plans.actions import failed
 from srm_common.testing import LocalKafka
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import plan_topics
+from tests.kafka.markers import wait_until_readable
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,12 @@ def write(kafka: LocalKafka, topic: str, values: Iterable[bytes | None], partiti
     assert producer.flush(60) == 0
 
 
-def read(kafka: LocalKafka, topic: str, partition: int = 0, *, isolation: str = "read_committed") -> list[Seen]:
-    """All records of a partition, from its start to its end now."""
+def read(
+    kafka: LocalKafka, topic: str, partition: int = 0, *, isolation: str = "read_committed", held: bool = False
+) -> list[Seen]:
+    """All records of a partition, from its start to its end now; ``held``: a transaction is open on purpose."""
+    if isolation == "read_committed" and not held:
+        wait_until_readable(kafka, topic, [partition])
     consumer = Consumer(
         {
             "bootstrap.servers": kafka.bootstrap_servers,
@@ -114,9 +119,9 @@ def read(kafka: LocalKafka, topic: str, partition: int = 0, *, isolation: str = 
     )
     seen: list[Seen] = []
     try:
-        low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=20)
+        low, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=60)
         consumer.assign([TopicPartition(topic, partition, low)])
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while time.monotonic() < deadline:
             for message in consumer.consume(5000, timeout=0.05):
                 error = message.error()
@@ -133,4 +138,4 @@ def read(kafka: LocalKafka, topic: str, partition: int = 0, *, isolation: str = 
                 )
     finally:
         consumer.close()
-    raise AssertionError(f"{topic}-{partition} was not read to its end in 60 s")
+    raise AssertionError(f"{topic}-{partition} was not read to its end in 180 s")

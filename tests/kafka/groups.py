@@ -15,7 +15,7 @@ def commit(kafka: LocalKafka, group: str, *offsets: TopicPartition) -> None:
     Retried: a coordinator that was just made refuses, and says so only for each partition.
     """
     request = [ConsumerGroupTopicPartitions(group, list(offsets))]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 180
     while True:
         answer = kafka.admin().alter_consumer_group_offsets(request)[group].result()
         if not any(place.error for place in answer.topic_partitions):

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions
 
 from srm_common.testing import LocalKafka
 from srm_common.wire.batch import SourceBatch, split
 from tests.kafka.flows import Seen
+from tests.kafka.markers import wait_until_readable
 
 QUEUE = {"queue.buffering.max.messages": 1_000_000, "queue.buffering.max.kbytes": 1_000_000}
-READ_SECONDS = 60.0
+READ_SECONDS = 180.0
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,17 @@ def put(producer: Producer, topic: str, partition: int, records: Iterable[Seen])
 
 
 def read_all(
-    kafka: LocalKafka, topic: str, *, isolation: str = "read_committed", partitions: Sequence[int] | None = None
+    kafka: LocalKafka,
+    topic: str,
+    *,
+    isolation: str = "read_committed",
+    partitions: Sequence[int] | None = None,
+    held: bool = False,
 ) -> dict[int, list[Placed]]:
-    """All records of a topic by partition, with their offsets, from its start to its end now."""
+    """All records of a topic by partition, with their offsets, from its start to its end now.
+
+    ``held``: a transaction is open on purpose.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": kafka.internal_servers,
@@ -102,10 +112,12 @@ def read_all(
         }
     )
     try:
-        found = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        found = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         wanted = sorted(found) if partitions is None else list(partitions)
         out: dict[int, list[Placed]] = {partition: [] for partition in wanted}
-        starts = [consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=20)[0] for one in wanted]
+        if isolation == "read_committed" and not held:
+            wait_until_readable(kafka, topic, wanted)
+        starts = [consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=60)[0] for one in wanted]
         consumer.assign([TopicPartition(topic, one, low) for one, low in zip(wanted, starts, strict=True)])
         unfinished = set(wanted)
         deadline = time.monotonic() + READ_SECONDS
@@ -150,14 +162,25 @@ def eventually(what: Callable[[], bool], seconds: float, why: str) -> None:
         time.sleep(0.1)
 
 
+def grow(kafka: LocalKafka, topic: str, partitions: int) -> None:
+    """Give a topic so many partitions, and wait until the broker shows them with leaders."""
+    kafka.admin().create_partitions([NewPartitions(topic, partitions)], operation_timeout=60)[topic].result(60)
+
+    def led() -> bool:
+        found = kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions.values()
+        return len(found) == partitions and all(one.leader >= 0 for one in found)
+
+    eventually(led, 120, f"{topic} has no {partitions} leaders")
+
+
 def delete_topic(kafka: LocalKafka, topic: str) -> None:
     """Delete a topic, and wait until nobody knows it."""
-    kafka.admin().delete_topics([topic], operation_timeout=20)[topic].result(20)
+    kafka.admin().delete_topics([topic], operation_timeout=60)[topic].result(60)
 
     def gone() -> bool:
         try:
-            return topic not in kafka.admin().list_topics(timeout=10).topics
+            return topic not in kafka.admin().list_topics(timeout=60).topics
         except KafkaException:
             return False
 
-    eventually(gone, 20, f"{topic} is still there")
+    eventually(gone, 120, f"{topic} is still there")

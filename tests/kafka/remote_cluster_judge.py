@@ -40,7 +40,7 @@ def _theirs(properties: Mapping[str, str], questions: tuple[str, ...]) -> Answer
         pytest.skip("needs a Java compiler: apt-get install openjdk-17-jdk-headless")
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{mirror_maker_jars()}/*", str(_PROGRAM)]
     command += [*(f"{key}={value}" for key, value in properties.items()), *questions]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     answers: Answers = {question: [] for question in questions}
     for line in done.stdout.splitlines():

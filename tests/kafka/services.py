@@ -136,7 +136,7 @@ class Service:
         """Returns when it has ended."""
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(120)
+            self._process.wait(300)
             self._process = None
 
     def close(self) -> None:

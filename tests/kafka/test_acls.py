@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import NewPartitions
 
 from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
 from srm_common.domain.access.acls import AclBinding
@@ -39,7 +38,7 @@ from srm_common.usecases.replicate import replicate
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.groups import commit
-from tests.kafka.records import eventually
+from tests.kafka.records import eventually, grow
 from tests.unit.domain.access.test_acl_rules import binding
 
 pytestmark = pytest.mark.kafka
@@ -66,7 +65,7 @@ class Sides:
         assert set((admin.create if change == "+" else admin.delete)(bindings)) <= {None}
         eventually(
             lambda: all((one in self.bindings(kafka)) == (change == "+") for one in bindings),
-            10,
+            120,
             "not seen by the broker",
         )
 
@@ -139,19 +138,19 @@ def acl_actions(plan: Plan) -> list[CreateAcls | DeleteAcls | UnknownAcls]:
 
 def settled(flow: FlowSettings) -> None:
     """Until the broker shows what was done: a plan has nothing left to do about ACLs."""
-    eventually(lambda: acl_actions(plan_topics(flow)) == [], 10, "there is always something left to do")
+    eventually(lambda: acl_actions(plan_topics(flow)) == [], 120, "there is always something left to do")
 
 
 def can_read(cluster: ClusterSettings, topic: str) -> bool:
     consumer = Consumer({**cluster.confluent, "group.id": "none", "enable.partition.eof": True, "log_level": 0})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
-        fault = consumer.list_topics(topic, timeout=15).topics[topic].error
+        fault = consumer.list_topics(topic, timeout=60).topics[topic].error
         if fault is not None:
             assert fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, fault
             return False
         while True:
-            message = consumer.poll(15)
+            message = consumer.poll(60)
             assert message is not None
             error = message.error()
             # The client asks for its group's coordinator although nothing is committed.
@@ -167,9 +166,9 @@ def can_read(cluster: ClusterSettings, topic: str) -> bool:
 
 def can_write(cluster: ClusterSettings, topic: str) -> bool:
     faults: list[KafkaError | None] = []
-    producer = Producer({**cluster.confluent, "message.timeout.ms": 10_000, "log_level": 0})
+    producer = Producer({**cluster.confluent, "message.timeout.ms": 60_000, "log_level": 0})
     producer.produce(topic, b"x", on_delivery=lambda error, _: faults.append(error))
-    producer.flush(15)
+    producer.flush(60)
     (fault,) = faults
     if fault is not None:
         assert fault.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED, fault
@@ -181,14 +180,14 @@ def test_a_flow_with_the_documented_rights_and_no_others(sides: Sides, make_flow
     producer = Producer({"bootstrap.servers": sides.source.internal_servers, "log_level": 0})
     for number in range(100):
         producer.produce(name, b"%d" % number, partition=number % 2)
-    producer.flush(10)
+    producer.flush(60)
     group = Consumer({"bootstrap.servers": sides.source.internal_servers, "group.id": name})
     group.commit(offsets=[TopicPartition(name, 0, 20)], asynchronous=False)
     group.close()
     sides.change(sides.source, "+", f"ALLOW ALL bob {name}")
     flow = make_flow(tasks_max=1)
     refresh(flow)
-    sides.source.admin().create_partitions([NewPartitions(name, 4)], operation_timeout=10)[name].result(10)
+    grow(sides.source, name, 4)
     refresh(flow)
     record = replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
     assert (record.state, record.records) == (RunState.DONE, 100)
@@ -206,7 +205,7 @@ def test_missing_rights_for_groups_and_offset_syncs_are_named_and_checkpoints_go
     producer = Producer({"bootstrap.servers": sides.source.internal_servers, "log_level": 0})
     for number in range(10):
         producer.produce(name, b"%d" % number)
-    producer.flush(20)
+    producer.flush(60)
     commit(sides.source, name, TopicPartition(name, 0, 4))
     flow = make_flow(tasks_max=1, sync_group_offsets=True, emit_checkpoints_interval_seconds=0.0)
     refresh(flow)
@@ -222,13 +221,13 @@ def test_missing_rights_for_groups_and_offset_syncs_are_named_and_checkpoints_go
     assert f"refused to commit offsets of group {name}: " in report.faults[1]
     assert report.faults[1].endswith("srm lacks a right for it")
     # Made up for by the next round.
-    eventually(lambda: sync_checkpoints(flow).offset_syncs == 2, 60, "the right is not seen")
+    eventually(lambda: sync_checkpoints(flow).offset_syncs == 2, 120, "the right is not seen")
     allowed = (
         f"kafka-acls.sh --bootstrap-server $B --add --allow-principal User:srm --operation Read --operation Describe "
         f"--group {name}"
     )
     grant(sides.target, allowed)
-    eventually(lambda: sync_checkpoints(flow).faults == (), 60, "the right is not seen")
+    eventually(lambda: sync_checkpoints(flow).faults == (), 120, "the right is not seen")
     found, _ = GroupReader(ClusterSettings.plaintext("b", sides.target.internal_servers)).offsets([name])
     assert [at.offset for at in found[0].offsets.values()] == [4]
     revoke(sides.target, allowed)
@@ -253,7 +252,7 @@ def test_heartbeats_and_applied_offsets_name_the_right_that_they_lack(
         (applied,) = apply_offsets(flow.target, [wanted])
         return "refused to commit offsets" in str(applied.problem)
 
-    eventually(refused, 60, "the right to see the group is not enough to set it")
+    eventually(refused, 120, "the right to see the group is not enough to set it")
     revoke(sides.target, seen)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +70,6 @@ def test_a_slot_cannot_reach_a_cluster(engine: Engine, name: str, nowhere: str, 
     ranges = tuple(CopyRange(name, engine.copy_of(name), partition, 0, 10) for partition in range(2))
     with Ownership.take(engine.flow, 1, 1) as owner:
         result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
-    assert result.wall_seconds < 20
     for one in result.ranges:
         assert (one.position, one.error_kind) == (0, "UnreachableCluster")
         assert f"cluster far is not reachable: no broker of {nowhere} answered" in sentence(one.error)
@@ -94,14 +92,12 @@ def test_a_topic_deleted_during_a_pass(engine: Engine, name: str, side: str) -> 
         produce(engine.source, topic, 0, mixed_records(20_000, 1, 500), batch_size=5000)
     # Small fetches and chunks, so that the pass takes a while.
     copy = Background(engine, gone, stays, fetch_partition_bytes=6000, chunk_bytes=20_000)
-    began = time.monotonic()
-    eventually(lambda: engine.committed().get((gone, 0), 0) > 0, 20, "nothing was committed")
+    eventually(lambda: engine.committed().get((gone, 0), 0) > 0, 120, "nothing was committed")
     if side == "source":
         delete_topic(engine.source, gone)
     else:
         delete_topic(engine.target, engine.copy_of(gone))
     outcome = copy.result()
-    assert time.monotonic() - began < 60
     assert outcome.ranges[stays, 0].position == 20_000
     assert engine.check(stays) == 20_000
     broken = outcome.ranges[gone, 0]
@@ -141,7 +137,7 @@ def test_records_deleted_at_the_source(engine: Engine, name: str) -> None:
     for partition in range(2):
         produce(engine.source, name, partition, mixed_records(50))
     place = TopicPartition(name, 0, 30)
-    engine.source.admin().delete_records([place])[place].result(20)
+    engine.source.admin().delete_records([place])[place].result(60)
     outcome = engine.copy(name)
     hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
     assert (whole.position, whole.error) == (50, None)
@@ -170,7 +166,7 @@ def test_a_batch_that_the_target_refuses(engine: Engine, name: str) -> None:
 def _accept_any_time(kafka: LocalKafka, topic: str) -> None:
     entry = ConfigEntry("message.timestamp.after.max.ms", str(1 << 62), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[entry])
-    kafka.admin().incremental_alter_configs([resource])[resource].result(20)
+    kafka.admin().incremental_alter_configs([resource])[resource].result(60)
 
 
 # ---- rights
@@ -210,7 +206,7 @@ class Guarded:
             for operation in operations
         ]
         for future in self.kafka.admin().create_acls(bindings).values():
-            future.result(20)
+            future.result(60)
 
 
 @pytest.fixture(scope="module", params=["newest", "older transactions"])
@@ -233,7 +229,7 @@ def test_no_right_to_the_transactional_ids(source_kafka: LocalKafka, guarded: Gu
     engine = Engine(source_kafka, guarded.kafka, name)
     flow = replace(engine.flow, target=guarded.settings)
     with pytest.raises(AccessDenied) as caught:
-        Ownership.take(flow, 1, 1, timeout_seconds=5)
+        Ownership.take(flow, 1, 1, timeout_seconds=60)
     text = sentence(str(caught.value))
     assert "cluster guarded does not allow the transactional id" in text
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in text
@@ -399,7 +395,7 @@ def test_a_disk_of_the_target_is_full(source_kafka: LocalKafka, tiny_disk: Path,
     with LocalKafka(name="full", directory=directory, settings={"log.dirs": f"{data},{tiny_disk}"}) as kafka:
         engine = Engine(source_kafka, kafka, name, retry_timeout_seconds=4.0)
         engine.create(topics[1])
-        eventually(lambda: bool(list(tiny_disk.glob(f"{engine.copy_of(topics[1])}-0"))), 10, "it is on the other disk")
+        eventually(lambda: bool(list(tiny_disk.glob(f"{engine.copy_of(topics[1])}-0"))), 120, "it is on the other disk")
         for topic in topics:
             produce(source_kafka, topic, 0, mixed_records(3000, 4, 2000), batch_size=50_000)
         outcome = engine.copy(*topics, fetch_partition_bytes=200_000, chunk_bytes=300_000)

@@ -53,7 +53,7 @@ def test_what_was_written_before_holds_also_when_the_memory_of_it_is_lost(
     ]
     for value, skipped in lost:
         producer.produce(state, key=b"checkpoints", value=value, partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         report = sync_checkpoints(flow)
         assert (report.segments, report.checkpoints, report.unchanged) == (2, 0, 4), value
         assert len(report.skipped) == skipped, value
@@ -80,7 +80,7 @@ def test_checkpoints_of_a_former_copy_start_over(
     refresh_topics(flow, at_once=True)
     report = sync_checkpoints(flow)
     assert {row.reason for row in report.untranslated} == {f"its copy {remote} was deleted on the target"}
-    source_kafka.admin().delete_consumer_groups([f"{name}-gone"])[f"{name}-gone"].result(30)
+    source_kafka.admin().delete_consumer_groups([f"{name}-gone"])[f"{name}-gone"].result(60)
     flow = replace(flow, on_target_loss=OnDataLoss.RESET)
     refresh_topics(flow, at_once=True)
     assert replicate(flow, RunOptions("r"), here).state is RunState.DONE
@@ -119,7 +119,7 @@ def test_records_that_nobody_can_read_are_skipped_and_counted(
             producer.produce(topic, key=key, value=value, partition=0)
     producer.produce(segments, key=b"garbage", value=b"garbage", partition=0)
     producer.produce(segments, key=b"\x63\x01t\x00" + bytes(8), value=bytes(40), partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     report = sync_checkpoints(flow)
     assert (report.checkpoints, report.faults, len(report.skipped)) == (1, (), 8)
     assert "8 unreadable records skipped" in str(report)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
@@ -19,7 +19,7 @@ from srm_common.wire.batch import CODEC_MASK, CONTROL
 from srm_common.wire.codec import NAMES
 from tests.kafka.engine import Background, Engine, assert_same
 from tests.kafka.flows import Seen, flow_between, prepare
-from tests.kafka.records import eventually, log_batches, mixed_records, produce, put, read_all, writer
+from tests.kafka.records import eventually, grow, log_batches, mixed_records, produce, put, read_all, writer
 
 pytestmark = pytest.mark.kafka
 
@@ -62,7 +62,8 @@ def test_codecs(engine: Engine, name: str, codec: str) -> None:
         after = [one for one in log_batches(engine.target, engine.copy_of(name), partition)]
         after = [one for one in after if not one.header.attributes & CONTROL]
         assert [bytes(one.data[61:]) for one in after] == [bytes(one.data[61:]) for one in before]
-        assert {NAMES[one.header.attributes & CODEC_MASK] for one in after} == {codec}
+        # A producer that was held up sends batches of a few records, and those as they are when that is shorter.
+        assert codec in {NAMES[one.header.attributes & CODEC_MASK] for one in after} <= {codec, "none"}
 
 
 def test_mixed_codecs_and_sizes_in_one_partition(engine: Engine, name: str) -> None:
@@ -148,7 +149,7 @@ def test_interleaved_transactions(engine: Engine, name: str) -> None:
     dice = random.Random(5)
     producers = [writer(engine.source, transactional_id=f"{name}-{n}", linger_ms=1) for n in range(3)]
     for producer in producers:
-        producer.init_transactions(20)
+        producer.init_transactions(120)
     bystander = writer(engine.source, linger_ms=0)
     open_: set[int] = set()
     for number in range(120):
@@ -159,22 +160,22 @@ def test_interleaved_transactions(engine: Engine, name: str) -> None:
             open_.add(which)
         for partition in dice.sample(range(2), dice.choice([1, 2])):
             put(producer, name, partition, plain(dice.randrange(1, 40), start=number * 100))
-        producer.flush(20)
+        producer.flush(60)
         if dice.random() < 0.5:
             put(bystander, name, dice.randrange(2), plain(3, start=number * 100 + 50))
-            bystander.flush(20)
+            bystander.flush(60)
         if dice.random() < 0.6:
-            producer.abort_transaction(20) if dice.random() < 0.45 else producer.commit_transaction(20)
+            producer.abort_transaction(120) if dice.random() < 0.45 else producer.commit_transaction(120)
             open_.discard(which)
     for which in sorted(open_)[1:]:
-        producers[which].commit_transaction(20)
+        producers[which].commit_transaction(120)
     outcome = engine.copy(name, fetch_partition_bytes=2000)
     assert not outcome.errors
     first = engine.check(name)
     everything = sum(map(len, read_all(engine.source, name, isolation="read_uncommitted").values()))
     assert 0 < first < everything
     for which in sorted(open_)[:1]:
-        producers[which].abort_transaction(20)
+        producers[which].abort_transaction(120)
     assert not engine.copy(name).errors
     assert engine.check(name) >= first
 
@@ -182,16 +183,16 @@ def test_interleaved_transactions(engine: Engine, name: str) -> None:
 def test_an_aborted_transaction_over_many_fetches(engine: Engine, name: str) -> None:
     engine.create(name)
     producer = writer(engine.source, transactional_id=name, linger_ms=0, batch_size=4000)
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     produce(engine.source, name, 0, plain(50))
     for kept in (True, False, True, False):
         producer.begin_transaction()
         for part in range(20):
             put(producer, name, 0, plain(50, start=part * 50))
-            producer.flush(20)
+            producer.flush(60)
             if part % 10 == 0:
                 produce(engine.source, name, 0, plain(2, start=part))
-        producer.commit_transaction(20) if kept else producer.abort_transaction(20)
+        producer.commit_transaction(120) if kept else producer.abort_transaction(120)
     outcome = engine.copy(name, fetch_partition_bytes=5000, chunk_bytes=50_000)
     assert not outcome.errors
     assert outcome.slots[0].transactions > 3
@@ -201,12 +202,12 @@ def test_an_aborted_transaction_over_many_fetches(engine: Engine, name: str) -> 
 def test_a_topic_that_ends_with_aborted_records_and_markers(engine: Engine, name: str) -> None:
     engine.create(name)
     producer = writer(engine.source, transactional_id=name)
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     produce(engine.source, name, 0, plain(5))
     producer.begin_transaction()
     put(producer, name, 0, plain(500))
-    producer.flush(20)
-    producer.abort_transaction(20)
+    producer.flush(60)
+    producer.abort_transaction(120)
     outcome = engine.copy(name)
     assert not outcome.errors
     assert engine.check(name) == 5  # and the committed position is the end: the tail is not fetched again
@@ -219,18 +220,18 @@ def test_read_uncommitted_copies_aborted_records_too(
     engine = Engine(source_kafka, target_kafka, name, read_committed=False)
     engine.create(name)
     producer = writer(source_kafka, transactional_id=name)
-    producer.init_transactions(20)
+    producer.init_transactions(120)
     for kept in (True, False, True):
         producer.begin_transaction()
         put(producer, name, 0, plain(20))
-        producer.flush(20)
-        producer.commit_transaction(20) if kept else producer.abort_transaction(20)
+        producer.flush(60)
+        producer.commit_transaction(120) if kept else producer.abort_transaction(120)
     producer.begin_transaction()
     put(producer, name, 0, plain(7))
-    producer.flush(20)
+    producer.flush(60)
     assert not engine.copy(name, read_committed=False).errors
     assert engine.check(name, isolation="read_uncommitted") == 67
-    producer.abort_transaction(20)
+    producer.abort_transaction(120)
 
 
 # ---- compaction
@@ -262,7 +263,7 @@ def test_compacted_topics_with_holes(engine: Engine, name: str) -> None:
         roll(engine.source, name, partition)
 
     eventually(
-        lambda: all(_records_in(engine.source, name, one) < 3000 for one in codecs), 60, "the cleaner did not run"
+        lambda: all(_records_in(engine.source, name, one) < 3000 for one in codecs), 180, "the cleaner did not run"
     )
     outcome = engine.copy(name, chunk_bytes=100_000)
     assert not outcome.errors
@@ -285,7 +286,7 @@ def test_a_range_whose_end_was_removed_by_the_cleaner(engine: Engine, name: str,
     assert end == 220
     produce(engine.source, name, 0, [gone])
     roll(engine.source, name, 0)
-    eventually(lambda: _records_in(engine.source, name) <= 22, 60, "the cleaner did not run")
+    eventually(lambda: _records_in(engine.source, name) <= 22, 180, "the cleaner did not run")
     assert any(one.header.record_count == 0 for one in log_batches(engine.source, name)) == idempotent
     outcome = engine.copy(name, ends={(name, 0): end})
     assert not outcome.errors
@@ -369,7 +370,7 @@ def test_the_targets_limit_was_lowered_during_the_run(engine: Engine, name: str)
 def _alter_topic(kafka: LocalKafka, topic: str, key: str, value: str) -> None:
     entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    kafka.admin().incremental_alter_configs([resource])[resource].result(20)
+    kafka.admin().incremental_alter_configs([resource])[resource].result(60)
 
 
 # ---- starts, ends, growth
@@ -411,17 +412,11 @@ def test_a_topic_that_grows_between_passes(engine: Engine, name: str) -> None:
     assert not engine.copy(name).errors
     assert engine.check(name) == 600
     for kafka, topic in ((engine.source, name), (engine.target, engine.copy_of(name))):
-        kafka.admin().create_partitions([NewPartitions(topic, 6)])[topic].result(20)
-        eventually(lambda: _led(kafka, topic) == 6, 20, "no six leaders")  # noqa: B023 - called at once
+        grow(kafka, topic, 6)
     for partition in range(6):
         produce(engine.source, name, partition, mixed_records(100, 50 + partition))
     assert not engine.copy(name, slots=2).errors
     assert engine.check(name) == 1200
-
-
-def _led(kafka: LocalKafka, topic: str) -> int:
-    found = kafka.admin().list_topics(topic, timeout=10).topics[topic].partitions.values()
-    return sum(one.leader >= 0 for one in found)
 
 
 def test_many_topics_partitions_and_slots_chunk_by_chunk(engine: Engine, name: str) -> None:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from srm_common.domain import names
 from srm_common.domain.cluster import ClusterSettings
@@ -37,7 +37,7 @@ from srm_common.wire.murmur2 import partition_for
 from srm_common.wire.segments import encode_segment, segment_partition
 from tests.kafka.engine import Engine, assert_same
 from tests.kafka.flows import Seen, flow_between, prepare
-from tests.kafka.records import Placed, delete_topic, eventually, log_batches, produce, put, read_all, writer
+from tests.kafka.records import Placed, delete_topic, eventually, grow, log_batches, produce, put, read_all, writer
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -155,7 +155,7 @@ def compact_and_leave_alone(kafka: LocalKafka, topic: str, partitions: int, fewe
             for partition in range(partitions)
         ]
 
-    eventually(lambda: all(count < fewer_than for count in counts()), 150, "the cleaner did not run")
+    eventually(lambda: all(count < fewer_than for count in counts()), 300, "the cleaner did not run")
     entry = ConfigEntry("cleanup.policy", "delete", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
     kafka.admin().incremental_alter_configs([resource])[resource].result(60)
@@ -166,7 +166,7 @@ def compact_and_leave_alone(kafka: LocalKafka, topic: str, partitions: int, fewe
         time.sleep(0.4)
         return len(seen) >= 8 and all(one == seen[-1] for one in seen[-8:])
 
-    eventually(quiet, 150, "the cleaner did not stop")
+    eventually(quiet, 300, "the cleaner did not stop")
 
 
 def test_every_kind_of_batch(engine: Engine, name: str) -> None:
@@ -261,8 +261,7 @@ def test_growth_and_a_topic_that_is_created_again(
     source_kafka.create_topic(name, 1)
     produce(source_kafka, name, 0, records(120))
     copy(flow)
-    source_kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result(60)
-    eventually(lambda: len(source_kafka.admin().list_topics(name).topics[name].partitions) == 3, 60, "it did not grow")
+    grow(source_kafka, name, 3)
     for partition in range(3):
         produce(source_kafka, name, partition, records(50, start=200))
     copy(flow)

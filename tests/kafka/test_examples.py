@@ -109,7 +109,7 @@ class Example:
     def topics(self, alias: str) -> set[str]:
         cluster = self.clusters[alias]
         assert isinstance(cluster, LocalKafka)
-        return set(cluster.admin().list_topics(timeout=20).topics)
+        return set(cluster.admin().list_topics(timeout=60).topics)
 
     def named(self, alias: str, word: str) -> set[str]:
         """The topics of a cluster that have ``word`` in their names, without state topics."""

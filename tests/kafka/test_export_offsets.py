@@ -114,7 +114,7 @@ def reading(kafka: LocalKafka, group: str, topic: str) -> Iterator[None]:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": group, "enable.auto.commit": False})
     consumer.subscribe([topic])
     try:
-        for _ in range(300):
+        for _ in range(900):
             consumer.poll(0.2)
             if consumer.assignment():
                 break

@@ -19,7 +19,7 @@ from srm_common.kafka.link import ClusterLink
 
 def connect():
     with ClusterLink(ClusterSettings.plaintext("a", sys.argv[1])) as link:
-        link.run(lambda: link.open(timeout_seconds=60))
+        link.run(lambda: link.open(timeout_seconds=120))
 
 sys.setswitchinterval(1e-6)
 threads = [threading.Thread(target=connect) for _ in range(8)]
@@ -34,6 +34,6 @@ print("connected")
 def test_threads_that_connect_first_leave_the_codecs_whole(source_kafka: LocalKafka) -> None:
     for _ in range(3):
         command = [sys.executable, "-c", _PROGRAM, source_kafka.bootstrap_servers]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
         assert (done.returncode, done.stdout) == (0, "connected\n"), done.stderr[-2000:]
         assert "Error" not in done.stderr

@@ -110,7 +110,7 @@ def test_a_full_mesh_under_the_default_policy(clusters: Clusters, configuration_
         write(kafka, "mesh", values[alias])
     assert rounds(flows_of(configuration_file, clusters, "abc", mesh("abc"))) <= 4
     for alias, kafka in zip("abc", clusters, strict=True):
-        topics = {name for name in kafka.admin().list_topics(timeout=20).topics if name.endswith("mesh")}
+        topics = {name for name in kafka.admin().list_topics(timeout=60).topics if name.endswith("mesh")}
         x, y = sorted(set("abc") - {alias})
         assert topics == {"mesh", f"{x}.mesh", f"{y}.mesh", f"{x}.{y}.mesh", f"{y}.{x}.mesh"}
         for origin in (x, y):

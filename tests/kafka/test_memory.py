@@ -35,7 +35,7 @@ def _copy(engine: Engine, topic: str, start: int, end: int) -> SlotResult:
             input=pickle.dumps((job, task)),
             stdout=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
-            timeout=60,
+            timeout=300,
             check=True,
         )
     result: SlotResult = pickle.loads(done.stdout)

@@ -72,7 +72,7 @@ def prometheus(service: str, tmp_path: Path) -> Iterator[str]:
     with (tmp_path / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         yield f"http://{port.address}"
         process.terminate()
-        process.wait(60)
+        process.wait(300)
     port.release()
 
 
@@ -80,7 +80,7 @@ def query(prometheus: str, expression: str) -> list[dict[str, str]]:
     """The labels of what it finds, nothing while it does not answer."""
     url = f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=120) as answer:
             return [one["metric"] for one in json.load(answer)["data"]["result"]]
     except OSError:
         return []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, ResourceType
+from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
@@ -18,10 +17,11 @@ from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_settings import AFTER_MAX, BEFORE_MAX, LONG_MAX, Source
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.admin import ClusterAdmin
-from srm_common.testing import LocalKafka
+from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.apply_plan import apply_plan
 from srm_common.usecases.plan_topics import decide_topics, plan_topics
 from srm_common.usecases.topic_mappings import replicated_topics
+from tests.kafka.records import eventually, grow
 
 pytestmark = pytest.mark.kafka
 
@@ -55,6 +55,7 @@ def settings_of(kafka: LocalKafka, topic: str) -> dict[str, tuple[str | None, So
 
 
 def alter(kafka: LocalKafka, topic: str, changes: Mapping[str, str | None]) -> None:
+    """Set settings of a topic, or remove them, and wait until the broker shows it."""
     entries = [
         ConfigEntry(
             key,
@@ -64,14 +65,31 @@ def alter(kafka: LocalKafka, topic: str, changes: Mapping[str, str | None]) -> N
         for key, value in changes.items()
     ]
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    kafka.admin().incremental_alter_configs([resource])[resource].result(20)
+    kafka.admin().incremental_alter_configs([resource])[resource].result(60)
+
+    def shown() -> bool:
+        found = settings_of(kafka, topic)
+        own = {key: value if source is Source.TOPIC else None for key, (value, source) in found.items()}
+        return all(own.get(key) == value for key, value in changes.items())
+
+    eventually(shown, 120, f"{topic} does not show {changes}")
 
 
 def applied(flow: FlowSettings) -> Plan:
     plan = plan_topics(flow)
     results = apply_plan(flow, plan)
     assert [str(result) for result in results if result.error] == []
+    settings_shown(flow)
     return plan
+
+
+def settings_shown(flow: FlowSettings) -> None:
+    """Until the brokers show altered settings, a moment after they have taken them."""
+    eventually(
+        lambda: not any(isinstance(action, AlterConfigs) for action in plan_topics(flow).actions),
+        120,
+        "there are always settings left to alter",
+    )
 
 
 def changes(plan: Plan | Sequence[ActionResult]) -> list[Any]:
@@ -118,7 +136,7 @@ def test_growth_is_followed(make_flow: MakeFlow, source_kafka: LocalKafka, targe
     source_kafka.create_topic(name, partitions=3)
     flow = make_flow()
     applied(flow)
-    source_kafka.admin().create_partitions([NewPartitions(name, 6)], operation_timeout=20)[name].result(20)
+    grow(source_kafka, name, 6)
     plan = plan_topics(flow)
     assert plan.actions == (GrowPartitions("there", f"here.{name}", 3, 6, f"{name} has 6 on here"),)
     assert replicated_topics(flow)[0].partitions == 3
@@ -127,9 +145,7 @@ def test_growth_is_followed(make_flow: MakeFlow, source_kafka: LocalKafka, targe
     assert (again.error, again.note) == (None, "it has as many already")
     assert replicated_topics(flow)[0].partitions == 6
 
-    target_kafka.admin().create_partitions([NewPartitions(f"here.{name}", 8)], operation_timeout=20)[
-        f"here.{name}"
-    ].result(20)
+    grow(target_kafka, f"here.{name}", 8)
     plan = plan_topics(flow)
     assert plan.actions == ()
     assert plan.notices == (
@@ -262,10 +278,11 @@ def test_decisions(make_flow: MakeFlow, source_kafka: LocalKafka, name: str) -> 
 
 
 def test_an_unreachable_cluster_is_one_sentence(make_flow: MakeFlow) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-    flow = make_flow(source=ClusterSettings.plaintext("here", f"127.0.0.1:{port}"), admin_timeout_ms=3000)
-    with pytest.raises(UnreachableCluster, match=rf"cluster 'here' \(127.0.0.1:{port}\) did not answer") as caught:
-        plan_topics(flow)
+    port = ReservedPort()
+    try:
+        flow = make_flow(source=ClusterSettings.plaintext("here", port.address), admin_timeout_ms=3000)
+        with pytest.raises(UnreachableCluster, match=rf"cluster 'here' \({port.address}\) did not answer") as caught:
+            plan_topics(flow)
+    finally:
+        port.release()
     assert "\n" not in str(caught.value)

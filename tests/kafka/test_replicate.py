@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -21,12 +22,16 @@ from srm_common.errors import FlowOwnedElsewhere, LostProcess, UnreachableCluste
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.flow_state import FlowState
 from srm_common.replication.ownership import Ownership
+from srm_common.replication.passes import Passes
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, read, write
+from tests.kafka.markers import wait_until_readable
 
 pytestmark = pytest.mark.kafka
+
+LONG = 3600.0
 
 
 class Here:
@@ -38,6 +43,26 @@ class Here:
     def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         self.passes.append(list(tasks))
         return [copy_slot(job, task) for task in tasks]
+
+
+class Clock:
+    """A run's clock, which a test sets forward: a long run ends when all has happened, however long that takes."""
+
+    def __init__(self) -> None:
+        self._ahead = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self._ahead
+
+    def go_on(self, seconds: float) -> None:
+        self._ahead += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr("srm_common.usecases.replicate.Passes", partial(Passes, clock=clock))
+    return clock
 
 
 def values(start: int, end: int) -> list[bytes | None]:
@@ -99,16 +124,19 @@ def test_a_run_copies_what_is_there_and_the_next_what_came_since(pair: Pair) -> 
         assert state.read("slots") == {"highest": 2}
 
 
-def test_a_long_run_follows_the_source_and_grows_with_it(pair: Pair) -> None:
+def test_a_long_run_follows_the_source_and_grows_with_it(pair: Pair, clock: Clock) -> None:
     write(pair.source, pair.topic, values(0, 100))
     seen: list[Progress] = []
 
     def more(progress: Progress) -> None:
         seen.append(progress)
-        if not progress.copying and progress.passes and progress.passes < 4:
-            write(pair.source, pair.topic, values(0, 50), progress.passes % 3)
+        if not progress.copying and progress.passes:
+            if progress.passes < 4:
+                write(pair.source, pair.topic, values(0, 50), progress.passes % 3)
+            elif progress.left == 0:
+                clock.go_on(LONG)
 
-    record = replicate(pair.flow, RunOptions("r", max_seconds=6), Here(), more)
+    record = replicate(pair.flow, RunOptions("r", max_seconds=LONG), Here(), more)
     assert record.state is RunState.DONE
     assert record.passes >= 3
     assert record.records == sum(one.position or 0 for one in record.partitions) >= 200
@@ -178,7 +206,7 @@ def test_a_start_position_is_applied_once_a_run_id(pair: Pair) -> None:
     assert [one.value for one in read(pair.target, pair.copy)] == values(0, 10) * 2
 
 
-def test_a_topic_deleted_during_a_run_fails_alone(pair: Pair, flow: FlowSettings) -> None:
+def test_a_topic_deleted_during_a_run_fails_alone(pair: Pair, flow: FlowSettings, clock: Clock) -> None:
     other = Pair(flow, pair.source, pair.target, f"{pair.topic}-other", 1)
     write(pair.source, pair.topic, values(0, 10))
     write(other.source, other.topic, values(0, 10))
@@ -190,8 +218,12 @@ def test_a_topic_deleted_during_a_run_fails_alone(pair: Pair, flow: FlowSettings
             deleted.append(other.topic)
             delete_topic(pair.source, other.topic)
             write(pair.source, pair.topic, values(10, 20))
+            # Topics are listed now and then.
+            clock.go_on(LONG / 2)
+        elif deleted and progress.passes > 1 and not progress.copying:
+            clock.go_on(LONG)
 
-    record = replicate(flow, RunOptions("r", max_seconds=12), Here(), delete)
+    record = replicate(flow, RunOptions("r", max_seconds=LONG), Here(), delete)
     assert record.state is RunState.FAILED
     (failed,) = record.failed_partitions
     assert failed.upstream_topic == other.topic
@@ -259,11 +291,12 @@ def test_at_least_once(pair: Pair) -> None:
 def test_an_aborted_tail_does_not_start_a_pass_each_time(pair: Pair) -> None:
     write(pair.source, pair.topic, values(0, 10))
     producer = Producer({"bootstrap.servers": pair.source.bootstrap_servers, "transactional.id": pair.topic})
-    producer.init_transactions(30)
+    producer.init_transactions(120)
     producer.begin_transaction()
     producer.produce(pair.topic, b"never seen", partition=0)
-    producer.flush(10)
-    producer.abort_transaction(30)
+    producer.flush(60)
+    producer.abort_transaction(120)
+    wait_until_readable(pair.source, pair.topic, [0])
     here = Here()
     assert run(pair.flow, here).lag == 0
     assert run(pair.flow, here).lag == 0
@@ -284,15 +317,15 @@ def test_an_unreachable_source_is_one_sentence(pair: Pair) -> None:
 def delete_records(kafka: LocalKafka, topic: str, partition: int, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for future in admin.delete_records([TopicPartition(topic, partition, before)]).values():
-        future.result(20)
+        future.result(60)
 
 
 def delete_topic(kafka: LocalKafka, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     for future in admin.delete_topics([topic]).values():
-        future.result(20)
+        future.result(60)
     settings = ClusterSettings.plaintext("x", kafka.bootstrap_servers)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 180
     while topic in ClusterAdmin(settings).topics().partitions:
         assert time.monotonic() < deadline
         time.sleep(0.1)

@@ -152,7 +152,7 @@ def test_the_plan_and_where_groups_stand(
     created = [one for one in planned["actions"] if one["kind"] == "create_topic"]
     assert [one["topic"] for one in created] == [remote]
     assert remote in created[0]["sentence"]
-    assert remote not in target_kafka.admin().list_topics(timeout=30).topics, "nothing is changed"
+    assert remote not in target_kafka.admin().list_topics(timeout=60).topics, "nothing is changed"
 
     prepare(flow)
     write(source_kafka, name, [b"%d" % number for number in range(20)])

@@ -108,7 +108,7 @@ def test_copy_through_tls_and_sasl(
     for number in range(4000):
         producer.produce(name, key=str(number), value=b"%06d" % number * 500, partition=number % 2)
     producer.flush()
-    assert name in AdminClient(dict(flow.source.confluent)).list_topics(timeout=10).topics
+    assert name in AdminClient(dict(flow.source.confluent)).list_topics(timeout=60).topics
 
     with ClusterLink(flow.source) as link:
         ends, faults = link.end_offsets([(name, 0), (name, 1)])
@@ -132,6 +132,6 @@ def test_wrong_password_is_one_sentence_without_the_password(
     )
     flow = load_configuration(file).flow("a->b")
     with ClusterLink(flow.source) as link, pytest.raises(AccessDenied) as caught:
-        link.end_offsets([("any", 0)], timeout_seconds=5)
+        link.end_offsets([("any", 0)], timeout_seconds=60)
     assert "cluster a refused the login" in str(caught.value)
     assert "not-the-password" not in str(caught.value)

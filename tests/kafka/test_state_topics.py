@@ -51,7 +51,7 @@ def alter(kafka: LocalKafka, topic: str, name: str, value: str) -> None:
     wait_until(lambda: settings_of(kafka, topic)[name] == value)
 
 
-def wait_until(holds: Callable[[], bool], seconds: float = 10) -> None:
+def wait_until(holds: Callable[[], bool], seconds: float = 120) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < deadline
@@ -63,7 +63,7 @@ def delete_before(kafka: LocalKafka, place: TopicPartition) -> None:
 
     def deleted() -> bool:
         (answer,) = kafka.admin().delete_records([place]).values()
-        error = answer.exception(10)
+        error = answer.exception(60)
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.POLICY_VIOLATION:
             return False
         answer.result()
@@ -76,7 +76,7 @@ def write(kafka: LocalKafka, topic: str, *records: tuple[int, bytes, bytes | Non
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0})
     for partition, key, value in records:
         producer.produce(topic, key=key, value=value, partition=partition)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def offset_record(flow: FlowSettings, topic: str, value: bytes | None) -> tuple[int, bytes, bytes | None]:

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.kafka
 def end_of(kafka: LocalKafka, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "looker"})
     try:
-        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=30)[1]
+        return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)[1]
     finally:
         consumer.close()
 
@@ -55,7 +55,7 @@ def file_with(enabled: FlowSettings, other: FlowSettings) -> tuple[FlowSettings,
 
 def switch(flow: FlowSettings, back: FlowSettings, group: str, *, dry_run: bool = False) -> list[StepResult]:
     """All steps as the command does them, until one fails."""
-    request = MoveRequest(MoveKind.SWITCH_DIRECTION, MoveMode.CONTROLLED, (group,), dry_run, wait_seconds=5.0)
+    request = MoveRequest(MoveKind.SWITCH_DIRECTION, MoveMode.CONTROLLED, (group,), dry_run, wait_seconds=60.0)
     move = SwitchMove(flow, back, request, copy if flow.enabled else None)
     results: list[StepResult] = []
     for step in request.steps:

@@ -56,7 +56,7 @@ def member(kafka: LocalKafka, group: str, topic: str, partitions: int, protocol:
     )
     try:
         consumer.subscribe([topic])
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 180
         while len(consumer.assignment()) < partitions:
             consumer.poll(0.1)
             assert time.monotonic() < deadline
@@ -118,7 +118,7 @@ def test_every_kind_of_group_at_the_source(
     commit(source_kafka, f"{name}-simple", TopicPartition(name, 0, 10))
     commit(source_kafka, f"{name}-taken", TopicPartition(name, 0, 10))
     commit(source_kafka, f"{name}-dead", TopicPartition(name, 0, 10))
-    source_kafka.admin().delete_consumer_groups([f"{name}-dead"])[f"{name}-dead"].result(30)
+    source_kafka.admin().delete_consumer_groups([f"{name}-dead"])[f"{name}-dead"].result(60)
     with (
         share_group(flow.source, f"{name}-share", name),
         share_group(flow.target, f"{name}-taken", remote),

@@ -281,18 +281,18 @@ def test_a_mirror_maker_in_a_connect_cluster(scene: Scene, name: str) -> None:
             "log_level": 0,
         }
     )
-    task.init_transactions(30)
+    task.init_transactions(120)
     task.begin_transaction()
     task.produce(f"other-{name}", b"x")
     code, _, error = scene.control("takeover", *theirs, *NOW)
     assert (code, f"a transaction of '{connect.task_id_prefix}0' is open" in error) == (5, True)
-    task.commit_transaction(30)
+    task.commit_transaction(120)
     code, answer, error = scene.control("takeover", *theirs, *NOW)
     assert (code, verdicts(answer)) == (0, {0: ("proved", 40), 1: ("ahead", 40)}), error
     task.begin_transaction()
     task.produce(f"other-{name}", b"x")
     with pytest.raises(KafkaException):
-        task.commit_transaction(30)
+        task.commit_transaction(120)
     scene.run()
     for partition in (0, 1):
         assert read(scene.target, scene.remote, partition) == read(scene.source, scene.topic, partition)

@@ -31,7 +31,7 @@ from srm_common.usecases.replicate import replicate
 from srm_common.usecases.topic_mappings import replicated_topics
 from tests.kafka.flows import flow_between, properties_of, read, write
 from tests.kafka.test_cli_plan import srm_control
-from tests.kafka.test_refresh_topics import alter
+from tests.kafka.test_refresh_topics import alter, settings_shown
 
 pytestmark = pytest.mark.kafka
 
@@ -49,6 +49,7 @@ class Story:
         done = refresh_topics(self.flow, at_once=True, **options)  # type: ignore[arg-type]
         assert [str(result) for result in failed(done.results)] == []
         assert done.plan is not None
+        settings_shown(self.flow)
         return done.plan
 
     def copy(self) -> RunRecord:
@@ -76,9 +77,9 @@ def story(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> Stor
 
 
 def delete(kafka: LocalKafka, topic: str) -> None:
-    kafka.admin().delete_topics([topic], operation_timeout=20)[topic].result(20)
-    deadline = time.monotonic() + 20
-    while topic in kafka.admin().list_topics(timeout=10).topics:
+    kafka.admin().delete_topics([topic], operation_timeout=60)[topic].result(60)
+    deadline = time.monotonic() + 180
+    while topic in kafka.admin().list_topics(timeout=60).topics:
         assert time.monotonic() < deadline
         time.sleep(0.05)
 
@@ -94,7 +95,7 @@ def test_a_deleted_copy_comes_back_only_when_somebody_says_so(story: Story) -> N
     record = story.copy()
     assert (record.records, record.state) == (0, RunState.FAILED)
     assert f"{story.remote} was deleted on target" in str(record.error)
-    assert story.remote not in story.target.admin().list_topics(timeout=10).topics
+    assert story.remote not in story.target.admin().list_topics(timeout=60).topics
     # Not settled: the interval does not hide it.
     assert refresh_topics(story.flow).due
 
@@ -222,7 +223,7 @@ def test_a_file_is_applied_exactly_or_not_at_all(story: Story) -> None:
     refused = apply_printed(story.flow, printed)
     assert refused.results == ()
     assert f"{story.topic}-more is copied now" in refused.changed
-    assert story.remote not in story.target.admin().list_topics(timeout=10).topics
+    assert story.remote not in story.target.admin().list_topics(timeout=60).topics
 
     printed = PlanFile.parse(plan_file_text(plan_topics(story.flow), 1), "plan.json")
     done = apply_printed(story.flow, printed)
@@ -257,4 +258,4 @@ def test_commands(story: Story, configuration_file: Callable[..., Path], tmp_pat
     assert done.returncode == 2
     done = srm_control("apply", "--resume", story.topic, config=config)
     assert (done.returncode, done.stderr) == (0, "")
-    assert story.remote in story.target.admin().list_topics(timeout=10).topics
+    assert story.remote in story.target.admin().list_topics(timeout=60).topics

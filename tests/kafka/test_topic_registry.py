@@ -42,7 +42,7 @@ def test_what_is_written_is_read_and_what_is_forgotten_is_gone(target_kafka: Loc
 def test_a_cluster_without_the_topic_has_no_records() -> None:
     with LocalKafka(name="bare") as kafka, TopicRegistry(ClusterSettings.plaintext("x", kafka.bootstrap_servers)) as it:
         assert it.read().topics == {}
-        assert META_TOPIC not in kafka.admin().list_topics(timeout=10).topics
+        assert META_TOPIC not in kafka.admin().list_topics(timeout=60).topics
         _corrupt(kafka, it)
 
 
@@ -52,12 +52,12 @@ def _corrupt(kafka: LocalKafka, registry: TopicRegistry) -> None:
     kafka.create_topic(META_TOPIC, config={"cleanup.policy": "compact"})
     for key in (b"\xff\x00", b"text", b'"topic"', b"[]", b'["later", 1]'):
         producer.produce(META_TOPIC, b"not ours", key=key)
-    producer.flush(10)
+    producer.flush(60)
     assert registry.read().topics == {}
     key = b'["topic","a->b","t"]'
     for value, message in ((b"{}", "cannot be read"), (json.dumps({"version": 9}).encode(), "version 9")):
         producer.produce(META_TOPIC, value, key=key)
-        producer.flush(10)
+        producer.flush(60)
         with pytest.raises(CorruptRecord, match=message):
             registry.read()
     registry.write(forget=[("a->b", "t")])

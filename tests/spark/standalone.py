@@ -55,7 +55,7 @@ class StandaloneSpark:
                 for member in [main, *main.children(recursive=True)]:
                     with contextlib.suppress(psutil.NoSuchProcess):
                         member.kill()
-            process.wait(20)
+            process.wait(300)
         for port in self._ports:
             port.release()
 
@@ -98,7 +98,7 @@ class StandaloneSpark:
             )
 
     def _await(self, there: Any, log: str) -> None:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + 180
         path = self._directory / f"{log}.log"
         while not there(path.read_text()):
             assert time.monotonic() < deadline, path.read_text()[-3000:]

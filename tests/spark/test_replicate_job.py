@@ -16,6 +16,7 @@ import pytest
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.link import ClusterLink
+from srm_common.kafka.writers_at_work import writers_at_work
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka, ReservedPort
@@ -60,7 +61,7 @@ def start(configuration: Path, flow: str, *arguments: str) -> subprocess.Popen[s
 
 def run(configuration: Path, flow: str, *arguments: str) -> tuple[int, str]:
     job = start(configuration, flow, *arguments)
-    output, _ = job.communicate(timeout=150)
+    output, _ = job.communicate(timeout=300)
     return job.returncode, output
 
 
@@ -128,7 +129,7 @@ def test_told_to_stop_it_fences_writes_its_record_and_ends(
         wait_for_a_commit(flow, name)
         driver = driver_of(job)
         driver.send_signal(signal.SIGTERM)
-        output, _ = job.communicate(timeout=60)
+        output, _ = job.communicate(timeout=300)
     finally:
         if job.poll() is None:
             job.kill()
@@ -151,11 +152,11 @@ def test_it_ends_when_its_jvm_is_killed(
         job.kill()
         # More to copy, so that it notices.
         write(source_kafka, name, [b"w%d" % number for number in range(1000)])
-        _, alive = psutil.wait_procs(family, timeout=60)
+        _, alive = psutil.wait_procs(family, timeout=180)
         assert not [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
     finally:
         job.kill()
-        job.communicate(timeout=20)
+        job.communicate(timeout=300)
     record = last_run(flow)
     assert record is not None
     assert record.state is RunState.FAILED
@@ -165,7 +166,7 @@ def test_it_ends_when_its_jvm_is_killed(
 
 def wait_for_a_commit(flow: FlowSettings, topic: str) -> None:
     copies = [(f"{flow.name.source}.{topic}", 0)]
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 180
     with ClusterLink(flow.target) as link:
         while not link.end_offsets(copies)[0][copies[0]]:
             assert time.monotonic() < deadline
@@ -173,10 +174,17 @@ def wait_for_a_commit(flow: FlowSettings, topic: str) -> None:
 
 
 def assert_nothing_is_open(flow: FlowSettings, topic: str) -> None:
+    assert writers_at_work(flow) == []
+    # Markers of what was ended are on their way for a moment.
     copies = [(f"{flow.name.source}.{topic}", partition) for partition in range(2)]
+    deadline = time.monotonic() + 180
     with ClusterLink(flow.target) as link:
-        stable, high = (link.end_offsets(copies, committed=committed)[0] for committed in (True, False))
-    assert stable == high
+        while True:
+            stable, high = (link.end_offsets(copies, committed=committed)[0] for committed in (True, False))
+            if stable == high:
+                return
+            assert time.monotonic() < deadline, (stable, high)
+            time.sleep(0.1)
 
 
 def driver_of(job: subprocess.Popen[str]) -> psutil.Process:

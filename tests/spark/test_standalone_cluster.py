@@ -19,7 +19,7 @@ from srm_common.usecases.last_run import last_run
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 from tests.spark.standalone import SPARK_HOME, StandaloneSpark
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ROOT = Path(__file__).parents[2]
 
@@ -66,7 +66,7 @@ def submit(
 
 def output_of(job: subprocess.Popen[str]) -> str:
     try:
-        return job.communicate(timeout=240)[0]
+        return job.communicate(timeout=300)[0]
     finally:
         if job.poll() is None:
             job.kill()
@@ -137,7 +137,7 @@ def test_a_killed_executor_loses_and_doubles_nothing(
     conf = {"spark.executorEnv.PYTHONPATH": str(ROOT)}
     job = submit(cluster, Path(sys.executable), configuration, str(flow.name), conf)
     copies = [(f"{flow.name.source}.{name}", partition) for partition in range(4)]
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 180
     with ClusterLink(flow.target) as link:
         while not any(link.end_offsets(copies)[0].values()):
             assert time.monotonic() < deadline

@@ -51,7 +51,7 @@ class TestWriters(WritersBehaviour):
 
 def test_a_server_that_goes_away_and_comes_back(server: LocalPostgres, url: str) -> None:
     """A store that was open goes on by itself."""
-    store = MetricsStore(url, timeout_seconds=2.0)
+    store = MetricsStore(url, timeout_seconds=60.0)
     store.write(report(MIDNIGHT, partition()))
     server.stop()
     try:
@@ -67,16 +67,17 @@ def test_a_server_that_goes_away_and_comes_back(server: LocalPostgres, url: str)
 
 
 def test_a_lock_that_nobody_gives_back(url: str) -> None:
-    store = MetricsStore(url, timeout_seconds=0.5)
+    store, hasty = MetricsStore(url), MetricsStore(url, timeout_seconds=0.5)
     store.write(report(MIDNIGHT, partition()))
     engine = create_engine(url)
     with engine.begin() as other:
         other.execute(text("SELECT * FROM flow FOR UPDATE"))
         with pytest.raises(StoreError, match="lock timeout"):
-            store.write(report(MIDNIGHT + MINUTE, partition()))
+            hasty.write(report(MIDNIGHT + MINUTE, partition()))
         assert len(store.flows()) == 1
     engine.dispose()
     store.close()
+    hasty.close()
 
 
 def test_the_migrations_make_the_tables_of_the_code(url: str) -> None:

@@ -38,14 +38,14 @@ def modules(package: str) -> list[str]:
 def loaded_after(statements: str) -> set[str]:
     """Top-level modules in a fresh interpreter after the statements."""
     script = f"{statements}\nimport sys; print(' '.join({{name.split('.')[0] for name in sys.modules}}))"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stderr
     return set(done.stdout.splitlines()[-1].split())
 
 
 def test_import_rules_hold() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports")), "--no-logo", "--no-cache"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

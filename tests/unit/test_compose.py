@@ -50,7 +50,7 @@ def test_compose_itself_accepts_the_file(tmp_path: Path) -> None:
         pytest.skip("no docker compose on this machine; the other tests of this file parse it")
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **example_environment()}
     done = subprocess.run(
-        [*command, "-f", str(COMPOSE), "config"], capture_output=True, text=True, env=environment, timeout=60
+        [*command, "-f", str(COMPOSE), "config"], capture_output=True, text=True, env=environment, timeout=300
     )
     assert done.returncode == 0, done.stderr
     assert set(yaml.safe_load(done.stdout)["services"]) == set(SERVICES)

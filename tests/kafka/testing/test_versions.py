@@ -18,5 +18,5 @@ def test_version_starts_and_takes_records(version: str) -> None:
         kafka.create_topic("t")
         producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
         producer.produce("t", b"v")
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         assert "started (kafka.server" in kafka.log_path().read_text()

@@ -2,6 +2,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from bench import launch
@@ -62,15 +63,18 @@ def test_a_parent_that_ignores_its_children_is_recognised() -> None:
 def test_time_of_children_that_the_kernel_reaps_is_kept(tmp_path: Path) -> None:
     parent = (
         "import signal, subprocess, sys, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-        f"subprocess.Popen([sys.executable, '-c', {BURN + chr(10) + 'time.sleep(1.5)'!r}]).wait()"
+        f"subprocess.Popen([sys.executable, '-c', {BURN + chr(10) + 'input()'!r}]).wait()"
     )
     report = tmp_path / "usage.json"
     command = [sys.executable, "-I", launch.__file__, str(report), sys.executable, "-c", parent]
     with (
-        subprocess.Popen(command) as process,
+        subprocess.Popen(command, stdin=subprocess.PIPE) as process,
         ProcessTree(process.pid, without_root=True, memory_interval_seconds=0.05, cpu_interval_seconds=0.05) as tree,
     ):
-        process.wait()
+        # It lives until it was looked at.
+        while tree.cpu_seconds() < 0.4:
+            time.sleep(0.05)
+        process.communicate(b"\n")
     charged = json.loads(report.read_text())["cpu_seconds"]
     assert charged < 0.4, "that of the parent alone"
     assert tree.uncharged_seconds() >= 0.39

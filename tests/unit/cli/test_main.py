@@ -92,7 +92,7 @@ def test_completion_of_flows(configuration_file: Write) -> None:
         [sys.executable, "-m", "srm_common.cli.main"],
         env={"_SRM_CONTROL_COMPLETE": "bash_complete", "COMP_WORDS": "srm-control plan --flow a", "COMP_CWORD": "3",
              "SRM_CONFIG": str(path), "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[3],
+        capture_output=True, text=True, timeout=300, cwd=Path(__file__).parents[3],
     )  # fmt: skip
     assert answer.stdout.splitlines() == ["plain,a->b"]
 
@@ -116,4 +116,4 @@ def test_help_starts_without_the_kafka_libraries() -> None:
         "sys.exit(bool({'kafka', 'confluent_kafka', 'pyspark', 'airflow'} & {m.split('.')[0] for m in sys.modules}))"
     )
     root = Path(__file__).parents[3]
-    assert subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, timeout=60).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, timeout=300).returncode == 0

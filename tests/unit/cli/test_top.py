@@ -120,6 +120,6 @@ def test_a_terminal_shows_it_anew_until_ctrl_c(file: Path) -> None:
         terminal.wait_for(lambda text: "a->c" in text[shown:] and "b->a" not in text[text.rindex("FLOW") :])
         terminal.process.send_signal(signal.SIGINT)
         terminal.wait_for(lambda text: terminal.process.poll() is not None)
-        assert terminal.process.wait(120) == 1, "a flow fails"
+        assert terminal.process.wait(300) == 1, "a flow fails"
     finally:
         terminal.close()

@@ -42,7 +42,7 @@ def check(url: str, *arguments: str) -> tuple[int, str]:
     names = ("HEALTH_AIRFLOW_URL", "HEALTH_SPARK_MASTER_URL", "HEALTH_SPARK_WORKER_URL")
     environment = {**os.environ, **dict.fromkeys(names, url)}
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, env=environment, timeout=30
+        [sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, env=environment, timeout=300
     )
     return done.returncode, done.stderr
 

@@ -38,7 +38,7 @@ def expressions() -> list[str]:
 
 
 def promtool(*arguments: str, folder: Path) -> None:
-    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, cwd=folder, timeout=120)
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, cwd=folder, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

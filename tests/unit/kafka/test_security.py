@@ -62,7 +62,7 @@ def handshake(client: ssl.SSLContext, certificate: Path, host: str) -> dict[str,
             wrapped.recv(1)
     finally:
         left.close()
-        thread.join(10)
+        thread.join(180)
     return seen[0]
 
 
@@ -130,7 +130,7 @@ def token_endpoint() -> Iterator[tuple[str, list[tuple[str, str]]]]:
         yield f"http://127.0.0.1:{server.server_port}/token", asked
     finally:
         server.shutdown()
-        thread.join(10)
+        thread.join(180)
         server.server_close()
 
 

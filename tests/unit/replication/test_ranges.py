@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -281,9 +280,11 @@ def test_what_does_not_exist_is_waited_for_shortly(
     assert (result.error, result.error_kind) == ("unknown", kind.__name__)
 
 
-def test_a_pause_is_over_after_its_time(state: RangeState) -> None:
+def test_a_pause_is_over_after_its_time(state: RangeState, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("srm_common.replication.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
     state.fault(PartitionError("no leader"), 10.0)
     assert waits(state)
-    time.sleep(0.07)
+    clock[0] += 0.07
     assert not waits(state)
     assert state.wants_fetch

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -46,7 +46,7 @@ def machine(folder: Path, **programs: str) -> dict[str, str]:
 
 def setup(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [str(shutil.which("bash")), str(ROOT / "scripts/setup.sh"), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
 
 
 def test_what_is_missing_is_named_with_the_command_that_installs_it(tmp_path: Path) -> None:
@@ -110,19 +110,19 @@ def test_on_debian_as_root_the_browser_is_installed(tmp_path: Path) -> None:
 
 
 def test_a_second_run_is_quick() -> None:
-    if subprocess.run([ROOT / "scripts/setup.sh", "--check"], timeout=60).returncode != 0:
+    if subprocess.run([ROOT / "scripts/setup.sh", "--check"], timeout=300).returncode != 0:
         pytest.skip("set-up is not current; run make setup")
     environment = {**os.environ, "SRM_SETUP_KAFKA": "0"}
-    times = []
-    for _ in range(3):
-        start = time.monotonic()
-        subprocess.run([ROOT / "scripts/setup.sh"], check=True, env=environment, timeout=60)
-        times.append(time.monotonic() - start)
-    assert min(times) < 2
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run([ROOT / "scripts/setup.sh"], check=True, env=environment, capture_output=True, timeout=300)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    assert done.stdout + done.stderr == b"", "it says what it does"
+    # Of processor time, which is the same on a busy machine; pip alone would need more to find that all is there.
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
 
 
 def test_an_unknown_ring_is_refused() -> None:
-    done = subprocess.run([ROOT / "scripts/test.sh", "nonsense"], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([ROOT / "scripts/test.sh", "nonsense"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "rings: lint unit store kafka spark airflow browser faults soak" in done.stderr
 
@@ -136,7 +136,7 @@ def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Pa
         program.chmod(0o755)
     environment = {**os.environ, "VENV": str(tmp_path)}
     done = subprocess.run(
-        [ROOT / "scripts/test.sh", "lint", "kafka"], capture_output=True, text=True, env=environment, timeout=30
+        [ROOT / "scripts/test.sh", "lint", "kafka"], capture_output=True, text=True, env=environment, timeout=300
     )
     assert done.returncode == 1
     assert calls.read_text().split() == ["ruff", "mypy", "lint-imports", "python"]
@@ -145,6 +145,6 @@ def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Pa
 
 
 def test_make_explains_itself() -> None:
-    done = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, timeout=300)
     for target in ("setup", "demo", "demo-stop", "test", "lint", "bench", "soak"):
         assert f"make {target} " in done.stdout

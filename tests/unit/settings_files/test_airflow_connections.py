@@ -123,7 +123,7 @@ def test_a_child_process_finds_it_by_its_environment(tmp_path: Path, monkeypatch
     )
     answer = subprocess.run(
         [sys.executable, "-c", code, str(path)], env={**os.environ, **handed_down, "PYTHONPATH": str(ROOT)},
-        capture_output=True, text=True, check=True, timeout=60,
+        capture_output=True, text=True, check=True, timeout=300,
     )  # fmt: skip
     assert answer.stdout.split() == ["p", "False"]
 

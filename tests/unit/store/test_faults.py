@@ -107,6 +107,6 @@ store.write(report({T}, partition()))
 print("written", flush=True)
 os.kill(os.getpid(), 9)
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=os.getcwd(), timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=os.getcwd(), timeout=300)
     assert done.stdout == "written\n", done.stderr
     assert len(MetricsStore(f"sqlite:///{file}").flows()) == 1

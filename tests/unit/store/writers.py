@@ -39,7 +39,7 @@ class WritersBehaviour:
             )
             for writer in range(_WRITERS)
         ]
-        said = [process.communicate(timeout=170)[1] for process in processes]
+        said = [process.communicate(timeout=300)[1] for process in processes]
         assert [process.returncode for process in processes] == [0] * _WRITERS, said
         store = MetricsStore(url)
         assert [row.flow for row in store.flows()] == [FLOW, *(f"own->w{writer}" for writer in range(_WRITERS))]

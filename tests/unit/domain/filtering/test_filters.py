@@ -140,7 +140,7 @@ def test_expressions_mean_what_they_mean_in_java(tmp_path: Path) -> None:
     (tmp_path / "names").write_text("\n".join(names), encoding="utf-8")
     command = ["java", "-Dfile.encoding=UTF-8", "Oracle.java", "patterns", "names"]
     answer = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
+        command, cwd=tmp_path, capture_output=True, text=True, check=True, timeout=300
     ).stdout.split()
     for patterns, row in zip(lists, answer, strict=True):
         compiled = PatternList(patterns)

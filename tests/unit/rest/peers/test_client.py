@@ -19,7 +19,7 @@ from srm_common.settings_files.service_settings import Login, ServiceSettings
 from srm_common.testing.ports import ReservedPort
 
 QUICK = ServiceSettings(peers_timeout_seconds=0.5)
-PATIENT = ServiceSettings(peers_timeout_seconds=30)
+PATIENT = ServiceSettings(peers_timeout_seconds=120)
 
 
 class Greeting(BaseModel):
@@ -87,7 +87,7 @@ def refusal(of: Peer, settings: ServiceSettings = PATIENT) -> str:
 
 def test_it_asks_below_the_root_path_with_the_login_of_the_host(peer: Make) -> None:
     west = peer(http(b'{"hello": "you"}'))
-    settings = ServiceSettings(peers_timeout_seconds=30, logins={"127.0.0.1": Login("ann", "se:same\u00e9")})
+    settings = ServiceSettings(peers_timeout_seconds=120, logins={"127.0.0.1": Login("ann", "se:same\u00e9")})
     assert ask(west.advertised, "/x", [("a", "1 2"), ("a", "&")], Greeting, settings) == Greeting(hello="you")
     assert west.asked.startswith(b"GET /srm/x?a=1+2&a=%26 HTTP/1.1\r\n")
     assert b"\r\nAuthorization: Basic " + base64.b64encode("ann:se:same\u00e9".encode()) in west.asked
@@ -95,7 +95,7 @@ def test_it_asks_below_the_root_path_with_the_login_of_the_host(peer: Make) -> N
 
 def test_logins_of_other_hosts_stay_here(peer: Make) -> None:
     west = peer(http(b'{"hello": "you"}'))
-    settings = ServiceSettings(peers_timeout_seconds=30, logins={"east.example": Login(token="s3cret")})
+    settings = ServiceSettings(peers_timeout_seconds=120, logins={"east.example": Login(token="s3cret")})
     ask(west.advertised, "/x", [], Greeting, settings)
     assert b"s3cret" not in west.asked
     assert b"Authorization" not in west.asked

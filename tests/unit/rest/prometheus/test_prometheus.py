@@ -142,5 +142,5 @@ def test_any_name_is_read_as_it_was(name: str) -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_finds_nothing_to_say() -> None:
     text = render(SERVICE, [figures()], mirror_maker=False)
-    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

@@ -115,7 +115,7 @@ def service(tmp_path: Path, certificate: Path) -> Iterator[str]:
             pytest.fail(said)
         yield found[1]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0, process.stderr.read()
+        assert process.wait(300) == 0, process.stderr.read()
 
 
 def test_it_answers_over_tls_to_those_it_knows(service: str, certificate: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_it_answers_over_tls_to_those_it_knows(service: str, certificate: Path, 
         if login is not None:
             request.add_header("Authorization", "Basic " + b64encode(login.encode()).decode())
         try:
-            with urllib.request.urlopen(request, context=trusting, timeout=60) as answer:
+            with urllib.request.urlopen(request, context=trusting, timeout=120) as answer:
                 return int(answer.status)
         except urllib.error.HTTPError as refused:
             return refused.code
@@ -140,4 +140,4 @@ def test_it_answers_over_tls_to_those_it_knows(service: str, certificate: Path, 
     assert status("/api/v2/flows", "vera:opened") == 401
     assert status("/api/v2/flows", "vera:changed since") == 200
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
-        urllib.request.urlopen(service, timeout=60)
+        urllib.request.urlopen(service, timeout=120)
