@@ -82,11 +82,14 @@ class Engine:
         if target and "max.message.bytes" in target:
             self.limits[topic] = int(target["max.message.bytes"])
 
-    def ends(self, *topics: str, committed: bool = True) -> dict[Partition, int]:
-        """Last stable offsets (or high watermarks) at the source, of every partition."""
+    def ends(self, *topics: str, committed: bool = True, held: bool = False) -> dict[Partition, int]:
+        """Last stable offsets (or high watermarks) at the source, of every partition.
+
+        ``held``: a transaction is open there on purpose.
+        """
         known = self.source.admin().list_topics(timeout=60).topics
         places = [(topic, partition) for topic in topics for partition in known[topic].partitions]
-        for topic in topics if committed else ():
+        for topic in topics if committed and not held else ():
             wait_until_readable(self.source, topic, known[topic].partitions)
         with ClusterLink(self.flow.source) as link:
             found, faults = link.end_offsets(places, committed=committed)
@@ -105,11 +108,12 @@ class Engine:
         ends: Mapping[Partition, int] | None = None,
         starts: Mapping[Partition, int] | None = None,
         slots: int = 1,
+        held: bool = False,
         **job: Any,
     ) -> Outcome:
         """One pass from what is committed (or ``starts``) to ``ends`` (default: all there is)."""
         exactly_once = job.get("exactly_once", True)
-        targets = self.ends(*topics, committed=job.get("read_committed", True)) | dict(ends or {})
+        targets = self.ends(*topics, committed=job.get("read_committed", True), held=held) | dict(ends or {})
         owner = Ownership.take(self.flow, slots, slots) if exactly_once else None
         try:
             positions = self.committed() | dict(starts or {})
@@ -162,16 +166,16 @@ class Engine:
             if name == topic
         }
 
-    def check(self, topic: str, *, isolation: str = "read_committed", complete: bool = True) -> int:
+    def check(self, topic: str, *, isolation: str = "read_committed", complete: bool = True, held: bool = False) -> int:
         """Assert that the copy is exact, and return how many records it has.
 
         For every partition: what a consumer of the target sees is what a consumer of the source sees up to the
         committed offset; the offset map covers it without overlap; and each record lies where the map says.
         """
-        upstream = read_all(self.source, topic, isolation=isolation)
+        upstream = read_all(self.source, topic, isolation=isolation, held=held)
         downstream = read_all(self.target, self.copy_of(topic))
         committed = self.committed()
-        ends = self.ends(topic, committed=isolation == "read_committed")
+        ends = self.ends(topic, committed=isolation == "read_committed", held=held)
         maps = self.segments(topic)
         for partition, records in upstream.items():
             position = committed.get((topic, partition), 0)

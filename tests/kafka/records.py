@@ -61,6 +61,8 @@ def writer(kafka: LocalKafka, **settings: Any) -> Producer:
     order: dict[str, Any] = {"enable.idempotence": True}
     if not settings.keys() & {"transactional_id", "enable_idempotence"}:
         order = {"max.in.flight.requests.per.connection": 1}
+    if "transactional_id" in settings:
+        order["transaction.timeout.ms"] = 600_000  # ten minutes: none ends by itself, however slow the machine is
     return Producer(
         {"bootstrap.servers": kafka.internal_servers, "linger.ms": 20, **QUEUE, **order}
         | {name.replace("_", "."): value for name, value in settings.items()}

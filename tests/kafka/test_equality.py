@@ -169,9 +169,9 @@ def test_interleaved_transactions(engine: Engine, name: str) -> None:
             open_.discard(which)
     for which in sorted(open_)[1:]:
         producers[which].commit_transaction(120)
-    outcome = engine.copy(name, fetch_partition_bytes=2000)
+    outcome = engine.copy(name, fetch_partition_bytes=2000, held=True)
     assert not outcome.errors
-    first = engine.check(name)
+    first = engine.check(name, held=True)
     everything = sum(map(len, read_all(engine.source, name, isolation="read_uncommitted").values()))
     assert 0 < first < everything
     for which in sorted(open_)[:1]:
