@@ -6,6 +6,7 @@
     kafka/<version>/*.jar       broker
     mirror-maker/<version>/*.jar  MirrorMaker 2 with the Connect runtime
     tools/<version>/*.jar       what kafka-consumer-groups.sh and its like run
+    kafka/<version>-<java>.jsa  classes as that Java keeps them, see class_archive.py
 
 A folder counts as fetched only when its marker file, written last, lists the jars that are there with their sizes.
 An interrupted or damaged fetch is therefore done again. A lock file keeps two processes from fetching at once.
@@ -14,6 +15,7 @@ An interrupted or damaged fetch is therefore done again. A lock file keeps two p
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import importlib.util
 import json
 import os
@@ -76,6 +78,13 @@ def kafka_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:
     """Folder with the broker's jars, fetched when it is not there yet (about 40 MB, half a minute)."""
     wanted = (Artifact("org.apache.kafka", "kafka_2.13", version), *logging_binding(version))
     return fetch(wanted, cache_folder() / "kafka" / version)
+
+
+def class_archive(version: str) -> Path:
+    """Where the broker's class-data archive for this machine's Java lies, or would lie."""
+    java = Path(java_command()[0]).resolve()
+    made = hashlib.sha256(f"{java} {java.stat().st_mtime_ns}".encode()).hexdigest()[:12]
+    return cache_folder() / "kafka" / f"{version}-{made}.jsa"
 
 
 def mirror_maker_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:

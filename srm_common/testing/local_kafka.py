@@ -17,7 +17,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -27,7 +27,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from srm_common.errors import LocalKafkaError
-from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, kafka_jars
+from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
 from srm_common.testing.java import JavaProcess
 from srm_common.testing.logging_settings import logging_options
@@ -77,6 +77,7 @@ class LocalKafka:
     (``ssl.keystore.location``, ``listener.name.client....``) come by ``settings``.
     ``logins`` (passwords by user name) turn on SASL PLAIN for clients and Kafka's authorizer, see
     :mod:`srm_common.testing.logins`; ``admin()`` may do everything.
+    ``java_options`` come behind the JVM's own.
     ``directory`` is kept after the end when it is given; else a temporary one is removed, unless something failed.
     """
 
@@ -92,14 +93,14 @@ class LocalKafka:
         client_protocol: str = "PLAINTEXT",
         logins: Mapping[str, str] | None = None,
         name: str = "kafka",
+        java_options: Sequence[str] = (),
     ) -> None:
         self.version = version or DEFAULT_KAFKA_VERSION
-        self.cluster_id = random_id()
-        self.name = name
+        self.cluster_id, self.name = random_id(), name
         if logins:
             client_protocol = "SASL_PLAINTEXT"
         self._settings = {**(broker_settings(logins) if logins else {}), **(settings or {})}
-        self._features = dict(features or {})
+        self._features, self._java_options = dict(features or {}), tuple(java_options)
         self._client_protocol = client_protocol
         self._tuned_for: TunedFor = tuned_for
         self._keep_directory = directory is not None
@@ -354,8 +355,11 @@ class LocalKafka:
 
     def _launch(self, node: _Node, jars: Path) -> None:
         folder = self.directory / f"node-{node.number}"
+        archive = class_archive(self.version)
         arguments = [
             *JVM_OPTIONS[self._tuned_for],
+            *([f"-XX:SharedArchiveFile={archive}"] if self._tuned_for == "tests" and archive.exists() else ()),
+            *self._java_options,
             f"-XX:ErrorFile={folder}/hs_err.log",
             "-Djava.awt.headless=true",
             *logging_options(self.version, folder),

@@ -55,7 +55,7 @@ SMALL_CHUNKS: dict[str, Any] = {
     "fetch_partition_bytes": 16 << 10,
     "transaction_timeout_ms": 10_000,
     "request_timeout_ms": 5_000,
-    "retry_timeout_seconds": PATIENCE,
+    "retry_timeout_seconds": 60.0,
 }
 
 

@@ -122,26 +122,43 @@ def test_a_second_run_is_quick() -> None:
 
 
 def test_an_unknown_ring_is_refused() -> None:
-    done = subprocess.run([ROOT / "scripts/test.sh", "nonsense"], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([ROOT / "scripts/test.sh", "unit+nonsense"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
+    assert "there is no ring 'nonsense'" in done.stderr
     assert "rings: lint unit store kafka spark airflow browser faults soak" in done.stderr
 
 
-def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Path) -> None:
-    calls = tmp_path / "calls"
-    (tmp_path / "bin").mkdir()
-    for name, code in {"ruff": 1, "mypy": 0, "lint-imports": 0, "python": 3}.items():
-        program = tmp_path / "bin" / name
-        program.write_text(f"#!/bin/sh\necho {name} >> {calls}\necho '1 failed, 2 passed in 3s'\nexit {code}\n")
+def rings(folder: Path, *names: str, **programs: str) -> tuple[int, list[str]]:
+    """What scripts/test.sh comes to with these programs: its exit code, and its summary."""
+    (folder / "bin").mkdir()
+    for name, script in programs.items():
+        program = folder / "bin" / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\necho {name} >> {folder}/calls\n{script}\n")
         program.chmod(0o755)
-    environment = {**os.environ, "VENV": str(tmp_path)}
+    environment = {**os.environ, "VENV": str(folder)}
     done = subprocess.run(
-        [ROOT / "scripts/test.sh", "lint", "kafka"], capture_output=True, text=True, env=environment, timeout=300
+        [ROOT / "scripts/test.sh", *names], capture_output=True, text=True, env=environment, timeout=300
     )
-    assert done.returncode == 1
-    assert calls.read_text().split() == ["ruff", "mypy", "lint-imports", "python"]
-    summary = [" ".join(line.split()[:2]) for line in done.stdout.partition("== summary")[2].strip().splitlines()]
+    summary = done.stdout.partition("== summary")[2].strip().splitlines()
+    return done.returncode, [" ".join(line.split()[:2]) for line in summary]
+
+
+def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Path) -> None:
+    python = "echo '1 failed, 2 passed in 3s'; exit 3"
+    code, summary = rings(tmp_path, "lint", "kafka", ruff="exit 1", mypy="", lint_imports="", python=python)
+    assert code == 1
+    assert (tmp_path / "calls").read_text().split() == ["ruff", "mypy", "lint_imports", "python"]
     assert summary == ["ruff FAILED", "mypy ok", "imports ok", "kafka FAILED"]
+
+
+def test_rings_side_by_side(tmp_path: Path) -> None:
+    # The first row waits for the second one: only together do they come to an end.
+    there = f"{tmp_path}/there"
+    python = f'case "$*" in *tests/kafka*) until [ -e {there} ]; do sleep 0.05; done; exit 1;; *) touch {there};; esac'
+    code, summary = rings(tmp_path, "kafka,spark+faults", "browser", python=python)
+    assert code == 1
+    assert sorted(summary[:3]) == ["faults ok", "kafka FAILED", "spark ok"]
+    assert summary[3:] == ["browser ok"]
 
 
 def test_make_explains_itself() -> None:
