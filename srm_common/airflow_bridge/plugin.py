@@ -1,5 +1,5 @@
-"""What Airflow loads of this project by itself: one web app, mounted under ``/srm`` of the API server, the page
-*Replications* in the menu, and a tab with it on every DAG.
+"""What Airflow loads of this project by itself: one web app, mounted under ``/srm`` of the API server, the Replications
+page in the menu, and a tab with it on every DAG.
 
 Every Airflow process imports this file, each task's among them, so it imports nothing itself.
 """
@@ -67,7 +67,8 @@ class SrmPlugin(AirflowPlugin):
     ]
     external_views = [  # noqa: RUF012
         {
-            "name": "Replications",
+            # Airflow's menu cuts what is longer than eleven letters.
+            "name": "Replication",
             "href": _PAGE,
             "destination": "nav",
             "url_route": "replications",

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import Depends
 
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.monitoring.health import Observation
 from srm_common.domain.monitoring.judge import Verdict, judge
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.errors import AirflowError, ConfigError, StoreError
@@ -40,20 +41,22 @@ class Overview:
     store_fault: str | None = None
     schedule_fault: str | None = None
 
+    def observation(self, flow: FlowName) -> Observation:
+        """All that the flow is judged by."""
+        return observe(
+            flow,
+            self.rows.get(str(flow)),
+            self.settings.get(flow),
+            self.scheduled.get(flow),
+            self.now_ms,
+            store_fault=self.store_fault,
+            schedule_fault=self.schedule_fault,
+            misconfigured=self.misconfigured.get(flow),
+        )
+
     def verdict(self, flow: FlowName) -> Verdict:
         """How the flow does."""
-        return judge(
-            observe(
-                flow,
-                self.rows.get(str(flow)),
-                self.settings.get(flow),
-                self.scheduled.get(flow),
-                self.now_ms,
-                store_fault=self.store_fault,
-                schedule_fault=self.schedule_fault,
-                misconfigured=self.misconfigured.get(flow),
-            )
-        )
+        return judge(self.observation(flow))
 
 
 def look(house: House, caller: Caller, now_ms: int, only: FlowName | None = None) -> Overview:

@@ -153,6 +153,7 @@ class FlowSummary(BaseModel):
     last_run: Run | None = None
     next_run_ms: int | None = None
     reported_ms: int | None = None
+    late: bool = Field(default=False, description="whether the newest report is older than stalled.after.seconds")
     dag_url: str | None = None
 
 

@@ -77,7 +77,7 @@ def test_the_page_is_in_the_menu_and_on_every_dag(login: Login) -> None:
     found = login("admin").get("/api/v2/plugins").json()["plugins"]
     (plugin,) = [one for one in found if one["name"] == "srm"]
     views = {view["destination"]: view for view in plugin["external_views"]}
-    assert (views["nav"]["name"], views["nav"]["url_route"]) == ("Replications", "replications")
+    assert (views["nav"]["name"], views["nav"]["url_route"]) == ("Replication", "replications")
     assert "{DAG_ID}" in views["dag"]["href"]
     for view in views.values():
         for path in (view["href"], view["icon"]):

@@ -24,7 +24,7 @@ def rows(window: Window) -> list[str]:
 
 def test_airflows_menu_leads_to_the_page_and_the_worst_flow_stands_first(window: Window, pictures: Path) -> None:
     window.page.goto(window.url)
-    window.page.get_by_role("link", name="Replications").click()
+    window.page.get_by_role("link", name="Replication", exact=True).click()
     window.page.wait_for_url("**/plugin/replications*")
     trouble = window.inside.get_by_test_id("trouble-east->backup")
     expect(trouble).to_contain_text("Failing")

@@ -47,6 +47,12 @@ def overdue_since(seen: Observation) -> int | None:
     return ended
 
 
+def report_late(seen: Observation) -> bool:
+    """Whether the newest report, good or bad, is older than the next one could be waited for."""
+    allowed, reported = deadline_seconds(seen), seen.reported_ms
+    return allowed is not None and reported is not None and seen.now_ms - reported > allowed * 1000
+
+
 def long_at_work(seen: Observation) -> bool:
     """Whether a run takes longer than the next one could be waited for."""
     allowed, since = deadline_seconds(seen), seen.running_since_ms

@@ -64,8 +64,10 @@ def _lost(seen: Observation) -> str | None:
     count = lost_records(seen)
     if not count:
         return None
-    text = f": {seen.lost_text}" if seen.lost_text else ""
-    return f"{records(count)} vanished at the source before they were copied{text}"
+    # The sentence of the partition says where and how; saying so twice hides the rest of it.
+    if seen.lost_text:
+        return f"{records(count)} lost: {seen.lost_text}"
+    return f"{records(count)} vanished at the source before they were copied"
 
 
 def _failure(seen: Observation) -> str:
@@ -123,8 +125,11 @@ def _behind(seen: Observation) -> Health | None:
         cause = f"{records(lag)} behind, more than the last run copied{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     if seen.running_since_ms is not None and long_at_work(seen):
-        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}; {records(lag)} behind before it"
-        return _made(seen, HealthState.CATCHING_UP, cause, seen.running_since_ms)
+        before = f"; {records(lag)} behind before it" if lag else ""
+        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}{before}"
+        made = _made(seen, HealthState.CATCHING_UP, cause, seen.running_since_ms)
+        # Another run would only wait for this one.
+        return replace(made, help=None if made.help is None else replace(made.help, action=None))
     return None
 
 

@@ -8,6 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.deadline import report_late
 from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.stats import Stats
@@ -151,6 +152,7 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
             "heartbeats": None if beats is None else answers.heartbeats(beats, seen.now_ms - row.reported_ms),
             "last_run": answers.run(run, url),
             "reported_ms": row.reported_ms,
+            "late": report_late(seen.observation(flow)),
         }
     )
 

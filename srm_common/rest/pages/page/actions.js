@@ -27,7 +27,11 @@ const STEERING = {
     label: "Run now",
     picture: "play",
     right: "trigger",
-    sentences: (name) => [`Start a run of ${name} now. When one is at work already, the new one waits for it to end.`],
+    sentences: (name, flow) => [
+      flow.paused
+        ? `${name} is paused: the run waits until somebody resumes it.`
+        : `Start a run of ${name} now. When one is at work already, the new one waits for it to end.`,
+    ],
   },
 };
 
@@ -37,7 +41,7 @@ async function steer(kind, flow, done) {
   const name = `${flow.source} → ${flow.target}`;
   const answer = await confirm({
     title: `${label}: ${name}`,
-    sentences: sentences(name),
+    sentences: sentences(name, flow),
     label,
     testid: `confirm-${kind}`,
     act: () => post(`${flowPath(flow.source, flow.target)}/${kind}`),

@@ -114,7 +114,8 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
           ...axis,
           size: 62,
           incrs: state.series.unit.startsWith("milli") ? DURATIONS : STEPS,
-          values: (_, splits) => splits.map((value) => state.format(value)),
+          // Round figures need no decimals.
+          values: (_, splits) => splits.map((value) => state.format(value).replace(/\.0+(?=\D)/, "")),
         },
       ],
       series: [

@@ -93,9 +93,11 @@ export function editFilters(flow, done) {
   const preview = () =>
     attempt("asking the source for its topics", async () => {
       const asked = changes();
+      // What an earlier edit would have done must not stand for this one, should it be refused.
+      state.preview = null;
       state.preview = await post(`${path}/preview`, edit());
       state.previewed = asked;
-    });
+    }).then(() => dialog.box.querySelector(".outcome, .notice")?.scrollIntoView({ block: "nearest" }));
 
   const save = () =>
     attempt("saving", async () => {
@@ -203,7 +205,7 @@ export function editFilters(flow, done) {
         { class: "line" },
         h("b", null, name),
         h("code", { class: "muted" }, key),
-        h("span", { class: "muted" }, now.length > 1 ? exact(now.length) : ""),
+        now.length > 1 ? h("span", { class: "muted" }, exact(now.length)) : null,
       ),
       area,
       h("small", { class: "muted", id: `help-${key}` }, help),

@@ -3,11 +3,22 @@
 import { steerButton, helpButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { byteRate, count, duration, exact, known, plural, spread } from "./format.js";
+import { byteRate, count, duration, exact, known, plural, sentence, spread } from "./format.js";
 import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
 import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
-import { STATES, alarmChip, badge, byUrgency, furtherAlarms, isLate, needsSomebody, since, stateOf } from "./states.js";
+import {
+  STATES,
+  alarmChip,
+  badge,
+  byUrgency,
+  furtherAlarms,
+  isLate,
+  listed,
+  needsSomebody,
+  since,
+  stateOf,
+} from "./states.js";
 import { sortable } from "./table.js";
 import { button, command, empty, faults, flowLink, helpText, loading, pager, search, taken } from "./widgets.js";
 
@@ -114,8 +125,15 @@ function sorted(flows) {
 function attention(flows, reload) {
   const waiting = flows.filter(needsSomebody).sort(byUrgency);
   const rate = flows.reduce((sum, flow) => sum + (isLate(flow) ? 0 : (flow.metrics["byte-rate"]?.latest ?? 0)), 0);
-  const lag = flows.reduce((sum, flow) => sum + (flow.lag ?? 0), 0);
-  const total = `${plural(flows.length, "flow")} · ${byteRate(rate)} · ${count(lag)} records behind in all`;
+  const told = flows.filter((flow) => known(flow.lag));
+  const lag = told.reduce((sum, flow) => sum + flow.lag, 0);
+  const silent = flows.length - told.length;
+  const total = [
+    plural(flows.length, "flow"),
+    told.length ? byteRate(rate) : null,
+    told.length ? `${count(lag)} records behind in all` : null,
+    silent ? (told.length ? `${silent} of unknown lag` : "lag unknown") : null,
+  ];
   const headline = waiting.length
     ? `${plural(waiting.length, "flow")} ${waiting.length === 1 ? "needs" : "need"} attention`
     : "All flows are well";
@@ -126,7 +144,7 @@ function attention(flows, reload) {
       "div",
       { class: `headline ${waiting.length ? stateOf(waiting[0].health.state).tone : "good"}` },
       icon(waiting.length ? "warning" : "check"),
-      h("div", null, h("h2", { "data-testid": "headline" }, headline), h("p", { class: "muted" }, total)),
+      h("div", null, h("h2", { "data-testid": "headline" }, headline), h("p", { class: "muted" }, total.filter(Boolean).join(" · "))),
     ),
     h(
       "ol",
@@ -162,7 +180,7 @@ function trouble(flow, reload) {
           )
         : null,
     ),
-    h("p", { class: "break" }, first.cause),
+    h("p", { class: "break" }, sentence(first.cause, flow.flow)),
     helpText(first.help),
     h(
       "div",
@@ -317,7 +335,7 @@ function row(flow, reload) {
         flowLink(flow, { class: "row-link", "data-testid": `open-${flow.flow}` }),
         flow.service ? h("span", { class: "chip calm" }, `via ${flow.service}`) : null,
       ),
-      h("p", { class: "cause muted", title: flow.health.cause }, flow.health.cause),
+      h("p", { class: "cause muted", title: flow.health.cause }, sentence(flow.health.cause, flow.flow)),
       furtherAlarms(flow).length ? h("div", { class: "line" }, furtherAlarms(flow).map(alarmChip)) : null,
     ),
     cell(
@@ -344,8 +362,8 @@ function row(flow, reload) {
     ),
     cell("Latency", figure("replication-latency-ms", duration)),
     cell("Checkpoints", figure("checkpoint-latency-ms", duration)),
-    cell("Topics", known(flow.topics) && flow.reported_ms ? count(flow.topics) : "–"),
-    cell("Groups", flow.reported_ms ? count(flow.groups) : "–"),
+    cell("Topics", listed(flow) ? count(flow.topics) : "–"),
+    cell("Groups", listed(flow) ? count(flow.groups) : "–"),
     h("td", { class: "number", "data-label": "Reported" }, taken(flow.reported_ms, late)),
     h(
       "td",

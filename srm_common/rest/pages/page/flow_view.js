@@ -4,9 +4,9 @@ import { filtersButton, moveButton, steerButton } from "./actions.js";
 import { flowPath, get } from "./api.js";
 import { chart } from "./chart.js";
 import { h, icon } from "./dom.js";
-import { byteRate, count, duration, exact, known, plural, recordRate, serverNow, span, time } from "./format.js";
+import { byteRate, count, duration, exact, known, plural, sentence, serverNow, span, time } from "./format.js";
 import { link, rangeQuery, route, statistic } from "./route.js";
-import { ALARMS, badge, furtherAlarms, isLate, since, stateOf } from "./states.js";
+import { ALARMS, badge, furtherAlarms, isLate, listed, since, stateOf } from "./states.js";
 import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
 import { groupsTab } from "./tabs_groups.js";
 import { planTab, runsTab, settingsTab } from "./tabs_runs.js";
@@ -110,6 +110,7 @@ export function flowView(page, source, target) {
         flow
           ? badge(flow.health, { class: `badge big ${stateOf(flow.health.state).tone}`, "data-testid": "flow-state" })
           : null,
+        flow ? since(flow.health.since_ms, { class: "muted number" }) : null,
       ),
       page.controls(),
     );
@@ -183,20 +184,15 @@ function health(flow, reload) {
   const { tone } = stateOf(state.state);
   // Where all is well there is nothing to help with.
   const help = ["running", "idle"].includes(state.state) ? null : state.help;
-  const first = help?.action ?? alarms.find((alarm) => alarm.help?.action)?.help.action;
+  // What helps against the state helps first; an alarm's button only where the state needs none.
+  const first = help ? help.action : alarms.find((alarm) => alarm.help?.action)?.help.action;
   return h(
     "section",
     { class: `panel health ${tone}`, "aria-label": "Health", key: "health", "data-testid": "health" },
     h(
       "div",
       { class: "why" },
-      h(
-        "p",
-        { class: "break" },
-        h("b", { "data-testid": "cause" }, state.cause),
-        " ",
-        since(state.since_ms, { class: "muted number" }),
-      ),
+      h("p", { class: "break" }, h("b", { "data-testid": "cause" }, sentence(state.cause, flow.flow))),
       helpText(help),
       help?.command ? command(help.command) : null,
       alarms.length
@@ -226,17 +222,16 @@ function alarmLine(alarm, flow) {
     "li",
     { "data-testid": `alarm-${alarm.kind}` },
     h("span", { class: `chip ${tone}` }, icon("warning"), ALARMS[alarm.kind] ?? alarm.kind),
-    h(
-      "span",
-      { class: "break" },
-      alarm.text,
-      " ",
-      since(alarm.since_ms, { class: "muted number" }),
-      " ",
-      moreHelp(alarm.help),
-    ),
+    since(alarm.since_ms, { class: "muted number" }),
+    h("span", { class: "break" }, sentence(alarmText(alarm, flow), flow.flow), " ", moreHelp(alarm.help)),
     help ? command(help) : null,
   );
+}
+
+/** What an alarm says, without the error that the cause above it has told already. */
+function alarmText(alarm, { health: state, last_run: run }) {
+  const error = run?.error ?? run?.partition_errors[0];
+  return error && state.cause.includes(error) ? alarm.text.replace(`: ${error}`, "") : alarm.text;
 }
 
 /** The figures of now, each with its age. */
@@ -272,8 +267,13 @@ function tiles(flow) {
   return h(
     "dl",
     { class: "tiles", key: "tiles", "data-testid": "tiles" },
-    tile("Lag", count(flow.lag), `${known(flow.lag) ? exact(flow.lag) : "unknown"} records`, flow.reported_ms),
-    tile(`Throughput, ${stat}`, byteRate(figure("byte-rate")), recordRate(figure("record-rate")), latest("byte-rate")),
+    tile("Lag", count(flow.lag), lagTold(flow.lag), flow.reported_ms),
+    tile(
+      `Throughput, ${stat}`,
+      byteRate(figure("byte-rate")),
+      known(figure("record-rate")) ? `${count(figure("record-rate"))} records/s` : "nothing was copied",
+      latest("byte-rate"),
+    ),
     tile(
       `Replication latency, ${stat}`,
       duration(figure("replication-latency-ms")),
@@ -283,7 +283,7 @@ function tiles(flow) {
     tile(
       `Checkpoint latency, ${stat}`,
       duration(figure("checkpoint-latency-ms")),
-      `${plural(flow.groups, "group")}, ${flow.untranslated_groups} untranslated`,
+      listed(flow) ? `${plural(flow.groups, "group")}, ${flow.untranslated_groups} untranslated` : "no group was seen",
       latest("checkpoint-latency-ms"),
     ),
     tile(
@@ -295,14 +295,23 @@ function tiles(flow) {
     tile(
       "Last run",
       run ? (run.ok ? "done" : run.state) : "–",
-      run ? `${count(run.records)} records, ${bytesTook(run)}` : "none yet",
-      run?.finished_ms ?? run?.started_ms,
+      run ? `${count(run.records)} records${took(run)}` : "none yet",
+      run?.finished_ms ?? run?.started_ms ?? run?.reported_ms,
     ),
     tile("Next run", nextRun(flow), flow.paused ? "resume the flow" : "by its schedule", null),
   );
 }
 
-const bytesTook = (run) => (run.started_ms && run.finished_ms ? duration(run.finished_ms - run.started_ms) : "at work");
+/** In words what the tile's large figure does not say. */
+function lagTold(lag) {
+  if (!known(lag)) return "unknown";
+  return `${count(lag) === exact(lag) ? "records" : exact(lag)} at its last look`;
+}
+
+function took(run) {
+  if (run.started_ms && run.finished_ms) return `, ${duration(run.finished_ms - run.started_ms)}`;
+  return run.state === "running" ? ", at work" : "";
+}
 
 function nextRun(flow) {
   if (flow.paused) return "paused";
@@ -352,7 +361,7 @@ function tabBar(tabs, chosen, flow, source, target) {
           "data-testid": `tab-${tab.id}`,
         },
         tab.label,
-        tab.number && flow.reported_ms ? h("small", { class: "number" }, count(tab.number(flow))) : null,
+        tab.number && listed(flow) ? h("small", { class: "number" }, count(tab.number(flow))) : null,
       ),
     ),
   );

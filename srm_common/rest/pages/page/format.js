@@ -76,6 +76,9 @@ export function tick() {
   }
 }
 
+/** A sentence as one begins; `name`, where it begins with that, stays as it is written. */
+export const sentence = (text, name) => (text.startsWith(name) ? text : text.charAt(0).toUpperCase() + text.slice(1));
+
 /** "1 topic", "2 topics"; the figure is short, in full where it matters. */
 export const plural = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 

@@ -117,15 +117,25 @@ function later() {
 
 function redraw() {
   const failed = page.errors.length && !page.loadedMs;
-  const body = failed ? null : page.view.draw();
+  const body = nowhere() ? noSuchFlow() : failed ? null : page.view.draw();
   patch(
     root,
     page.view.head?.() ?? h("header", { class: "top", key: "list-head" }, h("h1", null, "Replications"), controls()),
     stale(),
-    h("div", { class: `view ${page.errors.length ? "old" : ""}`, key: page.name || "list" }, body),
+    h("div", { class: `view ${page.errors.length && !nowhere() ? "old" : ""}`, key: page.name || "list" }, body),
   );
   root.setAttribute("aria-busy", String(page.busy));
 }
+
+/** Whether the API answered that the address leads to no flow, which is an answer, too. */
+const nowhere = () => page.errors[0]?.code === "unknown_flow";
+
+const noSuchFlow = () =>
+  empty(
+    "There is no such flow",
+    "The properties file does not name it, and nothing has been reported of it lately.",
+    h("a", { href: link([]) }, "All flows"),
+  );
 
 /** Range, statistic and how old what is shown is; every view has them at the top right. */
 export function controls() {
@@ -161,13 +171,13 @@ export function controls() {
         "button",
         {
           type: "button",
-          class: `auto ${page.errors.length ? "warn" : ""}`,
+          class: `auto ${page.errors.length && !nowhere() ? "warn" : ""}`,
           "aria-pressed": String(page.auto),
           "data-testid": "auto-refresh",
           title: page.auto ? "Refreshes every 10 s; click to stop that" : "Does not refresh by itself; click to let it",
           onclick: toggleAuto,
         },
-        page.errors.length ? "No answer" : page.auto ? "Live" : "Stopped",
+        page.errors.length && !nowhere() ? "No answer" : page.auto ? "Live" : "Stopped",
       ),
       page.loadedMs ? age(page.loadedMs, { class: "muted number", "data-testid": "age" }) : null,
     ),
@@ -183,7 +193,7 @@ function toggleAuto() {
 
 /** When the newest try failed, what stands below is old, and says so. */
 function stale() {
-  if (!page.errors.length) return null;
+  if (!page.errors.length || nowhere()) return null;
   const told = page.loadedMs ? { message: "What is shown below is from before that." } : null;
   return faults([...page.errors, ...(told ? [told] : [])], "page-faults");
 }

@@ -328,7 +328,7 @@ function positions(progress) {
   const again = rows.reduce((sum, row) => sum + (row.applied === null ? 0 : (row.read_again ?? 0)), 0);
   const columns = [
     { label: "Group", cell: (row) => h("span", { class: "break" }, row.group) },
-    { label: "Goes on in", cell: (row) => h("span", { class: "break" }, row.topic, h("b", null, `-${row.partition}`)) },
+    { label: "Goes on in", cell: (row) => h("div", { class: "place break" }, row.topic, h("b", null, `-${row.partition}`)) },
     {
       label: "Offset there",
       right: true,
@@ -350,9 +350,8 @@ function positions(progress) {
       h(
         "span",
         { class: "muted" },
-        ` at most ${exact(again)} records read twice`,
-        unknown ? `, besides an unknown number in ${plural(unknown, "position")}` : "",
-        none ? `; ${none} positions without an offset` : "",
+        ` ${readAgain(again, unknown, rows.length)}`,
+        none ? `; ${plural(none, "position")} without an offset` : "",
       ),
     ),
     table({
@@ -364,6 +363,13 @@ function positions(progress) {
       testid: "position",
     }),
   );
+}
+
+/** How much is read twice; an unknown number is none of the known ones. */
+function readAgain(again, unknown, positions) {
+  if (unknown === positions) return "an unknown number of records read twice";
+  const more = unknown ? `, and an unknown number in ${plural(unknown, "position")}` : "";
+  return `at most ${exact(again)} records read twice${more}`;
 }
 
 function options(label, name, list, chosen, choose) {

@@ -33,8 +33,7 @@ export const stateOf = (name) => STATES[name] ?? { word: name, tone: "warn", pic
 export const furtherAlarms = (flow) => flow.alarms.filter((alarm) => alarm.kind !== flow.health.state);
 
 /** Whether a flow's figures are older than they should be. */
-export const isLate = (flow) =>
-  ["stalled", "unknown", "paused"].includes(flow.health.state) || flow.alarms.some((alarm) => alarm.kind === "stalled");
+export const isLate = (flow) => flow.late || ["stalled", "unknown", "paused"].includes(flow.health.state);
 
 /** Whether somebody should look at a flow. */
 export const needsSomebody = (flow) => stateOf(flow.health.state).act || flow.alarms.length > 0;
@@ -56,6 +55,9 @@ export function badge(health, props = {}) {
   const title = health.cause;
   return h("span", { class: `badge ${tone}`, title, "data-state": health.state, ...props }, icon(picture), word);
 }
+
+/** Of a flow that could look at its source: only then no topic and no group are what is there. */
+export const listed = (flow) => Boolean(flow.reported_ms) && (flow.topics > 0 || flow.lag !== null);
 
 /** "for 41 min" */
 export const since = (ms, props = {}) => (ms ? age(ms, { prefix: "for ", suffix: "", ...props }) : null);

@@ -205,7 +205,7 @@ export const decisionsTab = {
     ];
     const told = answer.reported_ms ? h("span", { class: "muted" }, "as decided ", taken(answer.reported_ms)) : null;
     return [
-      listBar(listSearch("Why is this topic (not) copied?", "decision-search"), chosen, told),
+      listBar(listSearch("Search topics", "decision-search"), chosen, told),
       answer.decisions.length
         ? table({ label: "Decisions", columns, rows: answer.decisions, key: (row) => row.topic, testid: "decision" })
         : empty(

@@ -160,7 +160,7 @@ function actions(plan, nothing) {
         h(
           "span",
           { class: "break" },
-          action.sentence,
+          action.sentence.replace(/^done: /, ""),
           action.error ? h("span", { class: "fault-text" }, ` – ${action.error}`) : null,
         ),
       );

@@ -90,7 +90,7 @@ FAILED: Mapping[str, Any] = {
             {"lost_records": 7, "lost_since_ms": NOW - HOUR, "lost_text": "t-0: on.data.loss=skip"},
             HealthState.LOST_DATA,
             NOW - HOUR,
-            "7 records vanished at the source before they were copied: t-0: on.data.loss=skip",
+            "7 records lost: t-0: on.data.loss=skip",
         ),
         (
             {"lost_records": 7, "lost_since_ms": NOW - LOST_DATA_SHOWN_MS},
@@ -130,6 +130,12 @@ FAILED: Mapping[str, Any] = {
             HealthState.CATCHING_UP,
             NOW - 3 * HOUR + 5,
             "its run has been at work for 2 h; 900 records behind before it",
+        ),
+        (
+            {"last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - 3 * HOUR + 5},
+            HealthState.CATCHING_UP,
+            NOW - 3 * HOUR + 5,
+            "its run has been at work for 2 h",
         ),
         (
             {"last_run_ended_ms": NOW - 9 * HOUR, "running_since_ms": NOW - 8 * HOUR, "running_run_id": "r8"},
