@@ -46,7 +46,7 @@ def test_everything_is_in_reach_of_the_keyboard(window: Window) -> None:
     window.open()
     inside, keyboard = window.inside, window.page.keyboard
     expect(inside.get_by_test_id("open-east->west")).to_be_visible()
-    inside.locator("main").focus()
+    expect(inside.locator("main"), "no click is needed first").to_be_focused()
     keyboard.press("/")
     expect(inside.get_by_test_id("search")).to_be_focused()
     keyboard.type("east->west")

@@ -27,7 +27,18 @@ import { flowList } from "./flow_list.js";
 import { flowView } from "./flow_view.js";
 import { age, serverNow, tick } from "./format.js";
 import { get } from "./api.js";
-import { RANGES, STATISTICS, go, link, rangeName, route, setQuery, startRoute, statistic } from "./route.js";
+import {
+  RANGES,
+  STATISTICS,
+  airflowWindow,
+  go,
+  link,
+  rangeName,
+  route,
+  setQuery,
+  startRoute,
+  statistic,
+} from "./route.js";
 import { followScheme } from "./scheme.js";
 import { startSession } from "./session.js";
 import { startKeys } from "./keys.js";
@@ -198,6 +209,12 @@ function stale() {
   return faults([...page.errors, ...(told ? [told] : [])], "page-faults");
 }
 
+/** Keys go to Airflow's window at first: whoever came by its menu wants them here, unless they are typing there. */
+function takeKeys() {
+  const there = airflowWindow()?.document.activeElement;
+  if (there && !there.matches("input, textarea, select")) root.focus({ preventScroll: true });
+}
+
 page.controls = controls;
 followScheme(() => page.view && redraw());
 startRoute((dag) => ["dag", dag]);
@@ -210,3 +227,4 @@ document.addEventListener("click", (event) => {
 });
 setInterval(tick, 1000);
 show();
+takeKeys();
