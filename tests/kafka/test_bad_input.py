@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from confluent_kafka.admin import (
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyRange, SlotTask
 from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.kafka.producer import Producer
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka, ReservedPort
@@ -85,23 +87,37 @@ def test_the_driver_cannot_reach_the_target(engine: Engine, nowhere: str) -> Non
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_a_topic_deleted_during_a_pass(engine: Engine, name: str, side: str) -> None:
+def test_a_topic_deleted_during_a_pass(engine: Engine, name: str, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     gone, stays = f"{name}-gone", f"{name}-stays"
     for topic in (gone, stays):
         engine.create(topic)
-        produce(engine.source, topic, 0, mixed_records(20_000, 1, 500), batch_size=5000)
-    # Small fetches and chunks, so that the pass takes a while.
+        produce(engine.source, topic, 0, mixed_records(4000, 1, 500), batch_size=5000)
+    in_its_midst, deleted = threading.Event(), threading.Event()
+    commit = Producer.commit
+
+    async def commit_and_stand_still(self: Producer) -> bool:
+        done = await commit(self)
+        if not deleted.is_set() and engine.committed().get((gone, 0), 0) > 0:
+            in_its_midst.set()
+            assert deleted.wait(180)
+        return done
+
+    monkeypatch.setattr(Producer, "commit", commit_and_stand_still)
+    # Small fetches and chunks: there are many commits.
     copy = Background(engine, gone, stays, fetch_partition_bytes=6000, chunk_bytes=20_000)
-    eventually(lambda: engine.committed().get((gone, 0), 0) > 0, 120, "nothing was committed")
-    if side == "source":
-        delete_topic(engine.source, gone)
-    else:
-        delete_topic(engine.target, engine.copy_of(gone))
+    try:
+        assert in_its_midst.wait(180), "nothing was committed"
+        if side == "source":
+            delete_topic(engine.source, gone)
+        else:
+            delete_topic(engine.target, engine.copy_of(gone))
+    finally:
+        deleted.set()
     outcome = copy.result()
-    assert outcome.ranges[stays, 0].position == 20_000
-    assert engine.check(stays) == 20_000
+    assert outcome.ranges[stays, 0].position == 4000
+    assert engine.check(stays) == 4000
     broken = outcome.ranges[gone, 0]
-    assert 0 < broken.position < 20_000
+    assert 0 < broken.position < 4000
     text = sentence(broken.error)
     assert (gone if side == "source" else engine.copy_of(gone)) in text
     assert f"at {engine.flow.name.source if side == 'source' else 'target'}" in text
