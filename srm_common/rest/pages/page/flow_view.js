@@ -271,7 +271,7 @@ function tiles(flow) {
     tile(
       `Throughput, ${stat}`,
       byteRate(figure("byte-rate")),
-      known(figure("record-rate")) ? `${count(figure("record-rate"))} records/s` : "nothing was copied",
+      known(figure("record-rate")) ? `${count(figure("record-rate"))} records/s` : "none was reported",
       latest("byte-rate"),
     ),
     tile(
