@@ -14,7 +14,21 @@ import yaml
 
 from srm_common.domain.monitoring.health import AlarmKind, HealthState
 from srm_common.domain.monitoring.remedies import anchor
+from srm_common.rest.prometheus.exposition import Series
 from srm_common.rest.prometheus.families import ServiceFigures, render
+from srm_common.rest.prometheus.series import (
+    ALARM,
+    BUILD_INFO,
+    FLOW_SERIES,
+    GROUP_SERIES,
+    HEALTH,
+    HEARTBEAT_LATENCY,
+    HEARTBEAT_WRITTEN,
+    PARTITION_SERIES,
+    SCHEDULER_UP,
+    STORE_UP,
+    TOPIC_SERIES,
+)
 from tests.unit.rest.figures import figures
 
 HERE = Path(__file__).parent
@@ -75,3 +89,26 @@ def test_every_panel_has_a_query_that_prometheus_can_read(tmp_path: Path) -> Non
     recorded = [{"record": f"panel:{n}", "expr": expression} for n, expression in enumerate(expressions())]
     (tmp_path / "panels.yaml").write_text(json.dumps({"groups": [{"name": "panels", "rules": recorded}]}))
     promtool("check", "rules", "panels.yaml", folder=tmp_path)
+
+
+def series_of_a_row(row: str, there: set[str]) -> set[str]:
+    """The names in a row of the table in docs/monitoring.md. One that begins with an underscore stands in the place of
+    the end of the row's first: `srm_topic_lag_records`, `_partitions` is srm_topic_partitions, too."""
+    first, *others = re.findall(r"`(\w+)`", row)
+    parts = first.split("_")
+    found = {first}
+    for name in others:
+        beginnings = ["_".join(parts[:length]) for length in range(len(parts) - 1, 0, -1)]
+        meant = (one + name for one in beginnings if one + name in there)
+        found.add(name if not name.startswith("_") else next(meant, f"{first}…{name}"))
+    return found
+
+
+def test_every_series_of_our_own_is_explained_and_no_other_is() -> None:
+    single = (HEALTH, ALARM, BUILD_INFO, STORE_UP, SCHEDULER_UP, HEARTBEAT_WRITTEN, HEARTBEAT_LATENCY)
+    declared: tuple[Series[Any], ...] = (*FLOW_SERIES, *GROUP_SERIES, *TOPIC_SERIES, *PARTITION_SERIES, *single)
+    there = {one.name for one in declared}
+    rows = re.findall(
+        r"^\| (`srm_[^|]+) \|", (FILES.parent / "monitoring.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    assert set().union(*(series_of_a_row(row, there) for row in rows)) == there
