@@ -16,7 +16,7 @@ _PAGE = 1000
 
 def topic_row(house: House, flow: FlowName, topic: str, span: TimeRange) -> TopicRow:
     """The upstream topic ``topic``. Raises :class:`ApiError` (404) when the flow has never reported it."""
-    for row in topics_named(house, flow, topic, span):
+    for row in topics_named(house, flow, topic, span, gone=True):
         if row.topic == topic:
             return row
     raise ApiError(404, "unknown_topic", f"{flow} has never reported a topic '{topic}'", flow=str(flow), field="topic")
@@ -35,7 +35,7 @@ def upstream_of(
     found = [
         (flow, row.topic)
         for flow in sorted(caller.readable(flows))
-        for row in topics_named(house, flow, remote_topic, span)
+        for row in topics_named(house, flow, remote_topic, span, gone=True)
         if row.remote_topic == remote_topic
     ]
     if not found:
@@ -49,10 +49,10 @@ def upstream_of(
     return found[0]
 
 
-def topics_named(house: House, flow: FlowName, name: str, span: TimeRange) -> Iterator[TopicRow]:
-    """Every topic with ``name`` as a part of its name on one of both sides, also those that are not copied any more."""
+def topics_named(house: House, flow: FlowName, name: str, span: TimeRange, *, gone: bool = False) -> Iterator[TopicRow]:
+    """Every topic with ``name`` as a part of its name on one of both sides; ``gone`` as the store has it."""
     offset, total = 0, 1
     while offset < total:
-        page = house.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE, gone=True)
+        page = house.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE, gone=gone)
         yield from page.rows
         offset, total = offset + _PAGE, page.total

@@ -11,9 +11,11 @@ import pytest
 from bench.history import Story, story_of
 from srm_common.domain.flow import FlowName
 from srm_common.rest.app import House
+from srm_common.rest.ranges import now_ms
 from srm_common.rest.srm.schemas import TimeSeriesResponse
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.conftest import NAMES, SHAPE, Stage, configuration_text
+from tests.unit.store.made_up import partition, report
 
 FIRST = NAMES[0]
 F = f"/api/v2/flows/{FIRST.source}/{FIRST.target}"
@@ -178,6 +180,23 @@ def test_a_cluster_is_out_of_reach_when_the_newest_run_says_so(stage: Stage) -> 
     assert clusters[failing.target]["reachable"] is False
     assert f"cluster '{failing.target}'" in clusters[failing.target]["fault"]
     assert clusters[failing.source]["reachable"] is None
+
+
+def test_a_topic_that_is_not_copied_any_more_leaves_the_lists_and_keeps_its_history(stage: Stage) -> None:
+    names = [topic["topic"] for topic in get(stage, f"{F}/topics")["topics"]]
+    kept, gone = names[0], names[-1]
+    stage.house.store.write(report(now_ms() - 500, partition(kept), flow=str(FIRST)))
+    for hours in (1, 24 * 30):
+        assert [topic["topic"] for topic in get(stage, f"{F}/topics?hours={hours}")["topics"]] == [kept]
+        assert [*get(stage, f"/api/v1/remote-topics/{FIRST.source}?target={FIRST.target}&hours={hours}")] == [
+            f"{FIRST.source}.{kept}"
+        ]
+    scraped = stage.client().get("/metrics").text
+    lag = f'srm_topic_lag_records{{source="{FIRST.source}",target="{FIRST.target}",topic="'
+    assert f'{lag}{kept}"' in scraped
+    assert f'{lag}{gone}"' not in scraped
+    assert get(stage, f"{F}/topics/{gone}")["topic"]["topic"] == gone
+    assert get(stage, f"{F}/metrics/byte-rate?topic={gone}&days=1")["points"]
 
 
 # ---- parts that do not answer
