@@ -75,7 +75,7 @@ class Demo:
 
 def living(processes: list[psutil.Process]) -> list[str]:
     found = []
-    psutil.wait_procs(processes, timeout=60)  # those that were killed end a moment later
+    psutil.wait_procs(processes, timeout=180)  # those that were killed end a moment later
     for process in processes:
         with contextlib.suppress(psutil.NoSuchProcess):
             # Another process may have the number by now.

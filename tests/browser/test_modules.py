@@ -26,7 +26,7 @@ def address() -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = Thread(target=server.run, args=([listener],), daemon=True)
         thread.start()
-        wait_until(lambda: server.started, 60, "the page is served")
+        wait_until(lambda: server.started, 180, "the page is served")
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
         server.should_exit = True
         thread.join(180)

@@ -28,7 +28,7 @@ from tests.kafka.groups import commit
 from tests.kafka.markers import wait_for_markers
 from tests.kafka.remote_cluster_judge import judged
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.kafka
 
 
 def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:

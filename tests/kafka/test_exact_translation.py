@@ -39,7 +39,7 @@ from tests.kafka.engine import Engine, assert_same
 from tests.kafka.flows import Seen, flow_between, prepare
 from tests.kafka.records import Placed, delete_topic, eventually, grow, log_batches, produce, put, read_all, writer
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.kafka
 
 Logs = Mapping[int, Sequence[Placed]]
 

@@ -27,7 +27,7 @@ from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.groups import commit
 from tests.kafka.markers import wait_for_markers
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.kafka
 
 
 def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:

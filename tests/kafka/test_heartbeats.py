@@ -36,7 +36,7 @@ from tests.kafka.markers import wait_for_markers
 from tests.kafka.records import eventually
 from tests.kafka.remote_cluster_judge import judged
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.kafka
 
 POLICIES: dict[str, Callable[[str], ReplicationPolicy]] = {
     "DefaultReplicationPolicy": lambda alias: DefaultReplicationPolicy(),

@@ -9,7 +9,7 @@ import pytest
 
 from srm_common.testing import LocalKafka
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kafka
 
 # In a fresh interpreter nothing was used yet; threads change places as often as they can.
 _PROGRAM = """

@@ -30,7 +30,7 @@ from tests.kafka.groups import commit
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
 from tests.unit.rest.people import HEADER, HeaderAccess
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.kafka
 
 
 @dataclass(frozen=True)

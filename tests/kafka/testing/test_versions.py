@@ -11,7 +11,6 @@ from srm_common.testing import LocalKafka
 VERSIONS = ["3.3.2", pytest.param("3.9.1", marks=pytest.mark.soak), pytest.param("4.1.1", marks=pytest.mark.soak)]
 
 
-@pytest.mark.timeout(600)  # a version is fetched once
 @pytest.mark.parametrize("version", VERSIONS)
 def test_version_starts_and_takes_records(version: str) -> None:
     with LocalKafka(version=version, name=f"kafka-{version}") as kafka:

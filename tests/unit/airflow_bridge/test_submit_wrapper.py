@@ -67,7 +67,7 @@ def test_spark_ends_with_its_parent(spark_home: Path, path: str, tmp_path: Path)
         spark = wait_for(note)
         assert not gone(spark)
         parent.kill()
-        parent.wait(10)
+        parent.wait(300)
         deadline = time.monotonic() + 180
         while not gone(spark):
             assert time.monotonic() < deadline, "Spark outlives its parent"
