@@ -1,4 +1,4 @@
-"""One Airflow DAG per flow of the configuration file that SRM_CONFIG names."""
+"""One Airflow DAG per flow of the configuration file that SRM_CONFIG names, and one that watches them."""
 
 from srm_common.airflow_bridge import flow_dags
 

@@ -21,7 +21,7 @@ __all__ = ["flow_dags", "move_dags"]
 
 
 def flow_dags(config: str | Path | None = None) -> dict[str, DAG]:
-    """One DAG per flow of the configuration file, by DAG id.
+    """One DAG per flow of the configuration file, by DAG id; and ``srm.watch``, where the file names a notifier.
 
     ``config`` is the properties file; without it ``SRM_CONFIG``, then ``srm.properties`` in ``$AIRFLOW_HOME``. Raises
     :class:`srm_common.errors.ConfigError` for a file that cannot be read, which Airflow shows as an import error. A

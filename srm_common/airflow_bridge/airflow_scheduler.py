@@ -32,12 +32,19 @@ from sqlalchemy.orm import Session, selectinload
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow_tags import FLOW_TAG, MISCONFIGURED_TAG, flow_of
-from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun
+from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun, waits_for_slot, waits_for_worker
 from srm_common.errors import AirflowError
 from srm_common.rest.ports import Caller
 
 _ENVIRONMENT_PREFIX = "AIRFLOW_VAR_"  # airflow.secrets.environment_variables
 _RETURN_VALUE = "return_value"
+_AT_WORK = (
+    TaskInstanceState.RUNNING,
+    TaskInstanceState.RESTARTING,
+    TaskInstanceState.DEFERRED,
+    TaskInstanceState.UP_FOR_RETRY,
+    TaskInstanceState.UP_FOR_RESCHEDULE,
+)
 
 
 class AirflowScheduler:
@@ -53,10 +60,10 @@ class AirflowScheduler:
                 DagRun.dag_id.in_(ids), DagRun.state == DagRunState.RUNNING
             )
             running = {row.dag_id: row for row in session.execute(active)}
-            stuck = _waiting_in_vain(session, ids)
+            stuck, waiting = _waiting_in_vain(session, ids), _waiting(session, ids)
             found = ((dag, flow_of({tag.name for tag in dag.tags})) for dag in dags)
             return [
-                _flow(flow, dag, running.get(dag.dag_id), stuck.get(dag.dag_id))
+                _flow(flow, dag, running.get(dag.dag_id), stuck.get(dag.dag_id), waiting.get(dag.dag_id))
                 for dag, flow in found
                 if flow is not None
             ]
@@ -155,7 +162,31 @@ def _waiting_in_vain(session: Session, dag_ids: Sequence[str]) -> dict[str, str]
     }
 
 
-def _flow(flow: FlowName, dag: DagModel, running: Any, stuck: str | None) -> ScheduledFlow:
+def _waiting(session: Session, dag_ids: Sequence[str]) -> dict[str, tuple[int | None, str]]:
+    """Since when, and for what, runs wait of which no task is at work, by DAG."""
+    found = (
+        select(TaskInstance.dag_id, TaskInstance.task_id, TaskInstance.pool, TaskInstance.state)
+        .add_columns(TaskInstance.scheduled_dttm, TaskInstance.queued_dttm)
+        .join(DagRun, (DagRun.dag_id == TaskInstance.dag_id) & (DagRun.run_id == TaskInstance.run_id))
+        .where(DagRun.dag_id.in_(dag_ids), DagRun.state == DagRunState.RUNNING)
+        .where(TaskInstance.state.in_((*_AT_WORK, TaskInstanceState.SCHEDULED, TaskInstanceState.QUEUED)))
+        .order_by(TaskInstance.scheduled_dttm, TaskInstance.task_id)
+    )
+    waiting: dict[str, tuple[int | None, str]] = {}
+    at_work = set()
+    for row in session.execute(found):
+        if row.state in _AT_WORK:
+            at_work.add(row.dag_id)
+        elif row.state == TaskInstanceState.QUEUED:
+            waiting.setdefault(row.dag_id, (_ms(row.queued_dttm), waits_for_worker(row.task_id)))
+        else:
+            waiting.setdefault(row.dag_id, (_ms(row.scheduled_dttm), waits_for_slot(row.task_id, row.pool)))
+    return {dag_id: one for dag_id, one in waiting.items() if dag_id not in at_work}
+
+
+def _flow(
+    flow: FlowName, dag: DagModel, running: Any, stuck: str | None, waiting: tuple[int | None, str] | None
+) -> ScheduledFlow:
     return ScheduledFlow(
         flow,
         dag.dag_id,
@@ -165,6 +196,8 @@ def _flow(flow: FlowName, dag: DagModel, running: Any, stuck: str | None) -> Sch
         running_run_id=None if running is None else running.run_id,
         next_run_ms=_ms(dag.next_dagrun_create_after),
         dag_url=f"/dags/{quote(dag.dag_id, safe='')}",
+        waiting_since_ms=None if waiting is None else waiting[0],
+        waiting=None if waiting is None else waiting[1],
     )
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
@@ -20,6 +20,8 @@ from srm_common.domain.monitoring.health import Alarm
 from srm_common.domain.monitoring.judge import judge
 from srm_common.domain.monitoring.reported import observe_report
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.told_alarms import ToldAlarms
+from srm_common.domain.monitoring.watched_flow import WATCHED
 
 _LOG = logging.getLogger(__name__)
 #: Keys of the flow's asset state.
@@ -27,9 +29,12 @@ MEMORY, ALARMS = "alarm_memory", "alarms"
 #: A notifier that takes longer is left to itself: the flow's next run waits for this one.
 PATIENCE_SECONDS = 30.0
 
+Memory = TypeVar("Memory", bound=ToldAlarms)
+
 
 def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any], state: Any) -> None:
-    """Judge the report; tell each notifier of the flow what is new to it. ``state`` is the flow's asset state.
+    """Judge the report; tell each notifier of the flow what is new to it, but for what the watch tells. ``state`` is
+    the flow's asset state.
 
     What a notifier could not tell is logged, and told again after the next run; nothing else depends on it.
     """
@@ -37,16 +42,76 @@ def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any
     alarms = judge(observe_report(flow, report, memory)).alarms
     for alarm in alarms:
         _LOG.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
-    for notifier in flow.alarm_notifiers:
-        begun, over = memory.news(notifier.name, alarms, informed=report.run is not None)
-        news: list[tuple[dict[str, Any], str | None]] = [(_begun(alarm), alarm.text) for alarm in begun]
-        news += [(_over(kind, text, report.flow), None) for kind, text in over.items()]
-        for told, remembered in news:
-            if not _told(notifier, told, context):
-                break  # its server is away, and would keep the flow waiting once more
-            memory = memory.having_told(notifier.name, told["kind"], remembered)
     state.set(ALARMS, [_begun(alarm) for alarm in alarms])
-    state.set(MEMORY, memory.known_to(one.name for one in flow.alarm_notifiers).to_json())
+    mine = [alarm for alarm in alarms if alarm.kind not in WATCHED]
+    Teller(context).tell(
+        flow.alarm_notifiers,
+        mine,
+        memory,
+        report.flow,
+        informed=report.run is not None,
+        keep=lambda known: state.set(MEMORY, known.to_json()),
+    )
+
+
+class Teller:
+    """Tells by notifiers, in one task. One that hung is not asked again: it would hold up what others are told."""
+
+    def __init__(self, context: Mapping[str, Any]) -> None:
+        self._context = context
+        self._hung: list[AlarmNotifier] = []
+
+    def tell(
+        self,
+        notifiers: Sequence[AlarmNotifier],
+        alarms: Sequence[Alarm],
+        memory: Memory,
+        flow: str,
+        *,
+        informed: bool,
+        keep: Callable[[Memory], None],
+    ) -> None:
+        """Tell each notifier what is new to it, going by ``memory``, which is kept after everything that was told, and
+        at the end."""
+        memory = memory.known_to(one.name for one in notifiers)
+        for notifier in notifiers:
+            begun, over = memory.news(notifier.name, alarms, informed=informed)
+            news: list[tuple[dict[str, Any], str | None]] = [(_begun(alarm), alarm.text) for alarm in begun]
+            news += [(_over(kind, text, flow), None) for kind, text in over.items()]
+            for told, remembered in news:
+                if not self.told(notifier, told):
+                    break  # its server is away, and would keep the task waiting once more
+                memory = memory.having_told(notifier.name, told["kind"], remembered)
+                keep(memory)
+        keep(memory)
+
+    def told(self, notifier: AlarmNotifier, alarm: Mapping[str, Any]) -> bool:
+        """Whether the notifier could tell ``alarm``; it is logged when it could not."""
+        fault = "it hung before" if notifier in self._hung else self._fault(notifier, alarm)
+        if fault is not None:
+            _LOG.error(
+                "alarm.notifiers: '%s' could not tell '%s': %s; see alarm.notifier.%s.*",
+                *(notifier.name, alarm["text"], fault, notifier.name),
+            )
+        return fault is None
+
+    def _fault(self, notifier: AlarmNotifier, alarm: Mapping[str, Any]) -> str | None:
+        faults: list[str] = []
+
+        def tell() -> None:
+            try:
+                # Notifiers put their own fields into the context.
+                _made(notifier)({**self._context, "alarm": dict(alarm)})
+            except Exception as error:  # whatever a class of somebody else may raise
+                faults.append(f"{type(error).__name__}: {error}")
+
+        thread = threading.Thread(target=tell, name=f"notifier-{notifier.name}", daemon=True)
+        thread.start()
+        thread.join(PATIENCE_SECONDS)
+        if thread.is_alive():
+            self._hung.append(notifier)
+            return f"it has taken more than {PATIENCE_SECONDS:g} s"
+        return faults[0] if faults else None
 
 
 def _begun(alarm: Alarm) -> dict[str, Any]:
@@ -75,32 +140,6 @@ def _over(kind: str, text: str, flow: str) -> dict[str, Any]:
         "help": "",
         "command": "",
     }
-
-
-def _told(notifier: AlarmNotifier, alarm: Mapping[str, Any], context: Mapping[str, Any]) -> bool:
-    faults: list[str] = []
-
-    def tell() -> None:
-        try:
-            # Notifiers put their own fields into the context.
-            _made(notifier)({**context, "alarm": dict(alarm)})
-        except Exception as error:  # whatever a class of somebody else may raise
-            faults.append(f"{type(error).__name__}: {error}")
-
-    thread = threading.Thread(target=tell, name=f"notifier-{notifier.name}", daemon=True)
-    thread.start()
-    thread.join(PATIENCE_SECONDS)
-    if thread.is_alive():
-        faults.append(f"it has taken more than {PATIENCE_SECONDS:g} s")
-    if faults:
-        _LOG.error(
-            "alarm.notifiers: '%s' could not tell '%s': %s; see alarm.notifier.%s.*",
-            notifier.name,
-            alarm["text"],
-            faults[0],
-            notifier.name,
-        )
-    return not faults
 
 
 def _made(notifier: AlarmNotifier) -> Any:

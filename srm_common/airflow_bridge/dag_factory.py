@@ -27,9 +27,11 @@ from srm_common.airflow_bridge.operators import (
     SyncCheckpointsOperator,
 )
 from srm_common.airflow_bridge.replicate_operator import ReplicateOperator
+from srm_common.airflow_bridge.watch_dag import DAG_ID as WATCH_DAG_ID
+from srm_common.airflow_bridge.watch_dag import build_watch_dag
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.checks import notices
-from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.configuration import Configuration, load_configuration
 
 # Any fixed day in the past: runs are not caught up, and a date that moves would change the DAG.
 START_DATE = datetime(2024, 1, 1, tzinfo=UTC)
@@ -40,7 +42,12 @@ def build_dags(config: str | Path | None = None) -> dict[str, DAG]:
     path = configuration_path(config)
     # A worker parses the file for one task of one DAG.
     only = get_parsing_context().dag_id
-    return {spec.dag_id: _build_dag(spec, path) for spec in _specs(path) if only is None or spec.dag_id == only}
+    # Airflow connections are for tasks; asking for them here would open Airflow's database at every parse.
+    configuration = load_configuration(path, connections=None)
+    dags = {spec.dag_id: _build_dag(spec, path) for spec in _specs(configuration) if only in (None, spec.dag_id)}
+    if only in (None, WATCH_DAG_ID) and (watched := _watched(configuration)):
+        dags[WATCH_DAG_ID] = build_watch_dag(watched, [flow_asset(flow) for flow in watched], path, START_DATE)
+    return dags
 
 
 def flow_asset(flow: FlowName) -> Asset:
@@ -48,9 +55,12 @@ def flow_asset(flow: FlowName) -> Asset:
     return Asset(name=flow.dag_id, uri=f"srm://{flow.source}/{flow.target}", group="srm")
 
 
-def _specs(path: Path) -> Iterator[DagSpec]:
-    # Airflow connections are for tasks; asking for them here would open Airflow's database at every parse.
-    configuration = load_configuration(path, connections=None)
+def _watched(configuration: Configuration) -> list[FlowName]:
+    """Flows that somebody is to be told about."""
+    return sorted(flow for flow in (*configuration.flows, *configuration.faults) if configuration.notifiers(flow))
+
+
+def _specs(configuration: Configuration) -> Iterator[DagSpec]:
     warnings = notices(configuration)
     web_path = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
     known = {*configuration.flows, *configuration.faults}

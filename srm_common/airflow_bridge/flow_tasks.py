@@ -110,11 +110,16 @@ def misconfigured_dag(flow: FlowName, fault: ConfigError) -> DagSpec:
     )
 
 
+def pool_of(settings: FlowSettings) -> str:
+    """The Airflow pool that the flow's Spark jobs take a slot of."""
+    return settings.airflow_pool.replace("{source}", settings.name.source).replace("{target}", settings.name.target)
+
+
 def _tasks(settings: FlowSettings) -> list[TaskSpec]:
     retry_delay = timedelta(seconds=settings.retry_delay_seconds)
     limit = settings.execution_timeout_seconds
     timeout = timedelta(seconds=limit) if limit else None
-    pool = settings.airflow_pool.replace("{source}", settings.name.source).replace("{target}", settings.name.target)
+    pool = pool_of(settings)
 
     def spec(work: Work, doc: str, *after: Work, always: bool = False, pool: str = "default_pool") -> TaskSpec:
         return TaskSpec(work, doc, after, always, settings.retries, retry_delay, timeout, pool)

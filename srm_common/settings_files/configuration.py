@@ -54,6 +54,7 @@ class Configuration:
     entries: tuple[Entry, ...] = field(repr=False, default=())
     connections: Mapping[str, AirflowConnection] = field(repr=False, default_factory=dict)
     elsewhere: tuple[FlowName, ...] = ()
+    fault_notifiers: Mapping[FlowName, tuple[AlarmNotifier, ...]] = field(repr=False, default_factory=dict)
 
     def flow(self, name: str | FlowName) -> FlowSettings:
         """The settings of one flow. Raises :class:`UnknownFlow`, or the flow's own :class:`ConfigError`."""
@@ -70,6 +71,11 @@ class Configuration:
                 known = ", ".join(self.layers.aliases)
                 raise UnknownFlow(f"'{alias}' is not one of the clusters ({known})", file=str(self.path))
         raise UnknownFlow(f"flow {wanted} is not configured; add '{wanted}.enabled = true'", file=str(self.path))
+
+    def notifiers(self, name: FlowName) -> tuple[AlarmNotifier, ...]:
+        """Whom alarms of a flow are told by, also of one in ``faults``, unless that is what is wrong with it."""
+        settings = self.flows.get(name)
+        return self.fault_notifiers.get(name, ()) if settings is None else settings.alarm_notifiers
 
     @property
     def enabled_flows(self) -> tuple[FlowSettings, ...]:
@@ -146,6 +152,10 @@ class _Loader:
                 flows[name] = self._flow(name, scope)
             except ConfigError as error:
                 faults[name] = error
+        told: dict[FlowName, tuple[AlarmNotifier, ...]] = {}
+        for name in faults:
+            with suppress(ConfigError):
+                told[name] = self._notifiers(name)
         graph = self._graph(flows, elsewhere)
         return Configuration(
             self.path,
@@ -157,6 +167,7 @@ class _Loader:
             self.entries,
             self.connections,
             tuple(elsewhere),
+            told,
         )
 
     def _graph(self, flows: Mapping[FlowName, FlowSettings], elsewhere: Iterable[FlowName]) -> tuple[GraphFlow, ...]:

@@ -48,6 +48,8 @@ def observe(
         next_run_ms=None if schedule is None else schedule.next_run_ms,
         store_fault=store_fault,
         schedule_fault=schedule_fault,
+        quiet_since_ms=None if schedule is None else schedule.waiting_since_ms,
+        waiting=None if schedule is None else schedule.waiting,
     )
     return seen if row is None else _with_report(seen, row)
 

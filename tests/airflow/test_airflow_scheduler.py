@@ -148,3 +148,36 @@ def test_a_task_that_waits_for_a_pool_that_is_not_there_is_told(scheduler: Airfl
     with create_session() as session:
         session.execute(update(TaskInstance).where(*mine).values(pool="default_pool"))
     assert [one.misconfigured for one in scheduler.flows() if one.flow == FLOW] == [None]
+
+
+def test_a_run_of_which_no_task_is_at_work_waits_and_tells_for_what(scheduler: AirflowScheduler) -> None:
+    from datetime import UTC, datetime
+
+    from airflow.models.dagrun import DagRun
+    from airflow.models.taskinstance import TaskInstance
+    from airflow.utils.session import create_session
+    from sqlalchemy import update
+
+    started = scheduler.trigger("srm.us-east.b", {}, "", Somebody())
+    then = datetime(2026, 1, 1, tzinfo=UTC)
+
+    def tasks(**states: str) -> tuple[int | None, str | None]:
+        """With these tasks in these states; since when the flow waits, and for what."""
+        with create_session() as session:
+            session.execute(update(DagRun).where(DagRun.run_id == started.run_id).values(state="running"))
+            for task, state in states.items():
+                mine = (TaskInstance.run_id == started.run_id, TaskInstance.task_id == task)
+                times = {"scheduled_dttm": then, "queued_dttm": then}
+                session.execute(update(TaskInstance).where(*mine).values(state=state, **times))
+        (found,) = [one for one in scheduler.flows() if one.flow == FLOW]
+        return found.waiting_since_ms, found.waiting
+
+    since = int(then.timestamp() * 1000)
+    assert tasks() == (None, None)
+    slot = "task replicate waits for a slot of pool 'default_pool' or of the executor"
+    assert tasks(replicate="scheduled") == (since, slot)
+    assert tasks(replicate="queued") == (since, "task replicate waits for a worker")
+    assert tasks(emit_heartbeat="running") == (None, None)
+    assert tasks(emit_heartbeat="success") == (since, "task replicate waits for a worker")
+    with create_session() as session:
+        session.execute(update(DagRun).where(DagRun.run_id == started.run_id).values(state="failed"))

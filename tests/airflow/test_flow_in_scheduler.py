@@ -548,3 +548,52 @@ def test_the_filters_may_be_edited_where_airflow_runs(
     assert json.loads(airflow.get(f"/api/v2/variables/{VARIABLE}")["value"]) == {"groups": [".*", "g1"]}
     run_id = said.partition("tarted run ")[2].split()[0]
     assert airflow.wait_for_run(DAG_ID, run_id) == "success", airflow.task_states(DAG_ID, run_id)
+
+
+def test_a_flow_whose_run_waits_for_ever_is_told_once_and_once_when_it_came_right(
+    airflow: LocalAirflow, mailbox: Mailbox
+) -> None:
+    """By the DAG srm.watch, since a run that does not go on tells nobody."""
+    file = Path(airflow.environment["SRM_CONFIG"])
+    text = file.read_text()
+
+    def mails() -> list[str]:
+        return [subject for subject in mailbox.subjects if "has succeeded" in subject]
+
+    def pool_is(name: str) -> Callable[[], bool]:
+        return lambda: airflow.get(f"/api/v2/dags/{DAG_ID}/tasks/replicate")["pool"] == name
+
+    def look() -> None:
+        run_id = airflow.trigger("srm.watch")
+        assert airflow.wait_for_run("srm.watch", run_id) == "success", airflow.log("srm.watch", run_id, "watch")
+
+    assert run(airflow, {"topics": ["nothing-of-this-name"]})[1] == "success"
+    try:
+        file.write_text(f"{text}stalled.after.seconds = 1\nairflow.pool = not_there_yet\n")
+        wait_until(pool_is("not_there_yet"), 120, "the DAG with another pool")
+        run_id = airflow.trigger(DAG_ID, {"topics": ["nothing-of-this-name"]})
+        wait_until(
+            lambda: airflow.task_states(DAG_ID, run_id)["replicate"] == "scheduled",
+            120,
+            "a task that waits for its pool",
+        )
+        # The one that sees it first lets it be: it might be between two tasks.
+        for _ in range(4):
+            look()
+        (subject,) = mails()
+        assert subject.startswith("no run of a->b has succeeded for ")
+        assert "; task replicate waits for a slot of pool 'not_there_yet' or of the executor" in subject
+        (mail,) = [mail for mail in mailbox.mails if mail["Subject"] == subject]
+        body = mail.get_body()
+        assert body is not None
+        assert "watch of " in body.get_content()
+
+        file.write_text(f"{text}stalled.after.seconds = 3600\nairflow.pool = not_there_yet\n")
+        airflow.create_pool("not_there_yet", 1)
+        assert airflow.wait_for_run(DAG_ID, run_id) == "success", airflow.task_states(DAG_ID, run_id)
+        for _ in range(2):
+            look()
+        assert mails() == [subject, f"over: {subject}"]
+    finally:
+        file.write_text(text)
+        wait_until(pool_is("default_pool"), 120, "the DAG as it was")

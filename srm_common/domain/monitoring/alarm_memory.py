@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self
 
-from srm_common.domain.monitoring.health import Alarm
 from srm_common.domain.monitoring.loss import loss_told
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.told_alarms import ToldAlarms
 from srm_common.domain.runs.run_record import RunState
 
 
 @dataclass(frozen=True, slots=True)
-class AlarmMemory:
-    """Times are epoch milliseconds. ``told`` has, by notifier and kind of alarm, the text of alarms that the notifier
-    was told and that are not over yet. The ``lost`` fields are of the newest loss, which began at ``lost_since_ms`` and
+class AlarmMemory(ToldAlarms):
+    """Times are epoch milliseconds. The ``lost`` fields are of the newest loss, which began at ``lost_since_ms`` and
     goes on (``losing``) until a good run loses nothing; ``lost_records`` is the most that one of its runs lost."""
 
     good_run_ended_ms: int | None = None
@@ -27,7 +25,6 @@ class AlarmMemory:
     lost_records: int = 0
     lost_since_ms: int | None = None
     lost_text: str | None = None
-    told: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -75,30 +72,3 @@ class AlarmMemory:
             lost_since_ms=self.lost_since_ms if self.losing else now_ms,
             lost_text=loss_told(errors, run.notes),
         )
-
-    def news(
-        self, notifier: str, alarms: Iterable[Alarm], *, informed: bool = True
-    ) -> tuple[list[Alarm], dict[str, str]]:
-        """Alarms that the notifier was not told yet; and texts of those that are over, by kind.
-
-        ``informed`` False: the last run left no figures, so that nothing is known to be over.
-        """
-        told = self.told.get(notifier, {})
-        raised = {alarm.kind.value: alarm for alarm in alarms}
-        begun = [alarm for kind, alarm in raised.items() if kind not in told]
-        return begun, {kind: text for kind, text in told.items() if informed and kind not in raised}
-
-    def known_to(self, notifiers: Iterable[str]) -> Self:
-        """Without what others were told, as those taken out of the file."""
-        names = set(notifiers)
-        return replace(self, told={name: kinds for name, kinds in self.told.items() if name in names})
-
-    def having_told(self, notifier: str, kind: str, text: str | None) -> Self:
-        """``text`` None: that it is over."""
-        told = {name: dict(kinds) for name, kinds in self.told.items()}
-        mine = told.setdefault(notifier, {})
-        if text is None:
-            mine.pop(kind, None)
-        else:
-            mine[kind] = text
-        return replace(self, told={name: kinds for name, kinds in told.items() if kinds})

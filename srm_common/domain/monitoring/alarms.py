@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from srm_common.domain.duration import duration
-from srm_common.domain.monitoring.deadline import deadline_seconds
+from srm_common.domain.monitoring.deadline import deadline_seconds, long_quiet
 from srm_common.domain.monitoring.health import Alarm, AlarmKind, HealthState, Observation, Severity
 from srm_common.domain.monitoring.remedies import anchor, help_with
 from srm_common.domain.plans.actions import counted
@@ -57,16 +57,14 @@ def _stalled(seen: Observation) -> Alarm | None:
     # A deadline for good runs: one that fails again and again is as bad as none.
     allowed, good = deadline_seconds(seen), seen.good_run_ended_ms
     since = good if good is not None else seen.failing_since_ms or seen.last_run_ended_ms
+    if seen.due_since_ms is not None:
+        since = max(since or 0, seen.due_since_ms)
     if allowed is None or since is None or seen.now_ms - since <= allowed * 1000:
         return None
-    limit = seen.run_limit_seconds
-    if (
-        seen.running_since_ms is not None
-        and seen.last_run_ok is not False
-        and (limit is None or seen.now_ms - seen.running_since_ms <= (limit + allowed) * 1000)
-    ):
+    if seen.last_run_ok is not False and _about_to_end(seen, allowed):
         return None
     why = f"; the last one failed: {seen.last_run_error}" if seen.last_run_ok is False and seen.last_run_error else ""
+    why += f"; {seen.waiting}" if seen.waiting else ""
     text = (
         f"no run of {seen.flow} has succeeded for {duration(seen.now_ms - since)}, although one should every "
         f"{duration(allowed * 1000)}{why}"
@@ -76,6 +74,16 @@ def _stalled(seen: Observation) -> Alarm | None:
         return made
     # Runs there are; what helps is what helps a flow that fails.
     return replace(made, help=replace(help_with(HealthState.FAILING, seen.flow), anchor=anchor(AlarmKind.STALLED)))
+
+
+def _about_to_end(seen: Observation, allowed: float) -> bool:
+    """Whether a run is at work that may still be good, or nothing has been at work for a moment only."""
+    if long_quiet(seen):
+        return False
+    if seen.running_since_ms is not None:
+        limit = seen.run_limit_seconds
+        return limit is None or seen.now_ms - seen.running_since_ms <= (limit + allowed) * 1000
+    return seen.quiet_since_ms is not None
 
 
 def _always(seen: Observation) -> Iterator[Alarm]:

@@ -33,10 +33,10 @@ def deadline_seconds(seen: Observation) -> float | None:
 def overdue_since(seen: Observation) -> int | None:
     """Since when nothing has come from the flow, where that is longer than it may be; None where it is not.
 
-    A run at work may take as long as Airflow lets it.
+    A run at work may take as long as Airflow lets it; one that waits for its turn is not at work.
     """
     allowed = deadline_seconds(seen)
-    if seen.running_since_ms is not None:
+    if seen.running_since_ms is not None and not long_quiet(seen):
         if seen.run_limit_seconds is None:
             return None
         limit = seen.run_limit_seconds + (allowed or PATIENCE_SECONDS)
@@ -57,3 +57,9 @@ def long_at_work(seen: Observation) -> bool:
     """Whether a run takes longer than the next one could be waited for."""
     allowed, since = deadline_seconds(seen), seen.running_since_ms
     return allowed is not None and since is not None and seen.now_ms - since > allowed * 1000
+
+
+def long_quiet(seen: Observation) -> bool:
+    """Whether nothing has been at work for so long that it is no pause between two tasks, and no start of Airflow."""
+    allowed, since = deadline_seconds(seen), seen.quiet_since_ms
+    return since is not None and seen.now_ms - since > min(allowed or PATIENCE_SECONDS, PATIENCE_SECONDS) * 1000

@@ -83,7 +83,9 @@ class Observation:
     work now. ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot
     be read. ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last.
     ``last_run_lost_records`` were lost in the newest run, ``lost_records`` in all that the history looks back at.
-    ``run_limit_seconds``: Airflow ends a task that takes longer; None: never.
+    ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that nothing was
+    due of the flow, which was paused or new. ``quiet_since_ms``: since when nothing of it is at work, where somebody
+    looks again and again, and ``waiting`` why not.
     """
 
     flow: str
@@ -121,3 +123,6 @@ class Observation:
     next_run_ms: int | None = None
     last_run_lost_records: int = 0
     run_limit_seconds: float | None = None
+    due_since_ms: int | None = None
+    quiet_since_ms: int | None = None
+    waiting: str | None = None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.alarms import lost_records, raised, records
-from srm_common.domain.monitoring.deadline import deadline_seconds, long_at_work, overdue_since
+from srm_common.domain.monitoring.deadline import deadline_seconds, long_at_work, long_quiet, overdue_since
 from srm_common.domain.monitoring.health import Alarm, Health, HealthState, Observation
 from srm_common.domain.monitoring.remedies import MEND_THE_FILE, help_with
 from srm_common.domain.plans.actions import counted
@@ -103,7 +103,7 @@ def _stalled(seen: Observation) -> Health | None:
     since = overdue_since(seen)
     if since is None:
         return None
-    if seen.running_since_ms is not None:
+    if seen.running_since_ms is not None and not long_quiet(seen):
         cause = (
             f"run {seen.running_run_id or 'at work'} has been at work for {_span(seen, seen.running_since_ms)}, longer "
             f"than task.execution.timeout.seconds allows"
@@ -111,6 +111,7 @@ def _stalled(seen: Observation) -> Health | None:
         return _made(seen, HealthState.STALLED, cause, seen.running_since_ms)
     allowed = deadline_seconds(seen)
     cause = f"no run has ended for {_span(seen, since)}, although one should every {duration((allowed or 0) * 1000)}"
+    cause += f"; {seen.waiting}" if seen.waiting else ""
     return _made(seen, HealthState.STALLED, cause, since)
 
 

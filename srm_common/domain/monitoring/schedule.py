@@ -11,7 +11,8 @@ from srm_common.domain.flow import FlowName
 
 @dataclass(frozen=True, slots=True)
 class ScheduledFlow:
-    """A flow as the scheduler has it. ``misconfigured``: the sentence that stops it."""
+    """A flow as the scheduler has it. ``misconfigured``: the sentence that stops it. ``waiting_since_ms``: since when
+    no task of the run that has begun is at work, and ``waiting`` why not."""
 
     flow: FlowName
     dag_id: str
@@ -21,6 +22,8 @@ class ScheduledFlow:
     running_run_id: str | None = None
     next_run_ms: int | None = None
     dag_url: str | None = None
+    waiting_since_ms: int | None = None
+    waiting: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +38,13 @@ class ScheduledRun:
     conf: Mapping[str, Any]
     tasks: Sequence[tuple[str, str | None]] = ()
     url: str | None = None
+
+
+def waits_for_slot(task: str, pool: str) -> str:
+    """For a task that may begin and has not got a slot."""
+    return f"task {task} waits for a slot of pool '{pool}' or of the executor"
+
+
+def waits_for_worker(task: str) -> str:
+    """For a task that was handed to the executor and has not begun."""
+    return f"task {task} waits for a worker"

@@ -143,6 +143,29 @@ FAILED: Mapping[str, Any] = {
             NOW - 8 * HOUR,
             "run r8 has been at work for 8 h, longer than task.execution.timeout.seconds allows",
         ),
+        # A run that waits for a slot is not at work, unless it is between two tasks.
+        (
+            {
+                "last_run_ended_ms": NOW - HOUR,
+                "running_since_ms": NOW - HOUR + 5,
+                "quiet_since_ms": NOW - 120_001,
+                "waiting": "task replicate waits for a worker",
+            },
+            HealthState.STALLED,
+            NOW - HOUR,
+            "no run has ended for 60 min, although one should every 2 min; task replicate waits for a worker",
+        ),
+        (
+            {
+                "last_run_ended_ms": NOW - HOUR,
+                "running_since_ms": NOW - HOUR + 5,
+                "quiet_since_ms": NOW - 120_000,
+                "waiting": "task replicate waits for a worker",
+            },
+            HealthState.CATCHING_UP,
+            NOW - HOUR + 5,
+            "its run has been at work for 59 min",
+        ),
         # A busy flow leaves what came in while it ran; a backlog is what a run no longer takes away.
         ({"lag": 50, "lag_before": 40}, HealthState.RUNNING, None, "the last run copied 50 records, 10 s ago"),
         ({"lag": 51, "lag_before": 0}, HealthState.RUNNING, None, "the last run copied 50 records, 10 s ago"),
@@ -232,6 +255,18 @@ def test_flows_of_which_little_is_known() -> None:
             Severity.CRITICAL,
             "a->b is stopped by the configuration: x",
         ),
+        (
+            {
+                "good_run_ended_ms": NOW - HOUR,
+                "running_since_ms": NOW - HOUR + 5,
+                "quiet_since_ms": NOW - 120_001,
+                "waiting": "task replicate waits for a worker",
+            },
+            AlarmKind.STALLED,
+            Severity.CRITICAL,
+            "no run of a->b has succeeded for 60 min, although one should every 2 min; "
+            "task replicate waits for a worker",
+        ),
         ({"heartbeat_silence": "no heartbeat"}, AlarmKind.HEARTBEAT_ABSENT, Severity.WARNING, "no heartbeat"),
         (
             {"last_run_lost_records": 3, "lost_since_ms": NOW},
@@ -265,6 +300,8 @@ def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, te
         FAILED,  # one failed run is a state, not yet an alarm
         {"lag": 1_000, "lag_objective_records": 1_000},
         {"good_run_ended_ms": NOW - 3 * HOUR, "last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - HOUR},
+        {"good_run_ended_ms": NOW - HOUR, "running_since_ms": NOW - HOUR, "quiet_since_ms": NOW - 120_000},
+        {"good_run_ended_ms": NOW - HOUR, "due_since_ms": NOW - 120_000},
         {"paused": True, "good_run_ended_ms": NOW - HOUR, "lag": 9, "lag_objective_records": 1},
         {"paused": True, "heartbeat_silence": "no heartbeat"},
         {"last_run_ended_ms": NOW - HOUR, "good_run_ended_ms": None, "schedule_interval_seconds": None},

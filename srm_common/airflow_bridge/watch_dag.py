@@ -1,0 +1,63 @@
+"""The DAG ``srm.watch``: one task that looks at all flows once a minute.
+
+It is there where the file names a notifier: without one there is nobody to tell, and the page, the REST API and
+Prometheus judge flows whenever they are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from airflow.sdk import DAG, Asset
+
+from srm_common.airflow_bridge.watch_operator import WatchOperator
+from srm_common.domain.flow import FlowName
+
+DAG_ID = "srm.watch"
+#: Not that of flows, which other pages list by theirs.
+TAG = "srm-watch"
+SCHEDULE = timedelta(minutes=1)
+#: Of a look at all flows, notifiers that hang among it.
+TIMEOUT = timedelta(minutes=10)
+
+_DOC = """\
+## Watches the flows
+
+Once a minute: has a run of each flow succeeded in time (`stalled.after.seconds`)? If not, and the flow is neither \
+paused nor at work, the notifiers of the file (`alarm.notifiers`) tell the alarm `stalled`, and again when it is over. \
+All other alarms are told by the flows' own runs.
+
+Pause this DAG, and nobody is told of flows whose runs do not take place. It asks no cluster, and copies nothing.
+"""
+
+
+def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: Path, start: datetime) -> DAG:
+    """``assets`` are those of ``flows``, in their order."""
+    dag = DAG(
+        dag_id=DAG_ID,
+        description="Tells of flows whose runs do not take place",
+        schedule=SCHEDULE,
+        start_date=start,
+        catchup=False,
+        max_active_runs=1,
+        is_paused_upon_creation=False,
+        tags=[TAG],
+        doc_md=_DOC,
+        default_args={"owner": "srm"},
+    )
+    WatchOperator(
+        dag=dag,
+        task_id="watch",
+        doc_md="Looks at every flow of the file, and tells what is new. Not retried, since the next run looks again.",
+        flows=[str(flow) for flow in flows],
+        assets=assets,
+        config=str(config),
+        retries=0,
+        execution_timeout=TIMEOUT,
+        # Where slots are few, before anything that copies: it takes a second.
+        priority_weight=1000,
+        weight_rule="absolute",
+    )
+    return dag
