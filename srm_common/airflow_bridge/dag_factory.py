@@ -27,8 +27,8 @@ from srm_common.airflow_bridge.operators import (
     SyncCheckpointsOperator,
 )
 from srm_common.airflow_bridge.replicate_operator import ReplicateOperator
-from srm_common.airflow_bridge.watch_dag import DAG_ID as WATCH_DAG_ID
 from srm_common.airflow_bridge.watch_dag import build_watch_dag
+from srm_common.airflow_bridge.watch_overdue import DAG_ID as WATCH_DAG_ID
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.checks import notices
 from srm_common.settings_files.configuration import Configuration, load_configuration

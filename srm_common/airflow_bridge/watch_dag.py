@@ -11,11 +11,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from airflow.sdk import DAG, Asset
+from airflow.sdk.definitions.callback import AsyncCallback
+from airflow.sdk.definitions.deadline import DeadlineAlert, DeadlineReference
 
 from srm_common.airflow_bridge.watch_operator import WatchOperator
+from srm_common.airflow_bridge.watch_overdue import DAG_ID, DEADLINE, TASK_ID, tell_unwatched
 from srm_common.domain.flow import FlowName
 
-DAG_ID = "srm.watch"
 #: Not that of flows, which other pages list by theirs.
 TAG = "srm-watch"
 SCHEDULE = timedelta(minutes=1)
@@ -28,6 +30,8 @@ _DOC = """\
 Once a minute: has a run of each flow succeeded in time (`stalled.after.seconds`)? If not, and the flow is neither \
 paused nor at work, the notifiers of the file (`alarm.notifiers`) tell the alarm `stalled`, and again when it is over. \
 All other alarms are told by the flows' own runs.
+
+Where a run of it does not end within five minutes, as tasks get no slots any more, Airflow's triggerer tells that.
 
 Pause this DAG, and nobody is told of flows whose runs do not take place. It asks no cluster, and copies nothing.
 """
@@ -46,10 +50,16 @@ def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: 
         tags=[TAG],
         doc_md=_DOC,
         default_args={"owner": "srm"},
+        deadline=DeadlineAlert(
+            reference=DeadlineReference.DAGRUN_QUEUED_AT,
+            interval=DEADLINE,
+            callback=AsyncCallback(tell_unwatched, kwargs={"config": str(config)}),
+            name="no flow is watched",
+        ),
     )
     WatchOperator(
         dag=dag,
-        task_id="watch",
+        task_id=TASK_ID,
         doc_md="Looks at every flow of the file, and tells what is new. Not retried, since the next run looks again.",
         flows=[str(flow) for flow in flows],
         assets=assets,

@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 from srm_common.airflow_bridge.alarms import MEMORY, Teller
 from srm_common.airflow_bridge.failures import one_sentence
 from srm_common.airflow_bridge.flow_tasks import Work, pool_of
+from srm_common.airflow_bridge.watch_overdue import DAG_ID, STATE, WATCH_ASSET, everybody
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.schedule import waits_for_slot, waits_for_worker
@@ -46,7 +47,7 @@ class WatchOperator(BaseOperator):
 
     def __init__(self, *, flows: Sequence[str], assets: Sequence[Asset], config: str, **kwargs: Any) -> None:
         # Inlets, since only a task's own assets may keep state.
-        super().__init__(inlets=list(assets), **kwargs)
+        super().__init__(inlets=[*assets, WATCH_ASSET], **kwargs)
         self.flows = list(flows)
         self.assets = list(assets)
         self.config = config
@@ -71,10 +72,23 @@ class WatchOperator(BaseOperator):
                 self._tell(one, configuration, teller)
             except AirflowRuntimeError as error:
                 faults.append(f"{one.flow}: {error}")
+        try:
+            self._tell_of_itself(context["asset_state_store"][WATCH_ASSET], configuration, teller)
+        except AirflowRuntimeError as error:
+            faults.append(f"{DAG_ID}: {error}")
         for fault in faults:
             self.log.error("%s", fault)
         if faults:
             raise AirflowException(f"{len(faults)} of {len(self.flows)} flows were not watched, the first: {faults[0]}")
+
+    def _tell_of_itself(self, state: Any, configuration: Configuration, teller: Teller) -> None:
+        """That it looks again, where the triggerer has told that it does not."""
+        memory = WatchMemory.from_json(state.get(STATE))
+        if memory.told:
+            everyone = everybody(configuration)
+            teller.tell(
+                everyone, [], memory, DAG_ID, informed=True, keep=lambda known: state.set(STATE, known.to_json())
+            )
 
     def _look(self, flow: FlowName, state: Any, configuration: Configuration, context: Context) -> _Watched:
         status = state.get(STATUS)

@@ -7,6 +7,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from datetime import UTC, datetime
 from typing import Any
 
 from srm_common.errors import LocalAirflowError
@@ -79,11 +80,16 @@ class AirflowClient:
 
     def create_pool(self, name: str, slots: int, description: str = "") -> None:
         """Does nothing when there is one of that name."""
-        body = {"name": name, "slots": slots, "description": description, "include_deferred": False}
+        self._create(
+            "/api/v2/pools", {"name": name, "slots": slots, "description": description, "include_deferred": False}
+        )
+
+    def _create(self, path: str, body: Any) -> None:
+        """Does nothing when it is there, as after a request whose answer did not come."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
-                self.post("/api/v2/pools", body)
+                self.post(path, body)
                 return
             except LocalAirflowError as failure:
                 if failure.status == 409:
@@ -121,9 +127,11 @@ class AirflowClient:
         self.patch(f"/api/v2/dags/{dag_id}", {"is_paused": False})
 
     def trigger(self, dag_id: str, params: dict[str, Any] | None = None) -> str:
-        """Starts a run and returns its id."""
-        run = self.post(f"/api/v2/dags/{dag_id}/dagRuns", {"logical_date": None, "conf": params or {}})
-        return str(run["dag_run_id"])
+        """Starts a run and returns its id, which is ours, so that a request without an answer can be repeated."""
+        run_id = f"manual__{datetime.now(UTC).isoformat()}"
+        body = {"dag_run_id": run_id, "logical_date": None, "conf": params or {}}
+        self._create(f"/api/v2/dags/{dag_id}/dagRuns", body)
+        return run_id
 
     def runs(self, dag_id: str, limit: int = 50) -> list[dict[str, Any]]:
         """The newest first."""

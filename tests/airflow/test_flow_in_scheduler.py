@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -550,6 +551,7 @@ def test_the_filters_may_be_edited_where_airflow_runs(
     assert airflow.wait_for_run(DAG_ID, run_id) == "success", airflow.task_states(DAG_ID, run_id)
 
 
+@pytest.mark.timeout(1500)
 def test_a_flow_whose_run_waits_for_ever_is_told_once_and_once_when_it_came_right(
     airflow: LocalAirflow, mailbox: Mailbox
 ) -> None:
@@ -567,33 +569,60 @@ def test_a_flow_whose_run_waits_for_ever_is_told_once_and_once_when_it_came_righ
         run_id = airflow.trigger("srm.watch")
         assert airflow.wait_for_run("srm.watch", run_id) == "success", airflow.log("srm.watch", run_id, "watch")
 
-    assert run(airflow, {"topics": ["nothing-of-this-name"]})[1] == "success"
+    pool = f"{text}airflow.pool = not_there_yet\n"
     try:
-        file.write_text(f"{text}stalled.after.seconds = 1\nairflow.pool = not_there_yet\n")
-        wait_until(pool_is("not_there_yet"), 120, "the DAG with another pool")
+        file.write_text(pool)
+        wait_until(pool_is("not_there_yet"), 300, "the DAG with another pool")
         run_id = airflow.trigger(DAG_ID, {"topics": ["nothing-of-this-name"]})
-        wait_until(
-            lambda: airflow.task_states(DAG_ID, run_id)["replicate"] == "scheduled",
-            120,
-            "a task that waits for its pool",
-        )
+
+        def waiting() -> bool:
+            return airflow.task_states(DAG_ID, run_id)["replicate"] == "scheduled"
+
+        # The run before it ends first.
+        wait_until(waiting, 600, "a task that waits for its pool")
+        file.write_text(f"{pool}stalled.after.seconds = 1\n")
         # The one that sees it first lets it be: it might be between two tasks.
-        for _ in range(4):
+        for _ in range(3):
             look()
         (subject,) = mails()
         assert subject.startswith("no run of a->b has succeeded for ")
-        assert "; task replicate waits for a slot of pool 'not_there_yet' or of the executor" in subject
+        assert subject.endswith("; task replicate waits for a slot of pool 'not_there_yet' or of the executor")
         (mail,) = [mail for mail in mailbox.mails if mail["Subject"] == subject]
         body = mail.get_body()
         assert body is not None
         assert "watch of " in body.get_content()
 
-        file.write_text(f"{text}stalled.after.seconds = 3600\nairflow.pool = not_there_yet\n")
         airflow.create_pool("not_there_yet", 1)
-        assert airflow.wait_for_run(DAG_ID, run_id) == "success", airflow.task_states(DAG_ID, run_id)
+        assert airflow.wait_for_run(DAG_ID, run_id, 600) == "success", airflow.task_states(DAG_ID, run_id)
+        assert mails() == [subject]
+        file.write_text(f"{pool}stalled.after.seconds = 3600\n")
         for _ in range(2):
             look()
         assert mails() == [subject, f"over: {subject}"]
     finally:
         file.write_text(text)
-        wait_until(pool_is("default_pool"), 120, "the DAG as it was")
+
+
+@pytest.mark.timeout(900)
+def test_that_nothing_is_watched_is_told_although_no_task_gets_a_slot(airflow: LocalAirflow, mailbox: Mailbox) -> None:
+    airflow.pause("srm.watch")
+    try:
+        run_id = airflow.trigger("srm.watch")
+        subject = f"no flow is watched: run {run_id} of srm.watch has not ended within 5 min"
+
+        def mails() -> list[str]:
+            return [told for told in mailbox.subjects if subject in told]
+
+        # Nobody waits for five minutes here.
+        with contextlib.closing(sqlite3.connect(airflow.directory / "airflow.db", timeout=120)) as database, database:
+            mine = "dagrun_id = (SELECT id FROM dag_run WHERE dag_id = 'srm.watch' AND run_id = ?)"
+            changed = database.execute(
+                f"UPDATE deadline SET deadline_time = '2026-01-01 00:00:00.000000' WHERE {mine}", (run_id,)
+            )
+            assert changed.rowcount == 1
+        wait_until(mails, 300, "a mail by the triggerer")
+    finally:
+        airflow.unpause("srm.watch")
+    for one in (run_id, airflow.trigger("srm.watch")):
+        assert airflow.wait_for_run("srm.watch", one) == "success"
+    assert mails() == [subject, f"over: {subject}"]

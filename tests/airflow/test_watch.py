@@ -13,13 +13,16 @@ from typing import Any
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk.definitions.deadline import DeadlineReference
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, ErrorType
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from srm_common.airflow_bridge import alarms
 from srm_common.airflow_bridge.watch_operator import WatchOperator, activity_of
+from srm_common.airflow_bridge.watch_overdue import WATCH_ASSET, everybody
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.watched_flow import FlowActivity
+from srm_common.settings_files.configuration import load_configuration
 from tests.airflow.mailbox import Mailbox
 
 pytestmark = pytest.mark.airflow
@@ -105,6 +108,10 @@ def test_the_dag_is_there_when_somebody_is_to_be_told(parse: Parse) -> None:
     (task,) = dag.tasks
     assert isinstance(task, WatchOperator)
     assert task.flows == ["a->b", "b->c", "c->a"], "the one that the file stops, too"
+    assert isinstance(dag.deadline, list)
+    (deadline,) = dag.deadline
+    assert (deadline.interval, deadline.reference) == (timedelta(minutes=5), DeadlineReference.DAGRUN_QUEUED_AT)
+    assert deadline.callback.path == "srm_common.airflow_bridge.watch_overdue.tell_unwatched"
     assert (task.pool, task.retries, task.execution_timeout) == ("default_pool", 0, timedelta(minutes=10))
     assert task.doc_md
 
@@ -155,6 +162,7 @@ def watch_task(parse: Parse, properties: dict[str, str]) -> tuple[WatchOperator,
     watch = {"quiet_since_ms": now_ms - 300_000, "told": {}}
     states = {flow: State(alarm_memory=memory, watch=watch) for flow in task.flows}
     by_asset = {asset: states[flow] for flow, asset in zip(task.flows, task.assets, strict=True)}
+    by_asset[WATCH_ASSET] = State()
     return task, states, {"asset_state_store": by_asset, "ti": Tasks(), "run_id": "r"}
 
 
@@ -202,3 +210,12 @@ def test_a_notifier_that_hangs_is_asked_once_and_others_tell_all(parse: Parse, m
     assert len(mailbox.subjects) == 3
     assert Hanging.asked == 1
     assert [set(state["watch"]["told"]) for state in states.values()] == [{"mail"}] * 3
+
+
+def test_of_the_watch_itself_each_notifier_tells_once(configuration_file: Callable[[dict[str, str]], Path]) -> None:
+    other = {"b->c.alarm.notifier.mail.to": "night@example.com", "c->a.tasks.max": "many"}
+    found = everybody(load_configuration(configuration_file({**FLOWS, **NOTIFIERS, **other}), connections=None))
+    assert [(one.name, one.arguments["to"]) for one in found] == [
+        ("mail", "ops@example.com"),
+        ("mail of b->c", "night@example.com"),
+    ]

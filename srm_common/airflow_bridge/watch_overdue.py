@@ -1,0 +1,99 @@
+"""What the triggerer does when a run of ``srm.watch`` does not come to its end: it tells that no flow is watched.
+
+A task may wait for ever, for a slot of the executor or of its pool; the triggerer needs neither. That the watch has
+stalled is told here and nowhere else, that it is over by the next look and nowhere else, and each of them writes the
+account only when there is something to tell: so neither is told twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from airflow.sdk import Asset
+
+from srm_common.airflow_bridge.alarms import Teller
+from srm_common.domain.duration import duration
+from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier
+from srm_common.domain.monitoring.health import Alarm, AlarmKind, Help, Severity
+from srm_common.domain.monitoring.remedies import anchor
+from srm_common.domain.monitoring.watched_flow import WatchMemory
+from srm_common.settings_files.configuration import Configuration, load_configuration
+
+DAG_ID, TASK_ID = "srm.watch", "watch"
+#: From the moment a run is queued until its end.
+DEADLINE = timedelta(minutes=5)
+#: Its state has what was told of the watch itself, under the key :data:`STATE`.
+WATCH_ASSET = Asset(name=DAG_ID, uri="srm://watch", group="srm")
+STATE = "watch"
+_ENDED = ("success", "failed")
+
+
+async def tell_unwatched(config: str, context: Mapping[str, Any]) -> None:
+    """Called by Airflow's triggerer, with what it knows of the run (``context``). ``config``: the properties file."""
+    await asyncio.to_thread(_tell, config, context["dag_run"])
+
+
+def everybody(configuration: Configuration) -> list[AlarmNotifier]:
+    """Each notifier of any flow once. Of several with one name that differ, the later ones have their flow's, too."""
+    found: list[AlarmNotifier] = []
+    named: dict[str, AlarmNotifier] = {}
+    for flow in sorted((*configuration.flows, *configuration.faults)):
+        for notifier in configuration.notifiers(flow):
+            if notifier not in found:
+                found.append(notifier)
+                name = notifier.name if notifier.name not in named else f"{notifier.name} of {flow}"
+                named[name] = replace(notifier, name=name)
+    return list(named.values())
+
+
+def _tell(config: str, run: Mapping[str, Any]) -> None:
+    # Made for tasks; the triggerer answers the same questions.
+    from airflow.sdk.execution_time.context import AssetStateStoreAccessor
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    run_id = str(run["dag_run_id"])
+    ended = RuntimeTaskInstance.get_dagrun_state(DAG_ID, run_id)
+    if str(getattr(ended, "value", ended)) in _ENDED:
+        # In the meantime; or it has failed, which Airflow takes for a missed deadline as well.
+        return
+    state = AssetStateStoreAccessor(name=DAG_ID)
+    configuration = load_configuration(Path(config), connections=None)
+    watch = SimpleNamespace(dag_id=DAG_ID, task_id=TASK_ID, run_id=run_id)
+    before = WatchMemory.from_json(state.get(STATE))
+    told: list[WatchMemory] = []
+    Teller({"run_id": run_id, "dag_run": run, "ti": watch, "task_instance": watch}).tell(
+        everybody(configuration),
+        [_alarm(run_id, run.get("queued_at"))],
+        before,
+        DAG_ID,
+        informed=False,
+        keep=told.append,
+    )
+    # Once all were told: a look that comes between would tell some of them of the end, and we of the beginning again.
+    if told[-1] != before:
+        state.set(STATE, told[-1].to_json())
+
+
+def _alarm(run_id: str, queued_at: Any) -> Alarm:
+    queued = datetime.fromisoformat(queued_at) if isinstance(queued_at, str) else None
+    text = (
+        f"no flow is watched: run {run_id} of {DAG_ID} has not ended within {duration(DEADLINE.total_seconds() * 1000)}"
+    )
+    return Alarm(
+        AlarmKind.STALLED,
+        Severity.CRITICAL,
+        DAG_ID,
+        text,
+        None if queued is None else round(queued.timestamp() * 1000),
+        Help(
+            f"See in Airflow what task {TASK_ID} of {DAG_ID} waits for: a slot of the executor (parallelism) or of "
+            f"default_pool, which flows wait for as well; or whether {DAG_ID} is paused.",
+            anchor=anchor(AlarmKind.STALLED),
+        ),
+    )
