@@ -603,7 +603,6 @@ def test_a_flow_whose_run_waits_for_ever_is_told_once_and_once_when_it_came_righ
         file.write_text(text)
 
 
-@pytest.mark.timeout(900)
 def test_that_nothing_is_watched_is_told_although_no_task_gets_a_slot(airflow: LocalAirflow, mailbox: Mailbox) -> None:
     airflow.pause("srm.watch")
     try:
