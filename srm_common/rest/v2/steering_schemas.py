@@ -90,7 +90,7 @@ class MoveState(Answer):
 class OffsetsRequest(BaseModel):
     """POST /flows/{s}/{t}/offsets: set where groups go on at the target. ``offsets`` empty: as translated."""
 
-    groups: list[str] = Field(default=[])
+    groups: list[str] = Field(json_schema_extra={"minItems": 1})
     offsets: list[GroupOffset] = Field(default=[])
     dry_run: bool = True
     rewind: bool = Field(default=False, description="also move groups back that are further already")
