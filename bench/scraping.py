@@ -14,6 +14,7 @@ from pathlib import Path
 
 import click
 import uvicorn
+from fastapi import FastAPI
 
 from bench.history import Shape, reports
 from srm_common.rest.app import House, create_app
@@ -33,6 +34,13 @@ def served(store: MetricsStore, folder: Path, settings: str = _OPEN, access: Acc
     file.write_text(_FILE + settings)
     configuration = load_configuration(file)
     app = create_app(House(access or OpenAccess(this_machine=True), store, None, lambda: configuration))
+    with listening(app) as url:
+        yield f"{url}/metrics"
+
+
+@contextmanager
+def listening(app: FastAPI) -> Iterator[str]:
+    """The app in a thread; gives its address."""
     server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))
     thread = threading.Thread(target=server.run)
     thread.start()
@@ -40,7 +48,7 @@ def served(store: MetricsStore, folder: Path, settings: str = _OPEN, access: Acc
         while not server.started:
             time.sleep(0.01)
         port = server.servers[0].sockets[0].getsockname()[1]
-        yield f"http://127.0.0.1:{port}/metrics"
+        yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
         thread.join()

@@ -12,7 +12,9 @@ from srm_common.rest.guards.body_limit import BodyLimit
 from srm_common.rest.guards.safe_headers import SafeHeaders
 from srm_common.rest.guards.same_origin import SameOrigin
 from srm_common.rest.house import House
+from srm_common.rest.known_flow import ToldElsewhere
 from srm_common.rest.pages import api_docs, handbook, page
+from srm_common.rest.peers.details import pass_on
 from srm_common.rest.peers.gateway import Peers
 from srm_common.rest.prometheus import metrics
 from srm_common.rest.srm import cluster_info, v1
@@ -61,6 +63,7 @@ def create_app(house: House) -> FastAPI:
     app.state.house = house
     app.state.peers = Peers(house.configuration)
     handle_faults(app)
+    app.add_exception_handler(ToldElsewhere, pass_on)
     for router in ROUTERS:
         app.include_router(router)
     describe(app)

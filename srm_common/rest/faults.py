@@ -72,11 +72,12 @@ class ApiError(Exception):
         *,
         flow: str | None = None,
         field: str | None = None,
+        service: str | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.fault = Fault(code=code, message=message, flow=flow, field=field)
+        self.fault = Fault(code=code, message=message, flow=flow, field=field, service=service)
         self.headers = dict(headers or {})
 
 

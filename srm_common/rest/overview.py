@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated
-
-from fastapi import Depends
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.health import Observation
 from srm_common.domain.monitoring.judge import Verdict, judge
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.errors import AirflowError, ConfigError, StoreError
-from srm_common.rest.access import ReadableFlow
 from srm_common.rest.faults import ApiError, fault_of
-from srm_common.rest.house import House, HouseDep
+from srm_common.rest.house import House
 from srm_common.rest.ports import Caller
 from srm_common.rest.schemas import Fault
 from srm_common.store.rows import FlowRow
@@ -92,11 +88,11 @@ def look(house: House, caller: Caller, now_ms: int, only: FlowName | None = None
         except AirflowError as error:
             schedule_fault = str(error)
             faults.append(fault_of(error))
-    reported = {FlowName.parse(flow) for flow, row in rows.items() if now_ms - row.reported_ms < _KNOWN_BY_REPORTS_MS}
+    reported = {FlowName.parse(flow) for flow, row in rows.items() if known_by_reports(row, now_ms)}
     known: Collection[FlowName] = configured | set(scheduled) | reported
     if only is not None:
         if not (only in known or only in settings or str(only) in rows):
-            raise _unknown(only, faults)
+            raise unknown(only, faults)
         known = [only]
     return Overview(
         now_ms,
@@ -112,27 +108,13 @@ def look(house: House, caller: Caller, now_ms: int, only: FlowName | None = None
     )
 
 
-def known_flow(flow: ReadableFlow, house: HouseDep) -> FlowName:
-    """The flow of the path, when the file or the history knows it. Raises as :func:`look` does."""
-    faults: list[Fault] = []
-    try:
-        configuration = house.configuration()
-        if flow in configuration.flows or flow in configuration.faults:
-            return flow
-    except ConfigError as error:
-        faults.append(fault_of(error))
-    try:
-        if house.store.flows([str(flow)]):
-            return flow
-    except StoreError as error:
-        faults.append(fault_of(error))
-    raise _unknown(flow, faults)
+def known_by_reports(row: FlowRow, now_ms: int) -> bool:
+    """Whether a flow that only reports tell of is shown."""
+    return now_ms - row.reported_ms < _KNOWN_BY_REPORTS_MS
 
 
-KnownFlow = Annotated[FlowName, Depends(known_flow)]
-
-
-def _unknown(flow: FlowName, faults: Sequence[Fault]) -> ApiError:
+def unknown(flow: FlowName, faults: Sequence[Fault]) -> ApiError:
+    """Nobody knows the flow (404), or those of ``faults`` might and do not answer (503)."""
     if faults:
         return ApiError(503, faults[0].code, f"whether there is a flow {flow} is not known: {faults[0].message}")
     return ApiError(404, "unknown_flow", f"there is no flow {flow}", flow=str(flow))

@@ -11,5 +11,8 @@ MOST_ROWS = 1000
 
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="rows to leave out at the beginning")]
 Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description=f"rows of this answer, at most {MOST_ROWS}")]
-#: A part of a name; no topic's name is longer than 249.
-Search = Annotated[str, Query(max_length=249, description="a part of the name, in any case", examples=["orders"])]
+#: No topic's name is longer.
+LONGEST_SEARCH = 249
+Search = Annotated[
+    str, Query(max_length=LONGEST_SEARCH, description="a part of the name, in any case", examples=["orders"])
+]

@@ -22,9 +22,11 @@ class Fault(BaseModel):
 
 
 class Answer(BaseModel):
-    """Part of every answer: what could not be told, and when the rest was put together."""
+    """Part of every answer: what could not be told, and when the rest was put together. ``service``: the other service
+    whose answer it is, null for this one's own."""
 
     errors: list[Fault] = []
+    service: str | None = None
     now_ms: int
 
 

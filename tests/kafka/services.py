@@ -6,12 +6,16 @@ import base64
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import SERVICES_TOPIC
@@ -25,6 +29,7 @@ from srm_common.testing import LocalKafka
 from srm_common.testing.ports import ReservedPort
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.report_run import report_by_hand
+from tests.kafka.authority import Authority
 from tests.kafka.flows import prepare
 
 PASSWORD = "sesame-{}"
@@ -33,16 +38,25 @@ PASSWORD = "sesame-{}"
 class Service:
     """The service of the cluster ``alias``, named like it, which serves the flow from ``source`` to that cluster.
 
-    ``host`` is what it calls itself; all of them listen on 127.0.0.1.
+    ``host`` is what it calls itself; all of them listen on 127.0.0.1, with TLS where ``authority`` vouches for that.
     """
 
     def __init__(
-        self, folder: Path, alias: str, source: str, clusters: Mapping[str, LocalKafka], topics: str, host: str
+        self,
+        folder: Path,
+        alias: str,
+        source: str,
+        clusters: Mapping[str, LocalKafka],
+        topics: str,
+        host: str,
+        authority: Authority | None = None,
     ) -> None:
         self.alias = alias
         self.port = ReservedPort()
-        self.url = f"http://{host}:{self.port.number}"
-        self.flow_name = f"{source}->{alias}"
+        self.url = f"{'https' if authority else 'http'}://{host}:{self.port.number}"
+        self._certificate = None if authority is None else authority.vouch_for(host)
+        self._trust = None if authority is None else ssl.create_default_context(cafile=authority.pem)
+        self.flow_name, self.path = f"{source}->{alias}", f"/flows/{source}/{alias}"
         self._folder = folder / alias
         self._folder.mkdir()
         self._file = self._folder / "srm.properties"
@@ -101,6 +115,8 @@ class Service:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("SRM_", "AIRFLOW"))}
         command = [sys.executable, "-m", "srm_common.cli.main", "serve", "--config", str(self._file)]
         command += ["--port", str(self.port.number), "--password-file", str(self._folder / "logins")]
+        if self._certificate is not None:
+            command += ["--tls-cert", str(self._certificate)]
         with (self._folder / "log").open("a") as log:
             self._process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, text=True)
 
@@ -114,12 +130,19 @@ class Service:
 
     def get(self, path: str) -> dict[str, Any]:
         """What it answers to one of its readers; raises OSError where it does not, or refuses."""
-        request = urllib.request.Request(f"http://{self.port.address}/api/v2{path}")
+        request = urllib.request.Request(f"{self.url}/api/v2{path}")
         login = base64.b64encode(f"reader:{PASSWORD.format(self.alias)}".encode()).decode()
         request.add_header("Authorization", f"Basic {login}")
-        with urllib.request.urlopen(request, timeout=120) as answer:
+        with urllib.request.urlopen(request, timeout=120, context=self._trust) as answer:
             found: dict[str, Any] = json.load(answer)
             return found
+
+    def refusal(self, path: str) -> tuple[int, list[dict[str, Any]]]:
+        """Status and errors of what it answers to one of its readers."""
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            self.get(path)
+        errors: list[dict[str, Any]] = json.load(caught.value)["errors"]
+        return caught.value.code, errors
 
     def flows(self) -> dict[str, dict[str, Any]]:
         """By name, none while it does not answer."""

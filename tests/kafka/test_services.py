@@ -14,6 +14,7 @@ from srm_common.domain.names import SERVICES_TOPIC
 from srm_common.kafka.service_log import read_services
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.testing import LocalKafka
+from tests.kafka.authority import Authority
 from tests.kafka.flows import write
 from tests.kafka.records import eventually
 from tests.kafka.services import PASSWORD, Service
@@ -33,7 +34,7 @@ def third_kafka() -> Iterator[LocalKafka]:
 def services(
     source_kafka: LocalKafka, target_kafka: LocalKafka, third_kafka: LocalKafka, tmp_path: Path, name: str
 ) -> Iterator[tuple[Service, Service, Service]]:
-    """Of A, B and C. Each has copied its flow once and serves; A's file has the logins of the others."""
+    """Of A, B and C. Each has copied its flow once and serves, B with TLS; A's file has the logins of the others."""
     stem = name.replace("-", "")[-12:]
     clusters = {
         f"{stem}a": source_kafka,
@@ -43,7 +44,7 @@ def services(
     a, b, c = clusters
     made = (
         Service(tmp_path, a, b, clusters, name, "127.0.0.1"),
-        Service(tmp_path, b, c, clusters, name, "localhost"),
+        Service(tmp_path, b, c, clusters, name, "localhost", Authority(tmp_path, "authority")),
         Service(tmp_path, c, a, clusters, name, "127.0.0.1"),
     )
     try:
@@ -69,7 +70,7 @@ def services(
 
 
 def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobody(
-    services: tuple[Service, Service, Service], third_kafka: LocalKafka, name: str
+    services: tuple[Service, Service, Service], third_kafka: LocalKafka, tmp_path: Path, name: str
 ) -> None:
     a, b, c = services
     everything = {a.flow_name, b.flow_name, c.flow_name}
@@ -78,7 +79,15 @@ def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobo
         assert set(service.flows()) == {service.flow_name}
         assert service.get("/health")["services"] == []
 
-    a.configure({"service.gateway.enabled": "true"})
+    # B's certificate has to be trusted first.
+    stranger = Authority(tmp_path, "stranger")
+    a.configure({"service.gateway.enabled": "true", "service.peers.ca.location": stranger.pem})
+    eventually(lambda: set(a.flows()) == everything - {b.flow_name}, WAIT, f"the gateway does not see C: {a.log()}")
+    [untrusted] = a.get("/flows")["errors"]
+    assert (untrusted["code"], untrusted["service"]) == ("peer_failed", b.alias)
+    assert f"{b.url}) has a certificate that is not trusted: " in untrusted["message"]
+    assert f"the authorities are {stranger.pem}, see service.peers.ca.location" in untrusted["message"]
+    a.configure({"service.peers.ca.location": tmp_path / "authority.pem"})
     eventually(lambda: set(a.flows()) == everything, WAIT, f"the gateway does not see all flows: {a.log()}")
     found = a.get("/flows")
     assert found["total"] == 3
@@ -98,6 +107,7 @@ def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobo
         (c.alias, [c.alias], True),
     ]
 
+    _look_into(a, b, name)
     _scribble(a, b, c)
 
     # What B measures is what A shows: seven records behind, counted by B alone.
@@ -117,6 +127,8 @@ def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobo
     assert f"{b.url}) did not answer within 10 s" in silent["errors"][0]["message"]
     again = a.get("/flows")["errors"]
     assert "it is asked again in" in again[0]["message"]
+    status, [missing] = a.refusal(f"{b.path}/topics")
+    assert (status, missing["code"], missing["service"]) == (502, "peer_failed", b.alias)
     b.send(signal.SIGCONT)
     eventually(lambda: set(a.flows()) == everything, WAIT, "the gateway does not ask B again")
 
@@ -133,6 +145,33 @@ def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobo
     assert {flow["flow"] for flow in dead["flows"]} == {a.flow_name}
     assert [one["service"] for one in dead["errors"]] == [b.alias]
     assert "refused" in dead["errors"][0]["message"]
+    for path in ("", "/topics", "/metrics/byte-rate"):
+        status, [missing] = a.refusal(b.path + path)
+        assert (status, missing["code"], missing["service"]) == (502, "peer_failed", b.alias)
+        assert "refused" in missing["message"]
+
+
+def _look_into(a: Service, b: Service, name: str) -> None:
+    """What B tells of its flow is what A shows of it."""
+    assert a.get(b.path)["flow"]["service"] == b.alias
+    told = {
+        path: (a.get(b.path + path), b.get(b.path + path))
+        for path in ("/topics", f"/topics/{name}", "/partitions", "/groups", "/runs", "/decisions", "/plan")
+    }
+    for path, (here, there) in told.items():
+        assert here.pop("service") == b.alias, path
+        assert there.pop("service") is None
+        for each in (here, there):
+            del each["now_ms"]
+            each.pop("range", None)
+        assert here == there, path
+    assert [(one["position"], one["lag"]) for one in told["/partitions"][0]["partitions"]] == [(20, 0)]
+    assert [one["records"] for one in told["/runs"][0]["runs"]] == [20]
+    assert a.get(f"{b.path}/metrics/run-duration-ms")["points"] != []
+    assert a.refusal(f"{b.path}/topics/nix")[0] == 404
+    # It asks the clusters, as B does, and nobody there knows the group.
+    [nobody] = a.get(f"{b.path}/group-offsets?group={name}")["errors"]
+    assert (nobody["code"], nobody["service"]) == ("group_note", b.alias)
 
 
 def _scribble(a: Service, b: Service, c: Service) -> None:
@@ -163,7 +202,7 @@ def _scribble(a: Service, b: Service, c: Service) -> None:
     }
     messages = sorted(one["message"] for one in health["errors"])
     assert len(messages) == 2
-    assert "service 'stranger' (http://stranger.example" in messages[0] + messages[1]
+    assert "service 'stranger' (https://stranger.example" in messages[0] + messages[1]
     assert "service.peers.hosts does not allow" in messages[0] + messages[1]
     assert f"of {SERVICES_TOPIC} on cluster '{b.alias}' cannot be read" in messages[0] + messages[1]
     for key in ("old", "stranger", "garbage"):

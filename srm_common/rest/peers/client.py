@@ -6,6 +6,7 @@ import base64
 import http.client
 import ssl
 import time
+from collections.abc import Sequence
 from typing import TypeVar
 from urllib.parse import urlencode
 
@@ -13,19 +14,33 @@ from pydantic import BaseModel, ValidationError
 
 from srm_common.domain.service_advertisement import Advertisement
 from srm_common.errors import PeerError, PeerSilent
+from srm_common.rest.faults import Faults
+from srm_common.rest.schemas import Fault
 from srm_common.settings_files.service_settings import Login, ServiceSettings
 
 #: More than a page of 1,000 flows with all figures.
 _MOST_BYTES = 32 << 20
 _PIECE = 1 << 16
+#: Statuses that say everything.
+_NO_WORD_IN_IT = frozenset({401, 403, *range(300, 400)})
+_LONGEST_SENTENCE = 2000
 
 Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class PeerRefusal(PeerError):
+    """It answers, and not with data; ``faults`` is why, in its own words."""
+
+    def __init__(self, status: int, faults: Sequence[Fault], message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.faults = faults
 
 
 def ask(
     peer: Advertisement,
     path: str,
-    query: list[tuple[str, str]],
+    query: Sequence[tuple[str, str]],
     model: type[Answer],
     settings: ServiceSettings,
 ) -> Answer:
@@ -35,6 +50,7 @@ def ask(
 
     Raises:
         PeerSilent: it does not answer within ``service.peers.timeout.seconds``.
+        PeerRefusal: it says what is wrong with the question, or with itself.
         PeerError: it may not be asked, refuses, or answers something else.
     """
     body = fetch(peer, path, query, settings)
@@ -48,7 +64,7 @@ def ask(
         ) from None
 
 
-def fetch(peer: Advertisement, path: str, query: list[tuple[str, str]], settings: ServiceSettings) -> bytes:
+def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], settings: ServiceSettings) -> bytes:
     """The body of the answer. Raises as :func:`ask`."""
     who = f"service '{peer.name}' ({peer.url})"
     if not settings.may_ask(peer.host):
@@ -60,7 +76,7 @@ def fetch(peer: Advertisement, path: str, query: list[tuple[str, str]], settings
     try:
         connection.request("GET", target, headers={"Accept": "application/json", **_login(settings, peer.host)})
         answer = connection.getresponse()
-        if answer.status != 200:
+        if answer.status in _NO_WORD_IN_IT:
             raise PeerError(f"{who} {_refusal(answer.status, peer.host)}")
         pieces, size = [], 0
         while piece := answer.read1(_PIECE):
@@ -70,9 +86,18 @@ def fetch(peer: Advertisement, path: str, query: list[tuple[str, str]], settings
                 raise PeerError(f"{who} answers with more than {_MOST_BYTES >> 20} MB")
             if time.monotonic() > deadline:
                 raise TimeoutError
-        return b"".join(pieces)
+        body = b"".join(pieces)
+        if answer.status != 200:
+            raise _refused(who, answer.status, body)
+        return body
     except TimeoutError:
         raise PeerSilent(f"{who} did not answer within {seconds:g} s") from None
+    except ssl.SSLCertVerificationError as error:
+        trusted = settings.peers_ca_location or "those of this system"
+        raise PeerError(
+            f"{who} has a certificate that is not trusted: {error.verify_message.rstrip('.')}; the authorities are "
+            f"{trusted}, see service.peers.ca.location"
+        ) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         # What is no HTTP at all is part of its error, as it came.
         raise PeerError(f"{who} cannot be asked: {' '.join(str(error).split()) or type(error).__name__}") from None
@@ -100,9 +125,18 @@ def _login(settings: ServiceSettings, host: str) -> dict[str, str]:
     return {"Authorization": f"Basic {pair}"}
 
 
+def _refused(who: str, status: int, body: bytes) -> PeerError:
+    """With what a service such as this one says of it; anybody else's words are not repeated."""
+    try:
+        faults = Faults.model_validate_json(body).errors
+    except ValidationError:
+        faults = []
+    if not faults:
+        return PeerError(f"{who} answers with HTTP {status}")
+    return PeerRefusal(status, faults, f"{who} answers with HTTP {status}: {faults[0].message[:_LONGEST_SENTENCE]}")
+
+
 def _refusal(status: int, host: str) -> str:
     if status in (401, 403):
         return f"refuses the login (HTTP {status}); see service.peer.{host}.user and .password"
-    if 300 <= status < 400:
-        return f"sends elsewhere (HTTP {status}); it should advertise the address where it answers"
-    return f"answers with HTTP {status}"
+    return f"sends elsewhere (HTTP {status}); it should advertise the address where it answers"

@@ -8,9 +8,10 @@ from contextlib import suppress
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.service_advertisement import Advertisement
 from srm_common.errors import ConfigError, PeerError
 from srm_common.rest.faults import fault_of
-from srm_common.rest.paging import MOST_ROWS
+from srm_common.rest.paging import LONGEST_SEARCH, MOST_ROWS
 from srm_common.rest.peers.gateway import Answers, Peers
 from srm_common.rest.schemas import AlarmModel, Fault, FlowList, FlowSummary, HealthAnswer, HealthModel, Helping
 
@@ -28,8 +29,27 @@ def flows_of_peers(
         *(("source", source) for source in sources),
         *(("status", state.value) for state in states),
     ]
+    found, faults = _told(peers, query)
+    return [foreign(one, peer.name) for _, (peer, one) in sorted(found.items())], faults
+
+
+def teller_of(peers: Peers, flow: FlowName) -> tuple[Advertisement | None, list[Fault]]:
+    """The service whose flow the list shows, None where none of those that answer has it; the faults are of the others.
+    Asked once, and remembered as long as the service advertises itself."""
+    known = peers.teller(str(flow))
+    if known is not None:
+        return known, []
+    query = [("source", flow.source), ("search", str(flow)[:LONGEST_SEARCH]), ("limit", str(MOST_ROWS))]
+    found, faults = _told(peers, query)
+    return (found[str(flow)][0], []) if str(flow) in found else (None, faults)
+
+
+def _told(
+    peers: Peers, query: Sequence[tuple[str, str]]
+) -> tuple[dict[str, tuple[Advertisement, FlowSummary]], list[Fault]]:
+    """Flows by name, each with the service that reported it last."""
     asked = peers.ask("/api/v2/flows", query, FlowList)
-    found: dict[str, FlowSummary] = {}
+    found: dict[str, tuple[Advertisement, FlowSummary]] = {}
     faults = list(asked.faults)
     for peer, answer in asked.answers:
         faults += [fault.model_copy(update={"service": peer.name}) for fault in answer.errors]
@@ -42,9 +62,10 @@ def flows_of_peers(
                 faults.append(fault_of(PeerError(text), service=peer.name))
                 continue
             known = found.get(one.flow)
-            if known is None or (known.reported_ms or 0) < (one.reported_ms or 0):
-                found[one.flow] = _foreign(one, peer.name)
-    return [found[flow] for flow in sorted(found)], faults
+            if known is None or (known[1].reported_ms or 0) < (one.reported_ms or 0):
+                found[one.flow] = (peer, one)
+    peers.remember({flow: peer.url for flow, (peer, _) in found.items()})
+    return found, faults
 
 
 def health_of_peers(peers: Peers) -> tuple[dict[FlowName, HealthModel], Answers[HealthAnswer]]:
@@ -58,7 +79,7 @@ def health_of_peers(peers: Peers) -> tuple[dict[FlowName, HealthModel], Answers[
     return found, asked
 
 
-def _foreign(flow: FlowSummary, service: str) -> FlowSummary:
+def foreign(flow: FlowSummary, service: str) -> FlowSummary:
     """What leads into the other service's Airflow, or steers, would do so with a flow of that name here."""
     return flow.model_copy(
         update={

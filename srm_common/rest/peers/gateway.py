@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Generic, Protocol, cast
@@ -63,11 +63,13 @@ class _Listing:
 
 @dataclass
 class _Book:
-    """What is remembered between requests. ``alone_until`` is by address, in monotonic seconds."""
+    """What is remembered between requests. ``alone_until`` is by address, in monotonic seconds; ``tellers`` are
+    addresses by flow."""
 
     listings: dict[str, _Listing] = field(default_factory=dict)
     reading: dict[str, Future[None]] = field(default_factory=dict)
     alone_until: dict[str, float] = field(default_factory=dict)
+    tellers: dict[str, str] = field(default_factory=dict)
 
 
 class Peers:
@@ -84,25 +86,24 @@ class Peers:
         self._book = _Book()
         self._lock = threading.Lock()
 
+    @property
+    def gateway(self) -> bool:
+        return self._setting() is not None
+
     def ask(self, path: str, query: Sequence[tuple[str, str]], model: type[Answer]) -> Answers[Answer]:
         """GET ``path`` of every other service; each answers for itself alone, since it is told so."""
-        try:
-            configuration = self._configuration()
-            settings = service_settings(configuration)
-        except ConfigError:
-            return Answers()  # whoever shows flows tells of it
-        if not settings.gateway:
+        setting = self._setting()
+        if setting is None:
             return Answers()
-        found, faults = self._find(list(configuration.clusters.values()), settings)
-        question = [*query, ("local", "true")]
+        clusters, settings = setting
+        found, faults = self._find(clusters, settings)
         asked: dict[Future[Answer], Advertisement] = {}
         missed: dict[str, PeerError] = {}
         for peer in found:
-            left = self._book.alone_until.get(peer.url, 0.0) - time.monotonic()
-            if left > 0:
-                missed[peer.url] = PeerError(f"{_called(peer)} did not answer; it is asked again in {left:.0f} s")
-            else:
-                asked[self._pool.submit(ask, peer, path, question, model, settings)] = peer
+            try:
+                asked[self._begin(peer, path, query, model, settings)] = peer
+            except PeerError as error:
+                missed[peer.url] = error
         wait(asked, settings.peers_timeout_seconds + _GRACE_SECONDS)
         answers: list[tuple[Advertisement, Answer]] = []
         for future, peer in asked.items():
@@ -116,15 +117,80 @@ class Peers:
             [*faults, *(fault_of(missed[peer.url], service=peer.name) for peer in found if peer.url in missed)],
         )
 
-    def _result(self, future: Future[Answer], peer: Advertisement, settings: ServiceSettings) -> Answer:
+    def ask_one(
+        self,
+        peer: Advertisement,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        model: type[Answer],
+        *,
+        held_against: bool = True,
+    ) -> Answer:
+        """GET ``path`` of one of them. ``held_against``: whoever lets the time limit pass is left alone for a while.
+
+        Raises:
+            PeerError: as :func:`srm_common.rest.peer_client.ask`, or this is no gateway any more.
+        """
+        setting = self._setting()
+        if setting is None:
+            raise PeerError(f"{_called(peer)} is not asked, as this service is no gateway")
+        _, settings = setting
+        future = self._begin(peer, path, query, model, settings)
+        wait([future], settings.peers_timeout_seconds + _GRACE_SECONDS)
+        return self._result(future, peer, settings, held_against=held_against)
+
+    def remember(self, tellers: Mapping[str, str]) -> None:
+        """Which service tells of which flow: addresses by flow."""
+        with self._lock:
+            self._book.tellers.update(tellers)
+
+    def teller(self, flow: str) -> Advertisement | None:
+        """The service that told of the flow when somebody asked last, while it advertises itself."""
+        setting, url = self._setting(), self._book.tellers.get(flow)
+        if setting is None or url is None:
+            return None
+        found, _ = self._find(*setting)
+        return next((one for one in found if one.url == url), None)
+
+    def forget(self, flow: str) -> None:
+        with self._lock:
+            self._book.tellers.pop(flow, None)
+
+    def _setting(self) -> tuple[Collection[ClusterSettings], ServiceSettings] | None:
+        """None where this is no gateway; also where the file is broken, of which whoever shows flows tells."""
+        try:
+            configuration = self._configuration()
+            settings = service_settings(configuration)
+        except ConfigError:
+            return None
+        return (list(configuration.clusters.values()), settings) if settings.gateway else None
+
+    def _begin(
+        self,
+        peer: Advertisement,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        model: type[Answer],
+        settings: ServiceSettings,
+    ) -> Future[Answer]:
+        """Raises :class:`PeerError` for one that is left alone."""
+        left = self._book.alone_until.get(peer.url, 0.0) - time.monotonic()
+        if left > 0:
+            raise PeerError(f"{_called(peer)} did not answer; it is asked again in {left:.0f} s")
+        return self._pool.submit(ask, peer, path, [*query, ("local", "true")], model, settings)
+
+    def _result(
+        self, future: Future[Answer], peer: Advertisement, settings: ServiceSettings, *, held_against: bool = True
+    ) -> Answer:
         try:
             if future.done():
                 return future.result()
             future.cancel()
             raise PeerSilent(f"{_called(peer)} did not answer within {settings.peers_timeout_seconds:g} s")
         except PeerSilent:
-            with self._lock:
-                self._book.alone_until[peer.url] = time.monotonic() + _LEFT_ALONE_SECONDS
+            if held_against:
+                with self._lock:
+                    self._book.alone_until[peer.url] = time.monotonic() + _LEFT_ALONE_SECONDS
             raise
 
     def _find(

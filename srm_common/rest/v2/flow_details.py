@@ -10,7 +10,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.rest import answers
 from srm_common.rest.faults import responses
 from srm_common.rest.house import House, HouseDep
-from srm_common.rest.overview import KnownFlow
+from srm_common.rest.known_flow import KnownFlow
 from srm_common.rest.paging import Limit, Offset, Search
 from srm_common.rest.ranges import RangeDep, now_ms, shown
 from srm_common.rest.schemas import (
@@ -30,7 +30,7 @@ from srm_common.store.rows import Document
 
 router = APIRouter(prefix="/api/v2/flows/{source}/{target}", tags=["one flow"])
 
-_KNOWN = responses(404, 422, 503)
+_KNOWN = responses(404, 422, 502, 503)
 TopicName = Annotated[str, Path(min_length=1, max_length=249, examples=["orders"])]
 _Topic = Annotated[str | None, Query(min_length=1, max_length=249, description="only this upstream topic")]
 

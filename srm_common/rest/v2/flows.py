@@ -15,9 +15,10 @@ from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.errors import StoreError
 from srm_common.rest import answers
-from srm_common.rest.access import ReadableFlow, ReaderDep
+from srm_common.rest.access import ReaderDep
 from srm_common.rest.faults import fault_of, responses
 from srm_common.rest.house import House, HouseDep
+from srm_common.rest.known_flow import FlowHere
 from srm_common.rest.overview import Overview, look
 from srm_common.rest.paging import Limit, Offset, Search
 from srm_common.rest.peers.flows import flows_of_peers
@@ -74,8 +75,8 @@ def flows(
     )
 
 
-@router.get("/flows/{source}/{target}", responses=responses(404, 422, 503))
-def flow(house: HouseDep, caller: ReaderDep, name: ReadableFlow, span: RangeDep) -> FlowDetail:
+@router.get("/flows/{source}/{target}", responses=responses(404, 422, 502, 503))
+def flow(house: HouseDep, caller: ReaderDep, name: FlowHere, span: RangeDep) -> FlowDetail:
     """One flow, and its settings that differ from the defaults."""
     seen = look(house, caller, now_ms(), name)
     figures = Figures.read(house, [name], span)

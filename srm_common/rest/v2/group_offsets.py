@@ -11,10 +11,11 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.group_offsets_file import GroupOffset
 from srm_common.domain.offsets.offset_application import AppliedOffset
 from srm_common.rest import schemas
-from srm_common.rest.access import CallerDep, EditableFlow, ReadableFlow
+from srm_common.rest.access import CallerDep, EditableFlow
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_filters import flow_now
 from srm_common.rest.house import HouseDep
+from srm_common.rest.known_flow import FlowHere
 from srm_common.rest.live import CALLS, TAG, hurried
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.v2.steering_schemas import OffsetsApplied, OffsetsRequest
@@ -30,7 +31,7 @@ _TOLD = 100
 
 
 @router.get("/flows/{source}/{target}/group-offsets", responses=responses(404, 422, 502, 503, 504))
-def group_offsets(flow: ReadableFlow, group: Group, caller: CallerDep, house: HouseDep) -> schemas.GroupOffsets:
+def group_offsets(flow: FlowHere, group: Group, caller: CallerDep, house: HouseDep) -> schemas.GroupOffsets:
     """Each partition of a group: committed at the source, translated, committed at the target, and why not."""
     found = CALLS.ask(
         f"where group {group} stands", lambda: group_positions(hurried(flow_now(house, flow, caller)), group)

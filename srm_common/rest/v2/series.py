@@ -14,7 +14,7 @@ from srm_common.rest import answers
 from srm_common.rest.access import ReaderDep, TargetAlias
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.house import House, HouseDep
-from srm_common.rest.overview import KnownFlow
+from srm_common.rest.known_flow import KnownFlow
 from srm_common.rest.ranges import RangeDep, now_ms, shown
 from srm_common.rest.schemas import Series
 from srm_common.rest.topic_names import topic_row, upstream_of
@@ -22,7 +22,7 @@ from srm_common.rest.v2.flow_details import TopicName
 
 router = APIRouter(prefix="/api/v2", tags=["metrics"])
 
-_KNOWN = responses(404, 422, 503)
+_KNOWN = responses(404, 422, 502, 503)
 _Topic = Annotated[str | None, Query(min_length=1, max_length=249, description="of this upstream topic")]
 _Partition = Annotated[int | None, Query(ge=0, le=2_147_483_647, description="of this partition of the topic")]
 Samples = Annotated[int, Query(ge=1, le=5000, description="most points of the answer")]

@@ -20,7 +20,19 @@ import {
   stateOf,
 } from "./states.js";
 import { sortable } from "./table.js";
-import { button, command, empty, faults, flowLink, helpText, loading, pager, search, taken } from "./widgets.js";
+import {
+  button,
+  command,
+  empty,
+  faults,
+  flowLink,
+  helpText,
+  loading,
+  pager,
+  search,
+  taken,
+  teller,
+} from "./widgets.js";
 
 const ASKED = 1000;
 const ROWS = 50;
@@ -333,7 +345,7 @@ function row(flow, reload) {
         { class: "line" },
         badge(flow.health, { "data-testid": `badge-${flow.flow}` }),
         flowLink(flow, { class: "row-link", "data-testid": `open-${flow.flow}` }),
-        flow.service ? h("span", { class: "chip calm" }, `via ${flow.service}`) : null,
+        teller(flow),
       ),
       h("p", { class: "cause muted", title: flow.health.cause }, sentence(flow.health.cause, flow.flow)),
       furtherAlarms(flow).length ? h("div", { class: "line" }, furtherAlarms(flow).map(alarmChip)) : null,

@@ -10,7 +10,18 @@ import { ALARMS, badge, furtherAlarms, isLate, listed, since, stateOf } from "./
 import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
 import { groupsTab } from "./tabs_groups.js";
 import { planTab, runsTab, settingsTab } from "./tabs_runs.js";
-import { airflowLink, command, empty, faults, flowName, helpText, loading, moreHelp, taken } from "./widgets.js";
+import {
+  airflowLink,
+  command,
+  empty,
+  faults,
+  flowName,
+  helpText,
+  loading,
+  moreHelp,
+  taken,
+  teller,
+} from "./widgets.js";
 
 const POINTS = 200;
 /** Later than this, a time is told with its day. */
@@ -111,6 +122,7 @@ export function flowView(page, source, target) {
           ? badge(flow.health, { class: `badge big ${stateOf(flow.health.state).tone}`, "data-testid": "flow-state" })
           : null,
         flow ? since(flow.health.since_ms, { class: "muted number" }) : null,
+        flow ? teller(flow, { "data-testid": "teller" }) : null,
       ),
       page.controls(),
     );

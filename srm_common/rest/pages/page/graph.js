@@ -100,7 +100,7 @@ function edge(flow, places, bothWays) {
   const told =
     `${flow.source} to ${flow.target}: ${word}, ${count(flow.lag)} records behind, ${byteRate(rate)}. ` +
     flow.health.cause;
-  const href = flow.service ? null : link(["flows", flow.source, flow.target]);
+  const href = link(["flows", flow.source, flow.target]);
   const line = svg(
     "a",
     {

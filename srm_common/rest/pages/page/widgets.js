@@ -198,8 +198,13 @@ export function flowName(flow, props = {}) {
   );
 }
 
-/** The name as a link to the flow's own view, which only the service has that tells of it. */
+/** Which other service tells of a flow, where one does. */
+export const teller = (flow, props = {}) =>
+  flow.service
+    ? h("span", { class: "chip calm", title: `Told by the service ${flow.service}`, ...props }, `via ${flow.service}`)
+    : null;
+
+/** The name as a link to the flow's own view. */
 export function flowLink(flow, props = {}) {
-  if (flow.service) return flowName(flow, { title: `Told by the service ${flow.service}, whose own page has more` });
   return h("a", { href: link(["flows", flow.source, flow.target]), ...props }, flowName(flow));
 }

@@ -114,6 +114,8 @@ def test_logins_of_other_hosts_stay_here(peer: Make) -> None:
         (http(b"{}", "403 Forbidden"), "refuses the login (HTTP 403)"),
         (http(b"", "307 See", "Location: http://169.254.169.254/"), "sends elsewhere (HTTP 307)"),
         (http(b"", "500 Oh"), "answers with HTTP 500"),
+        (http(b'{"errors": []}', "500 Oh"), "answers with HTTP 500"),
+        (http(b'{"errors": [{"code": "busy", "message": "later"}]}', "503 Oh"), "answers with HTTP 503: later"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "answered what cannot be read"),
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "cannot be asked"),
     ],

@@ -3,55 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
-from bench.history import Shape, Story, flow_names, reports
-from bench.scraping import served
-from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.service_advertisement import Advertisement
-from srm_common.rest.app import House, create_app
-from srm_common.rest.peers.gateway import Peers
+from bench.history import Story
+from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.rest.ranges import now_ms
-from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
+from tests.unit.rest.peers.gateways import NAMES, OWN, SHAPE, gateway_beside, their_history
 from tests.unit.rest.people import HEADER, HeaderAccess
 
-SHAPE = Shape(flows=len(Story), topics=2, partitions=1, groups=1, days=0.05)
-NAMES = flow_names(SHAPE.flows)
-HIDDEN, OWN = NAMES[:2]
+HIDDEN = NAMES[0]
 VIEWER = {HEADER: "viewer"}
 
 
 @pytest.fixture(scope="module")
-def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
-    """With one flow of its own that the other service has reports of, too, and one that its callers may not see."""
-    folder = tmp_path_factory.mktemp("gateway")
-    theirs = MetricsStore(f"sqlite:///{folder}/theirs.db")
-    for report in reports(replace(SHAPE, end_ms=now_ms())):
-        theirs.write(report)
-    aliases = sorted({alias for name in NAMES for alias in (name.source, name.target)})
-    file = folder / "gateway.properties"
-    file.write_text(
-        f"clusters = {', '.join(aliases)}\n"
-        + "".join(f"{alias}.bootstrap.servers = {alias}:9092\n" for alias in aliases)
-        + f"{OWN}.enabled = true\nservice.gateway.enabled = true\nservice.peers.timeout.seconds = 60\n"
-    )
-    configuration = load_configuration(file)
-    own = MetricsStore(f"sqlite:///{folder}/own.db")
-    app = create_app(House(HeaderAccess(hidden=[HIDDEN]), own, None, lambda: configuration))
-    with served(theirs, folder) as address:
-        other = Advertisement.of("west", address.removesuffix("/metrics"), ["west"], 1000)
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetricsStore]:
+    """The history of the other service."""
+    with their_history(tmp_path_factory.mktemp("theirs")) as store:
+        yield store
 
-        def found(cluster: ClusterSettings, *, timeout_seconds: float) -> tuple[list[Advertisement], list[str]]:
-            return [replace(other, seen_ms=now_ms())], []
 
-        app.state.peers = Peers(lambda: configuration, read=found)
+@pytest.fixture(scope="module")
+def gateway(theirs: MetricsStore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
+    with gateway_beside(theirs, tmp_path_factory.mktemp("gateway"), HeaderAccess(hidden=[HIDDEN])) as app:
         yield TestClient(app)
-    theirs.close()
-    own.close()
 
 
 def test_flows_of_others_are_shown_and_not_steered(gateway: TestClient) -> None:
@@ -87,3 +65,56 @@ def test_health_has_the_services_and_hides_what_is_hidden(gateway: TestClient) -
     assert [(one["name"], one["reachable"]) for one in found["services"]] == [("west", True)]
     alone = gateway.get("/api/v2/health?local=true", headers=VIEWER).json()
     assert (set(alone["flows"]), alone["services"]) == ({str(OWN)}, [])
+
+
+FOREIGN = NAMES[3]
+DETAILS = f"/api/v2/flows/{FOREIGN.source}/{FOREIGN.target}"
+
+
+def test_details_of_others_are_theirs(gateway: TestClient, theirs: MetricsStore) -> None:
+    def told(path: str) -> dict[str, Any]:
+        found = gateway.get(DETAILS + path, headers=VIEWER)
+        assert found.status_code == 200, found.text
+        answer: dict[str, Any] = found.json()
+        assert (answer["service"], answer["errors"]) == ("west", [])
+        return answer
+
+    flow, span = str(FOREIGN), TimeRange(0, now_ms())
+    topic = theirs.topics(flow, span).rows[0].topic
+    assert told("?days=1")["flow"]["service"] == "west"
+    topics = told("/topics?limit=1&offset=1&order=-topic")
+    assert (topics["total"], [one["topic"] for one in topics["topics"]]) == (SHAPE.topics, [topic])
+    assert told(f"/topics/{topic}")["topic"]["topic"] == topic
+    assert told(f"/partitions?topic={topic}")["total"] == SHAPE.partitions
+    assert told("/groups")["total"] == theirs.groups(flow).total
+    runs = told("/runs?limit=2")
+    assert [one["run_id"] for one in runs["runs"]] == [one.run_id for one in theirs.runs(flow, limit=2).rows]
+    assert [one["url"] for one in runs["runs"]] == [None, None]
+    assert told("/decisions")["total"] > 0
+    assert told("/plan")["computed_ms"] is not None
+    for path in (f"/metrics/byte-rate?topic={topic}", "/metrics/byte-rate"):
+        assert told(path)["points"] != []
+    by_name = gateway.get(f"/api/v2/cluster-metrics/{FOREIGN.source}/{FOREIGN.target}/byte-rate", headers=VIEWER)
+    assert by_name.json()["flow"] == flow
+
+
+def test_what_the_other_refuses_is_refused_here(gateway: TestClient) -> None:
+    for path, status, code in (
+        ("/topics/nix", 404, "unknown_topic"),
+        ("/topics/..%2F..", 404, "not_found"),
+        ("/topics?from_ms=2&to_ms=1", 422, "invalid_range"),
+        ("/topics?limit=0", 422, "invalid_parameter"),
+    ):
+        found = gateway.get(DETAILS + path, headers=VIEWER)
+        assert (found.status_code, found.json()["errors"][0]["code"]) == (status, code), found.text
+    nobody = gateway.get("/api/v2/flows/east/nowhere/topics", headers=VIEWER)
+    assert (nobody.status_code, nobody.json()["errors"][0]["code"]) == (404, "unknown_flow")
+
+
+def test_own_and_hidden_flows_are_not_asked_for_elsewhere(gateway: TestClient) -> None:
+    own = gateway.get(f"/api/v2/flows/{OWN.source}/{OWN.target}/topics", headers=VIEWER).json()
+    assert (own["total"], own["service"]) == (0, None)
+    hidden = gateway.get(f"/api/v2/flows/{HIDDEN.source}/{HIDDEN.target}/topics", headers=VIEWER)
+    assert hidden.status_code == 403
+    assert gateway.get(DETAILS + "/topics").status_code == 401
+    assert gateway.get(DETAILS + "/topics?local=true", headers=VIEWER).status_code == 404
