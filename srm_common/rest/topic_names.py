@@ -23,9 +23,12 @@ def topic_row(house: House, flow: FlowName, topic: str, span: TimeRange) -> Topi
 
 
 def upstream_of(
-    house: House, caller: Caller, target: str | None, remote_topic: str, span: TimeRange
+    house: House, caller: Caller, target: str | None, remote_topic: str, span: TimeRange, field: str
 ) -> tuple[FlowName, str]:
     """The flow and topic that ``remote_topic`` on ``target`` (None: on any) is a copy of, as was reported.
+
+    Args:
+        field: the parameter that names the topic, for errors.
 
     Raises:
         ApiError: there is none that the caller may see (404), or several flows copy into it (409).
@@ -41,11 +44,11 @@ def upstream_of(
     if not found:
         where = "" if target is None else f" into '{target}'"
         sentence = f"no flow{where} has reported a topic '{remote_topic}' on its target"
-        raise ApiError(404, "unknown_topic", sentence, field="downstream_topic")
+        raise ApiError(404, "unknown_topic", sentence, field=field)
     if len(found) > 1:
         several = " and ".join(f"{flow} copies '{topic}'" for flow, topic in found)
         sentence = f"{several} into '{remote_topic}'; ask for the one meant by its flow"
-        raise ApiError(409, "ambiguous_topic", sentence, field="downstream_topic")
+        raise ApiError(409, "ambiguous_topic", sentence, field=field)
     return found[0]
 
 

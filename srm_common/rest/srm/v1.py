@@ -100,7 +100,7 @@ def topic_metrics(
 ) -> schemas.TimeSeriesResponse:
     """One metric of a remote topic over time, by its name on the target."""
     span = time_range(minutes, hours)
-    flow, upstream = upstream_of(house, caller, target, topic, span)
+    flow, upstream = upstream_of(house, caller, target, topic, span, "topic")
     return _series(house, flow, metric, span, samples, upstream)
 
 

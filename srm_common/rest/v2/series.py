@@ -61,7 +61,7 @@ def topic_metrics(
     return _series(house, flow, metric, span, samples, topic)
 
 
-@router.get("/topic-metrics/{target}/{downstream_topic}/{metric}", responses=_KNOWN)
+@router.get("/topic-metrics/{target}/{downstream_topic}/{metric}", responses=responses(404, 409, 422, 503))
 def downstream_topic_metrics(
     house: HouseDep,
     caller: ReaderDep,
@@ -72,7 +72,7 @@ def downstream_topic_metrics(
     samples: Samples = 1000,
 ) -> Series:
     """One metric of a remote topic over time, by its name on the target; of whatever name its policy gives it."""
-    flow, topic = upstream_of(house, caller, target, downstream_topic, span)
+    flow, topic = upstream_of(house, caller, target, downstream_topic, span, "downstream_topic")
     return _series(house, flow, metric, span, samples, topic)
 
 

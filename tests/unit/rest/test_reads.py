@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.history import Story, story_of
+from bench.history import Story, reports, story_of
 from srm_common.domain.flow import FlowName
 from srm_common.rest.app import House
 from srm_common.rest.ranges import now_ms
@@ -155,6 +156,23 @@ def test_version_1_speaks_as_its_swagger_file_does(same_stage: Stage) -> None:
 
     several = get(same_stage, f"/api/v1/cluster-metrics/{FIRST.source}/byte-rate", status=409)
     assert several["errors"][0]["code"] == "ambiguous_flow"
+
+
+def test_a_copy_that_nobody_or_more_than_one_flow_made(stage: Stage) -> None:
+    assert isinstance(stage.house.store, MetricsStore)
+    report = [one for one in reports(replace(SHAPE, end_ms=now_ms())) if one.flow == str(FIRST)][-1]
+    assert FIRST.target == "west"
+    assert report.run is not None
+    copy = report.run.partitions[0].downstream_topic
+    stage.house.store.write(replace(report, flow="north->west", run=replace(report.run, flow="north->west")))
+    for path, field in (
+        (f"/api/v2/topic-metrics/west/{copy}", "downstream_topic"),
+        (f"/api/v1/topic-metrics/{copy}", "topic"),
+    ):
+        [both] = get(stage, f"{path}/byte-rate", status=409)["errors"]
+        assert (both["code"], both["field"]) == ("ambiguous_topic", field)
+        [none] = get(stage, f"{path}x/byte-rate", status=404)["errors"]
+        assert (none["code"], none["field"]) == ("unknown_topic", field)
 
 
 def test_health_is_that_of_the_service_and_of_each_flow(same_stage: Stage) -> None:
