@@ -37,9 +37,9 @@ RESTING = [(path, method) for path, method, live in _operations(ROUTERS) if not 
 
 
 def description_of(app: FastAPI, names: Mapping[str, Sequence[str]]) -> OpenApiSchema:
-    """The description that ``app`` gives of itself. Parameters in ``names``, and elements of lists in bodies (as
-    ``Schema.property``), take these values only: nearly all names that a generator thinks of are unknown, and nothing
-    behind the door would ever be asked."""
+    """The description that ``app`` gives of itself. Parameters of paths in ``names``, and elements of lists in bodies
+    (as ``Schema.property``), take these values only: nearly all names that a generator thinks of are unknown, and
+    nothing behind the door would ever be asked. Queries may ask for what is not there: nothing is found then."""
     document = app.openapi()
     for name, schema in document["components"]["schemas"].items():
         for key, described in schema.get("properties", {}).items():
@@ -48,7 +48,7 @@ def description_of(app: FastAPI, names: Mapping[str, Sequence[str]]) -> OpenApiS
     for operations in document["paths"].values():
         for operation in operations.values():
             for parameter in operation.get("parameters", ()):
-                if parameter["name"] in names:
+                if parameter["in"] == "path" and parameter["name"] in names:
                     parameter["schema"] = {"type": "string", "enum": list(names[parameter["name"]])}
     made = schemathesis.openapi.from_dict(document)
     made.app = app
