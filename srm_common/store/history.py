@@ -22,7 +22,8 @@ def flow_stats(connection: Connection, span: TimeRange, retention: Retention, on
     names = flow_names(connection, only)
     found: dict[str, dict[Metric, Stats]] = {name: {} for name in names.values()}
     tier = tier_for_statistics(span, newest_report(connection, names), retention.of(Level.FLOW))
-    scope = Scope(Level.FLOW, None if only is None else list(names))
+    # By their ids: else SQLite, which keeps no statistics here, reads all of the samples and looks for their flows.
+    scope = Scope(Level.FLOW, list(names))
     for row in statistics(connection, scope, span, tier):
         metric = METRICS.get(row.metric)
         if metric is not None:
@@ -66,7 +67,7 @@ def sparklines(
     # Half as fine as there is room for: they are small pictures, of all flows at once.
     tier = tier_for_series(span, max(1, points // 2), newest_report(connection, names), retention.of(Level.FLOW))
     step = step_for_series(span, points, tier)
-    for row in buckets(connection, Scope(Level.FLOW, metrics=metrics), span, tier, step):
+    for row in buckets(connection, Scope(Level.FLOW, list(names), metrics=metrics), span, tier, step):
         metric = METRICS[row.metric]
         found[names[row.flow_id]][metric].append(stats(metric, bucket_span(span, tier, step, row.bucket), row))
     return found

@@ -35,7 +35,8 @@ class Scope:
         c = SAMPLE.c
         found = [c.level == int(self.level)]
         if self.flow_ids is not None:
-            found.append(FLOW.c.id.in_(self.flow_ids))
+            # Of both tables: whichever one is looked at first, none is read as a whole.
+            found += [FLOW.c.id.in_(self.flow_ids), c.flow_id.in_(self.flow_ids)]
         if self.topic_ids is not None:
             found.append(c.topic_id.in_(self.topic_ids))
         if self.number is not None:
