@@ -109,6 +109,7 @@ class _Flow:
         places = [(topic, partition) for topic in self._topics for partition in range(shape.partitions)]
         self._position = dict.fromkeys(places, 0)
         self._end = dict.fromkeys(places, 0)
+        self._total = dict.fromkeys(places, 0)
         plain = ClusterSettings.plaintext
         self._settings = FlowSettings(
             name, plain(name.source, "a:9092"), plain(name.target, "b:9092"), schedule_interval_seconds=30.0
@@ -185,6 +186,7 @@ class _Flow:
                         error, kind, lost = _LOST_TEXT, "DataLost", 1250
                 copied = 0 if down or error is not None else math.ceil(waiting * share)
                 self._position[place] += copied
+                self._total[place] += copied
                 latency = 250 + 500 * chance.random() + (60_000 if share < 1 else 0)
                 yield PartitionRecord(
                     upstream_topic=topic,
@@ -204,6 +206,8 @@ class _Flow:
                     lost_records=lost,
                     error=error,
                     error_kind=kind,
+                    records_total=self._total[place],
+                    bytes_total=self._total[place] * 310,
                 )
 
     def _heartbeats(self, at: int, silent: bool) -> HeartbeatReport:

@@ -125,6 +125,8 @@ def _record(flow: FlowSettings, number: int, topics: int, partitions: int) -> Ru
             latency_ms_avg=800.125 + partition,
             last_record_timestamp_ms=now_ms - 1_000,
             transactions=4,
+            records_total=(200 + topic) * (number + 1),
+            bytes_total=(100_000 + topic * partition) * (number + 1),
         )
         for topic in range(topics)
         for partition in range(partitions)

@@ -55,7 +55,11 @@ def helping(help: Help | None) -> schemas.Helping | None:
 
 def health(found: Health) -> schemas.HealthModel:
     return schemas.HealthModel(
-        state=found.state.value, cause=found.cause, since_ms=found.since_ms, help=helping(found.help)
+        state=found.state.value,
+        cause=found.cause,
+        since_ms=found.since_ms,
+        error_kind=found.error_kind,
+        help=helping(found.help),
     )
 
 
@@ -87,6 +91,8 @@ def topic(row: TopicRow) -> schemas.Topic:
         newest_record_ms=row.newest_record_ms,
         error=row.error,
         metrics=stats(row.stats),
+        records_total=row.records_total,
+        bytes_total=row.bytes_total,
         reported_ms=row.reported_ms,
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.monitoring.deadline import overdue_since
 from srm_common.domain.monitoring.health import Observation
 from srm_common.domain.monitoring.judge import Verdict, judge
 from srm_common.domain.monitoring.schedule import ScheduledFlow
@@ -17,7 +18,7 @@ from srm_common.rest.schemas import Fault
 from srm_common.store.rows import FlowRow
 from srm_common.usecases.observe_flow import observe
 
-#: A flow that only others know, by reports in the store, is shown while it reports; older ones were removed.
+#: Where the file or Airflow cannot be asked, flows are known by their reports of so long.
 _KNOWN_BY_REPORTS_MS = 86_400_000
 
 
@@ -88,7 +89,8 @@ def look(house: House, caller: Caller, now_ms: int, only: FlowName | None = None
         except AirflowError as error:
             schedule_fault = str(error)
             faults.append(fault_of(error))
-    reported = {FlowName.parse(flow) for flow, row in rows.items() if known_by_reports(row, now_ms)}
+    unsure = bool(faults) and store_fault is None
+    reported = {FlowName.parse(flow) for flow, row in rows.items() if known_by_reports(row, now_ms, unsure=unsure)}
     known: Collection[FlowName] = configured | set(scheduled) | reported
     if only is not None:
         if not (only in known or only in settings or str(only) in rows):
@@ -108,9 +110,16 @@ def look(house: House, caller: Caller, now_ms: int, only: FlowName | None = None
     )
 
 
-def known_by_reports(row: FlowRow, now_ms: int) -> bool:
-    """Whether a flow that only reports tell of is shown."""
-    return now_ms - row.reported_ms < _KNOWN_BY_REPORTS_MS
+def known_by_reports(row: FlowRow, now_ms: int, *, unsure: bool = True) -> bool:
+    """Whether a flow that only reports tell of is shown: while it reports in time, some other installation runs it.
+    One that was removed is gone before it would be called stalled.
+
+    Args:
+        unsure: the file or Airflow cannot be asked, so that it may well be in there; a day of silence counts then.
+    """
+    if now_ms - row.reported_ms >= _KNOWN_BY_REPORTS_MS:
+        return False
+    return unsure or overdue_since(observe(FlowName.parse(row.flow), row, None, None, now_ms)) is None
 
 
 def unknown(flow: FlowName, faults: Sequence[Fault]) -> ApiError:

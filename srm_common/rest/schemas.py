@@ -64,11 +64,13 @@ class Helping(BaseModel):
 
 
 class HealthModel(BaseModel):
-    """``state``: running, catching_up, idle, paused, stalled, failing, lost_data, unknown."""
+    """``state``: running, catching_up, idle, paused, stalled, failing, lost_data, unknown. ``error_kind``: the class of
+    the error that ``cause`` tells, such as UnreachableCluster or DataLost; null where there is none."""
 
     state: str
     cause: str
     since_ms: int | None = None
+    error_kind: str | None = None
     help: Helping | None = None
 
 
@@ -105,6 +107,7 @@ class Run(BaseModel):
     ok: bool
     state: str = Field(description="running, done or failed")
     error: str | None = None
+    error_kind: str | None = None
     passes: int = 0
     partitions: int = 0
     failed_partitions: int = 0
@@ -128,7 +131,14 @@ class Sparkline(BaseModel):
     values: list[float | None]
 
 
-class FlowSummary(BaseModel):
+class Totals(BaseModel):
+    """Copied by all runs together, record-count and byte-count of docs/metrics.md; null where no run has told."""
+
+    records_total: int | None = None
+    bytes_total: int | None = None
+
+
+class FlowSummary(Totals):
     """A row of the list. ``metrics`` by name (docs/metrics.md); ``sparklines`` of byte-rate and
     replication-records-lag. ``service``: the peer that told it, null for this one. ``reported_ms``: when the figures
     were taken, null before the first report."""
@@ -175,7 +185,7 @@ class FlowDetail(Answer):
     range: Range
 
 
-class Topic(BaseModel):
+class Topic(Totals):
     topic: str
     remote_topic: str
     partitions: int
@@ -203,7 +213,7 @@ class TopicDetail(Answer):
     range: Range
 
 
-class Partition(BaseModel):
+class Partition(Totals):
     topic: str
     remote_topic: str
     partition: int
@@ -215,6 +225,7 @@ class Partition(BaseModel):
     latency_ms_avg: float | None = None
     latency_ms_max: float | None = None
     error: str | None = None
+    error_kind: str | None = None
     reported_ms: int
 
 

@@ -27,6 +27,9 @@ _PARTITION_COLUMNS = (
     PARTITION.c.latency_ms_max,
     PARTITION.c.reported_ms,
     PARTITION.c.error,
+    PARTITION.c.records_total,
+    PARTITION.c.bytes_total,
+    PARTITION.c.error_kind,
 )
 
 
@@ -118,6 +121,8 @@ def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
         heartbeats=_json(row["heartbeats"]),
         clock=_json(row["clock"]),
         foreign_writers=row["foreign_writers"],
+        records_total=row["records_total"],
+        bytes_total=row["bytes_total"],
     )
 
 

@@ -26,8 +26,11 @@ def open_store(configuration: Configuration | None, environment: Mapping[str, st
         ConfigError: a key of the store cannot be used.
         StoreError: the driver of the database is not installed.
     """
-    retention = Retention() if configuration is None else store_retention(configuration)
-    return MetricsStore(store_location(configuration, environment), retention=retention)
+    url = store_location(configuration, environment)
+    if configuration is None:
+        return MetricsStore(url)
+    names = (*(flow.name for flow in configuration.enabled_flows), *configuration.faults)
+    return MetricsStore(url, retention=store_retention(configuration), configured=[str(name) for name in names])
 
 
 def store_location(configuration: Configuration | None, environment: Mapping[str, str] = os.environ) -> str:
@@ -81,6 +84,7 @@ def store_retention(configuration: Configuration) -> Retention:
         ),
         partitions_ms=milliseconds("partitions.days", _DAY),
         runs_ms=milliseconds("runs.days", _DAY),
+        flows_ms=milliseconds("flows.days", _DAY),
     )
 
 

@@ -29,17 +29,27 @@ class MetricsStore:
     """Opens lazily; safe for several threads and processes. Every method raises :class:`StoreError` (or
     :class:`StoreTooNew`) in one sentence when the database is down, locked for too long, or newer than this code.
 
-    A store that nobody has written to is empty. How long things are kept is counted from a flow's newest report.
+    A store that nobody has written to is empty. How long things are kept is counted from a flow's newest report; a flow
+    that reports no more goes as a whole, some time after the newest report of any.
     """
 
-    def __init__(self, url: str, *, timeout_seconds: float = 5.0, retention: Retention | None = None) -> None:
-        """``url`` is SQLAlchemy's. The schema is made or brought up to date at the first write.
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout_seconds: float = 5.0,
+        retention: Retention | None = None,
+        configured: Collection[str] = (),
+    ) -> None:
+        """``url`` is SQLAlchemy's. The schema is made or brought up to date at the first write. ``configured``: names
+        of flows that are never forgotten for being silent.
 
         Raises:
             ConfigError: ``url`` is no address of a database that can be used.
         """
         self._open = open_engine(parsed_url(url), timeout_seconds)
         self._retention = retention or Retention()
+        self._configured = frozenset(configured)
         self._unusable: str | None = None
         self._current = False
         self._file: tuple[int, int] | None = None
@@ -72,10 +82,10 @@ class MetricsStore:
             with self._opening:
                 bring_up_to_date(self.engine)
         with writing(self.engine) as connection:
-            write_report(connection, report, self._retention)
+            write_report(connection, report, self._retention, self._configured)
 
     def flows(self, only: Collection[str] | None = None) -> list[FlowRow]:
-        """All flows that ever reported, sorted by name."""
+        """All flows that have reported and are not forgotten, sorted by name."""
         with self._reading() as connection:
             return current_rows.flow_rows(connection, only) if connection is not None else []
 

@@ -48,6 +48,7 @@ def run_row(flow_id: int, report: RunReport) -> Row:
             "lag": None,
             "notes": None,
             "partition_errors": None,
+            "error_kind": None,
         }
     failed = run.failed_partitions
     return {
@@ -68,6 +69,7 @@ def run_row(flow_id: int, report: RunReport) -> Row:
         "lost_records": sum(one.lost_records for one in run.partitions),
         "notes": sentences(run.notes),
         "partition_errors": sentences([one.trouble for one in failed[:_ERRORS]]),
+        "error_kind": run.first_error_kind,
     }
 
 
@@ -111,6 +113,7 @@ def partition_row(topic_id: int, one: PartitionRecord, reported_ms: int) -> Row:
         "latency_ms_avg": one.latency_ms_avg,
         "latency_ms_max": one.latency_ms_max,
         "error": one.error,
+        "error_kind": one.error_kind,
     }
 
 

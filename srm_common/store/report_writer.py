@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -25,23 +25,27 @@ from srm_common.store.report_rows import (
 )
 from srm_common.store.roll_up import make_again, roll_up
 from srm_common.store.run_history import history_columns
-from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC
+from srm_common.store.silent_flows import forget_silent_flows
+from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS
 from srm_common.store.tiers import RAW, Retention
+from srm_common.store.totals import Place, Totals, grown, next_totals, partition_totals
 
 DOCUMENTS = ("decisions", "plan", "filters")
 
 
-def write_report(connection: Connection, report: RunReport, retention: Retention) -> None:
-    """In the transaction of ``connection``."""
+def write_report(
+    connection: Connection, report: RunReport, retention: Retention, configured: Collection[str] = ()
+) -> None:
+    """In the transaction of ``connection``. ``configured``: flows that are kept although they are silent."""
     flow = _locked_flow(connection, report.flow)
     flow_id, newest_ms = int(flow["id"]), flow["reported_ms"]
     before_ms = _keep_run(connection, flow_id, report)
     # A report that comes late adds to the history and changes nothing of how things stand.
     newest = newest_ms is None or report.reported_ms >= newest_ms
     now_ms = max(report.reported_ms, newest_ms or 0)
-    topics = _keep_topics(connection, flow_id, report, newest)
+    topics, totals = _keep_topics(connection, flow, report, newest, again=before_ms is not None)
     _keep_samples(connection, flow_id, report, topics, retention, before_ms, newest_ms)
-    changed: Row = history_columns(connection, flow_id, report, flow)
+    changed: Row = history_columns(connection, flow_id, report, flow) | totals
     if newest:
         changed |= _standing(report)
         if report.groups:
@@ -52,8 +56,8 @@ def write_report(connection: Connection, report: RunReport, retention: Retention
                 row = {"flow_id": flow_id, "key": key, "reported_ms": report.reported_ms}
                 put(connection, DOCUMENT, [{**row, "value": json.dumps(value, ensure_ascii=False)}])
     connection.execute(update(FLOW).where(FLOW.c.id == flow_id).values(**changed))
-    if newest_ms is not None and newest:
-        roll_up(connection, flow_id, newest_ms, now_ms, retention)
+    if newest_ms is not None and newest and roll_up(connection, flow_id, newest_ms, now_ms, retention):
+        forget_silent_flows(connection, now_ms - retention.flows_ms, configured)
 
 
 def put(connection: Connection, table: Table, rows: Sequence[Row], keep: tuple[str, ...] = ()) -> None:
@@ -135,28 +139,45 @@ def _standing(report: RunReport) -> Row:
     return found
 
 
-def _keep_topics(connection: Connection, flow_id: int, report: RunReport, newest: bool) -> dict[str, int]:
-    """Topics and partitions as they stand; returns the ids of the report's topics."""
+def _keep_topics(
+    connection: Connection, flow: Row, report: RunReport, newest: bool, *, again: bool
+) -> tuple[dict[str, int], Row]:
+    """Topics and partitions as they stand; returns the ids of the report's topics, and the flow's totals."""
+    flow_id = int(flow["id"])
     rows = [(row, partitions) for row, partitions in topic_rows(flow_id, report)]
     if not rows:
-        return {}
-    known = _topic_ids(connection, flow_id)
+        return {}, {}
+    known = _topics(connection, flow_id)
     new = [row for row, _ in rows if row["name"] not in known]
     if new:
         connection.execute(insert(TOPIC), new)
-        known = _topic_ids(connection, flow_id)
-    if newest:
-        put(connection, TOPIC, [{"id": known[row["name"]], **row} for row, _ in rows], keep=("newest_record_ms",))
-        now = [
-            partition_row(known[row["name"]], one, report.reported_ms) for row, partitions in rows for one in partitions
+        known = _topics(connection, flow_id)
+    ids = {row["name"]: int(known[row["name"]]["id"]) for row, _ in rows}
+    if not newest:
+        return ids, {}
+    before = partition_totals(connection, flow_id)
+    topics: list[Row] = []
+    standing: list[Row] = []
+    all_totals: dict[Place, Totals] = {}
+    for row, partitions in rows:
+        topic = known[row["name"]]
+        totals = next_totals(before, (((topic["id"], one.partition), one) for one in partitions), again)
+        topics.append({"id": topic["id"], **row, **grown(topic, before, totals)})
+        standing += [
+            partition_row(topic["id"], one, report.reported_ms) | totals[topic["id"], one.partition].columns()
+            for one in partitions
         ]
-        put(connection, PARTITION, now, keep=("newest_record_ms",))
-    return {row["name"]: known[row["name"]] for row, _ in rows}
+        all_totals |= totals
+    put(connection, TOPIC, topics, keep=("newest_record_ms",))
+    put(connection, PARTITION, standing, keep=("newest_record_ms",))
+    return ids, grown(flow, before, all_totals)
 
 
-def _topic_ids(connection: Connection, flow_id: int) -> dict[str, int]:
-    rows = connection.execute(select(TOPIC.c.name, TOPIC.c.id).where(TOPIC.c.flow_id == flow_id))
-    return {row.name: row.id for row in rows}
+def _topics(connection: Connection, flow_id: int) -> dict[str, Row]:
+    """Id and totals of each, by name."""
+    columns = (TOPIC.c.name, TOPIC.c.id, *(TOPIC.c[name] for name in TOTALS))
+    rows = connection.execute(select(*columns).where(TOPIC.c.flow_id == flow_id)).mappings()
+    return {row["name"]: dict(row) for row in rows}
 
 
 def _keep_groups(connection: Connection, flow_id: int, report: RunReport) -> None:

@@ -22,14 +22,15 @@ from sqlalchemy import (
 )
 
 from srm_common.store.level import Level
-from srm_common.store.tables import RUN, SAMPLE
+from srm_common.store.tables import RUN, SAMPLE, TOPIC
 from srm_common.store.tiers import BUCKETS_MS, COARSEST, Retention, bucket_start
 
 _KEY = ("topic_id", "number", "metric")
 
 
-def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, retention: Retention) -> None:
-    """Make the buckets that ended since the newest report was of ``before_ms``, now that it is of ``now_ms``."""
+def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, retention: Retention) -> bool:
+    """Make the buckets that ended since the newest report was of ``before_ms``, now that it is of ``now_ms``; whether
+    there were any."""
     ended = False
     for tier in range(1, COARSEST + 1):
         start, end = bucket_start(before_ms, tier), bucket_start(now_ms, tier)
@@ -41,6 +42,7 @@ def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, r
                 connection.execute(_making(level, tier), _span(flow_id, start, end))
     if ended:
         _forget(connection, flow_id, now_ms, retention)
+    return ended
 
 
 def make_again(
@@ -127,6 +129,9 @@ def _forget(connection: Connection, flow_id: int, now_ms: int, retention: Retent
                 before = min(before, bucket_start(now_ms, tier + 1))
             connection.execute(_deleting(level, tier), _span(flow_id, 0, before))
     connection.execute(delete(RUN).where(RUN.c.flow_id == flow_id, RUN.c.reported_ms < now_ms - retention.runs_ms))
+    # Topics and their partitions when the last of their samples are gone: a new topic may get the number of an old one.
+    longest_ms = max(*retention.tiers_ms, *retention.partitions_ms)
+    connection.execute(delete(TOPIC).where(TOPIC.c.flow_id == flow_id, TOPIC.c.reported_ms < now_ms - longest_ms))
 
 
 def _span(flow_id: int, start: int, end: int) -> dict[str, int]:

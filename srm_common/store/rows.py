@@ -46,6 +46,8 @@ class RunRow:
     notes: tuple[str, ...] = ()
     #: "topic-partition: sentence", at most 20.
     partition_errors: tuple[str, ...] = ()
+    #: class of the run's error in srm_common.errors, else of the first partition's.
+    error_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,9 @@ class FlowRow:
     clock: Mapping[str, Any] | None = None
     #: RunReport.foreign_writers of the newest report.
     foreign_writers: str | None = None
+    #: copied by all runs together, of topics that are not copied any more, too; None where no run has told.
+    records_total: int | None = None
+    bytes_total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,9 @@ class TopicRow:
     newest_record_ms: int | None = None
     stats: Mapping[Metric, Stats] = field(default_factory=dict)
     error: str | None = None
+    #: copied by all runs together.
+    records_total: int | None = None
+    bytes_total: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +121,10 @@ class PartitionRow:
     latency_ms_max: float | None
     reported_ms: int
     error: str | None = None
+    #: copied by all runs together.
+    records_total: int | None = None
+    bytes_total: int | None = None
+    error_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

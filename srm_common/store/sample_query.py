@@ -33,7 +33,8 @@ class Scope:
 
     def conditions(self) -> list[ColumnElement[bool]]:
         c = SAMPLE.c
-        found = [c.level == int(self.level)]
+        # Flows without a time are being forgotten.
+        found = [c.level == int(self.level), FLOW.c.reported_ms.is_not(None)]
         if self.flow_ids is not None:
             # Of both tables: whichever one is looked at first, none is read as a whole.
             found += [FLOW.c.id.in_(self.flow_ids), c.flow_id.in_(self.flow_ids)]

@@ -24,8 +24,15 @@ from sqlalchemy.dialects import postgresql
 
 METADATA = MetaData()
 
+#: What all runs together have copied; never less than before. None where no run has told of it.
+TOTALS = ("records_total", "bytes_total")
+
 #: A name that is sorted as Python sorts it, in SQLite by itself; PostgreSQL would by its locale.
 Name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+
+
+def _totals() -> tuple[Column[int], ...]:
+    return tuple(Column(name, BigInteger) for name in TOTALS)
 
 
 def _flow_id(*, primary_key: bool = False) -> Column[int]:
@@ -63,6 +70,8 @@ FLOW = Table(
     Column("warnings", Text),
     Column("heartbeats", Text),
     Column("clock", Text),
+    # Of topics that are not copied any more, too.
+    *_totals(),
 )
 
 RUN = Table(
@@ -89,6 +98,8 @@ RUN = Table(
     # JSON: lists of sentences.
     Column("notes", Text),
     Column("partition_errors", Text),
+    # The error's class, or that of the first partition's.
+    Column("error_kind", Text),
     UniqueConstraint("flow_id", "run_id", name="run_once"),
     Index("run_by_time", "flow_id", "reported_ms"),
 )
@@ -108,6 +119,7 @@ TOPIC = Table(
     Column("lag", BigInteger),
     Column("newest_record_ms", BigInteger),
     Column("error", Text),
+    *_totals(),
     UniqueConstraint("flow_id", "name", name="topic_once"),
 )
 
@@ -125,6 +137,11 @@ PARTITION = Table(
     Column("latency_ms_avg", Double),
     Column("latency_ms_max", Double),
     Column("error", Text),
+    *_totals(),
+    # The flow's own count when it reported last: it begins again with a topic that was left out for a while.
+    Column("records_told", BigInteger),
+    Column("bytes_told", BigInteger),
+    Column("error_kind", Text),
     sqlite_with_rowid=False,
 )
 

@@ -20,16 +20,19 @@ COARSEST = len(BUCKETS_MS) - 1
 #: Statistics of a range are made of so many buckets at least, where they are kept for so long: the range is wider than
 #: asked for by one bucket at most.
 _STATISTIC_BUCKETS = 12
+_FLOWS_MS = 40 * _DAY
 
 
 @dataclass(frozen=True, slots=True)
 class Retention:
     """How long each tier is kept, milliseconds, counted from a flow's newest report: of flows and topics, and of
-    partitions. 0: not longer than the next tier needs it."""
+    partitions. 0: not longer than the next tier needs it. ``flows_ms``: how long flows are kept that report no more,
+    counted from the newest report of any."""
 
     tiers_ms: tuple[int, ...] = (2 * _HOUR, 2 * _DAY, 8 * _DAY, 40 * _DAY, 400 * _DAY)
     partitions_ms: tuple[int, ...] = (_HOUR, 6 * _HOUR, 2 * _DAY, 0, 0)
     runs_ms: int = 7 * _DAY
+    flows_ms: int = _FLOWS_MS
 
     def of(self, level: int) -> tuple[int, ...]:
         return self.partitions_ms if level == Level.PARTITION else self.tiers_ms
@@ -39,12 +42,12 @@ class Retention:
         return any(self.of(level)[tier:])
 
 
-def kept_for(tiers_ms: tuple[int, ...], partitions_ms: int, runs_ms: int) -> Retention:
+def kept_for(tiers_ms: tuple[int, ...], partitions_ms: int, runs_ms: int, flows_ms: int = _FLOWS_MS) -> Retention:
     """``partitions_ms`` is how long the buckets of an hour are kept of partitions; the finer ones of so many things
     not for long, the coarser ones not at all."""
     raw, fine, *_ = (min(one, most) for one, most in zip(tiers_ms, Retention().partitions_ms, strict=True))
     of_partitions = (min(raw, partitions_ms), min(fine, partitions_ms), partitions_ms, 0, 0)
-    return Retention(tiers_ms, of_partitions, runs_ms)
+    return Retention(tiers_ms, of_partitions, runs_ms, flows_ms)
 
 
 def bucket_start(at_ms: int, tier: int) -> int:

@@ -68,6 +68,7 @@ def _with_report(seen: Observation, row: FlowRow) -> Observation:
         last_run_ok=run.ok,
         last_run_ended_ms=run.finished_ms or run.reported_ms,
         last_run_error=run.error or next(iter(run.partition_errors), None),
+        last_run_error_kind=run.error_kind,
         last_run_records=run.records,
         last_run_lost_records=run.lost_records,
         # What stopped the whole run counts more than what it left of its partitions.

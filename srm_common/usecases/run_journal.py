@@ -18,6 +18,7 @@ from srm_common.kafka.flow_state import FlowState
 from srm_common.replication.passes import Passes
 
 _LOG = logging.getLogger(__name__)
+Partition = tuple[str, int]
 #: How often a long run writes its record between passes.
 _RECORD_SECONDS = 10.0
 #: A topic's record size is written down again when it is off by more than this factor.
@@ -38,12 +39,15 @@ class RunJournal:
         self._written = time.monotonic()
         self._notes: list[str] = []
         self._lost: dict[str, str] = {}
+        self._before: dict[Partition, PartitionRecord] = {}
         self.last: RunRecord | None = None
         self.sizes: dict[str, float] = {}
 
     def recall(self, known: Mapping[str, Any]) -> None:
         """What earlier runs left: ``run``, ``sizes``, ``plan`` of the flow's state. Raises :class:`CorruptRecord`."""
         self.last = RunRecord.from_json(known["run"]) if "run" in known else None
+        partitions = self.last.partitions if self.last else ()
+        self._before = {(one.upstream_topic, one.partition): one for one in partitions}
         for note in plan_notes(known.get("plan"), self.last.started_ms if self.last else 0):
             self.note(note, logging.INFO)
         self.sizes = dict(known.get("sizes", {}))
@@ -91,6 +95,7 @@ class RunJournal:
     def _record(self, passes: Passes | None, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
         tracks = list(passes.tracks.values()) if passes else []
         copied = {track.place for track in tracks}
+        copies = [_partition_record(track, self._before.get(track.place)) for track in tracks]
         kept = [
             one.carried()
             for one in (self.last.partitions if self.last else ())
@@ -109,9 +114,7 @@ class RunJournal:
             notes=tuple(self._notes[-_NOTES:]),
             transactions=passes.transactions if passes else 0,
             retries=passes.retries if passes else 0,
-            partitions=tuple(
-                sorted([*map(_partition_record, tracks), *kept], key=lambda one: (one.upstream_topic, one.partition))
-            ),
+            partitions=tuple(sorted([*copies, *kept], key=lambda one: (one.upstream_topic, one.partition))),
         )
 
     def _write(self, passes: Passes | None, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
@@ -133,9 +136,11 @@ class RunJournal:
             self._store.write("sizes", self.sizes)
 
 
-def _partition_record(track: PartitionTrack) -> PartitionRecord:
-    """A partition's line of the run record."""
+def _partition_record(track: PartitionTrack, before: PartitionRecord | None) -> PartitionRecord:
+    """A partition's line of the run record; ``before`` is that of the last record, which an earlier attempt of the same
+    run may have written."""
     samples = track.latency_samples
+    records, size = (before.records_total, before.bytes_total) if before is not None else (None, None)
     return PartitionRecord(
         upstream_topic=track.upstream_topic,
         downstream_topic=track.downstream_topic,
@@ -154,6 +159,8 @@ def _partition_record(track: PartitionTrack) -> PartitionRecord:
         lost_records=track.lost_records,
         error=track.error,
         error_kind=track.error_kind,
+        records_total=(records or 0) + track.records,
+        bytes_total=(size or 0) + track.bytes,
     )
 
 

@@ -25,7 +25,7 @@ from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing.ports import ReservedPort
 
 DOCS = Path(__file__).parents[2] / "docs"
-SHAPE = Shape(flows=len(Story), topics=2, partitions=2, groups=3, days=0.05)
+SHAPE = Shape(flows=len(Story), topics=2, partitions=2, groups=3, days=0.15, interval_seconds=900)
 TOKEN = "s3cret"
 WAIT_SECONDS = 120
 

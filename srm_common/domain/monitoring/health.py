@@ -40,12 +40,14 @@ class Help:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``cause`` is one sentence that names component and error; ``since_ms`` epoch milliseconds, None if not known."""
+    """``cause`` is one sentence that names component and error; ``since_ms`` epoch milliseconds, None if not known.
+    ``error_kind``: the error's class in :mod:`srm_common.errors`, where the state comes from an error that has one."""
 
     state: HealthState
     cause: str
     since_ms: int | None = None
     help: Help | None = None
+    error_kind: str | None = None
 
 
 class AlarmKind(StrEnum):
@@ -126,3 +128,4 @@ class Observation:
     due_since_ms: int | None = None
     quiet_since_ms: int | None = None
     waiting: str | None = None
+    last_run_error_kind: str | None = None

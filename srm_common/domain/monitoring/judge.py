@@ -14,6 +14,7 @@ from srm_common.domain.monitoring.deadline import deadline_seconds, long_at_work
 from srm_common.domain.monitoring.health import Alarm, Health, HealthState, Observation
 from srm_common.domain.monitoring.remedies import MEND_THE_FILE, help_with
 from srm_common.domain.plans.actions import counted
+from srm_common.errors import ConfigError, DataLost
 
 
 class Verdict(NamedTuple):
@@ -37,14 +38,17 @@ def _health(seen: Observation) -> Health:
     if seen.misconfigured is not None:
         cause = f"the configuration stops the flow: {seen.misconfigured}"
         made = _made(seen, HealthState.FAILING, cause, seen.failing_since_ms)
-        return replace(made, help=replace(help_with(HealthState.FAILING, seen.flow), text=MEND_THE_FILE, action=None))
+        mend = replace(help_with(HealthState.FAILING, seen.flow), text=MEND_THE_FILE, action=None)
+        return replace(made, help=mend, error_kind=ConfigError.__name__)
     if seen.paused:
         return _made(seen, HealthState.PAUSED, f"the flow is paused in Airflow{_at_last(seen)}", None)
     lost = _lost(seen)
     if lost is not None:
-        return _made(seen, HealthState.LOST_DATA, lost, seen.lost_since_ms or seen.failing_since_ms)
+        made = _made(seen, HealthState.LOST_DATA, lost, seen.lost_since_ms or seen.failing_since_ms)
+        return replace(made, error_kind=DataLost.__name__)
     if seen.last_run_ok is False:
-        return _made(seen, HealthState.FAILING, _failure(seen), seen.failing_since_ms or seen.last_run_ended_ms)
+        made = _made(seen, HealthState.FAILING, _failure(seen), seen.failing_since_ms or seen.last_run_ended_ms)
+        return replace(made, error_kind=seen.last_run_error_kind)
     return _unknown(seen) or _stalled(seen) or _behind(seen) or _fine(seen)
 
 

@@ -218,4 +218,47 @@ DEFINITIONS = (
     ),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class TotalDefinition:
+    """What all runs together have done: a total that only grows. It has no samples, so that history holds none.
+
+    ``field`` is its name in the REST API, ``series`` the end of its name for Prometheus (``srm_flow_...``),
+    ``mirror_maker`` that under MirrorMaker 2's name, ``airflow`` the counter of Airflow's that is sent what a run adds.
+    """
+
+    name: str
+    unit: str
+    levels: tuple[Level, ...]
+    text: str
+    field: str
+    series: str
+    mirror_maker: str
+    airflow: str
+
+
+TOTALS = (
+    TotalDefinition(
+        "record-count",
+        "records",
+        _ALL,
+        "Records copied by all runs, from the first that counted on.",
+        "records_total",
+        "copied_records_total",
+        "kafka_connect_mirror_mirrorsourceconnector_record_count",
+        "srm.records",
+    ),
+    TotalDefinition(
+        "byte-count",
+        "bytes",
+        _ALL,
+        "Bytes copied by all runs, as the batches lie in the source's log. MirrorMaker 2 counts the bytes of values "
+        "only, so it shows less.",
+        "bytes_total",
+        "copied_bytes_total",
+        "kafka_connect_mirror_mirrorsourceconnector_byte_count",
+        "srm.bytes",
+    ),
+)
+
 BY_METRIC = {one.metric: one for one in DEFINITIONS}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from srm_common.domain.monitoring.metric_table import DEFINITIONS, Across, Definition
+from srm_common.domain.monitoring.metric_table import DEFINITIONS, TOTALS, Across, Definition, TotalDefinition
 
 _INTRODUCTION = """\
 # Metrics
@@ -23,8 +23,21 @@ figures of this one table.
 
 _ACROSS = {Across.SUM: "sum", Across.POOL: "pooled", Across.RATIO: "ratio of sums", Across.ONCE: "-"}
 
-_AGGREGATION = """
+_TOTALS = """
 Names are those of Streams Replication Manager and MirrorMaker 2 where they have one.
+
+## Totals
+
+| total | unit | levels | REST API | Prometheus | adds to it among Airflow's metrics | definition |
+| --- | --- | --- | --- | --- | --- | --- |
+"""
+
+_AGGREGATION = """
+A flow counts in its run record on the target, partition by partition, from run to run. So the totals hold what a run
+copied whose report never came or whose first attempt failed, nothing counts twice of a run that is reported again, and
+they come back after the metrics store was deleted. Only what the last pass of a killed driver had copied is missing.
+They never shrink and are kept when history is rolled up and forgotten; a topic that is left out for a while goes on
+where it was. The total of a flow includes topics that it does not copy any more.
 
 ## How figures are put together
 
@@ -103,12 +116,19 @@ def metrics_reference() -> str:
     """The page."""
     rows = "".join(_row(one) for one in DEFINITIONS)
     airflow = "".join(_airflow_row(one) for one in DEFINITIONS)
-    return f"{_INTRODUCTION}{rows}{_AGGREGATION}{airflow}{_AIRFLOW}"
+    totals = "".join(_total_row(one) for one in TOTALS)
+    return f"{_INTRODUCTION}{rows}{_TOTALS}{totals}{_AGGREGATION}{airflow}{_AIRFLOW}"
 
 
 def _row(one: Definition) -> str:
     levels = ", ".join(one.levels)
     return f"| `{one.metric}` | {one.unit} | {levels} | {_ACROSS[one.across]} | {one.text} |\n"
+
+
+def _total_row(one: TotalDefinition) -> str:
+    series = f"`srm_flow_{one.series}`, `srm_topic_...`, `srm_partition_...`; `{one.mirror_maker}`"
+    levels = ", ".join(one.levels)
+    return f"| `{one.name}` | {one.unit} | {levels} | `{one.field}` | {series} | `{one.airflow}` | {one.text} |\n"
 
 
 def _airflow_row(one: Definition) -> str:

@@ -29,6 +29,7 @@ def observe_report(flow: FlowSettings, report: RunReport, memory: AlarmMemory) -
         last_run_ok=report.fault is None and run is not None and run.state is RunState.DONE,
         last_run_ended_ms=(run.finished_ms if run is not None else None) or report.reported_ms,
         last_run_error=report.fault or (run and run.error) or next(iter(errors), None),
+        last_run_error_kind=None if run is None else run.first_error_kind,
         last_run_records=None if run is None else run.records,
         last_run_lost_records=lost,
         # What stopped the whole run counts more than what it left of its partitions.

@@ -28,7 +28,9 @@ class PartitionRecord:
     offset at the source when the run looked last; ``lag`` their distance in offsets. Counts are of this run;
     ``bytes`` as the batches lie in the source's log. Latencies are milliseconds from a batch's newest record to
     the commit of its chunk, None when nothing was copied. ``error`` is None or one sentence, ``error_kind`` the
-    name of its class in :mod:`srm_common.errors`.
+    name of its class in :mod:`srm_common.errors`. ``records_total`` and ``bytes_total`` are sums over all runs, this
+    one and its earlier attempts included, since the flow's state has known the partition; None where that was not
+    counted yet.
     """
 
     upstream_topic: str
@@ -48,6 +50,8 @@ class PartitionRecord:
     lost_records: int = 0
     error: str | None = None
     error_kind: str | None = None
+    records_total: int | None = None
+    bytes_total: int | None = None
 
     @property
     def lag(self) -> int | None:
@@ -60,7 +64,8 @@ class PartitionRecord:
         return named_error(self.upstream_topic, self.partition, self.error)
 
     def carried(self) -> PartitionRecord:
-        """The partition in a run that did not look at it: where it stands, without the counts of the run before."""
+        """The partition in a run that did not look at it: where it stands and its totals, without the counts of the run
+        before."""
         return PartitionRecord(
             upstream_topic=self.upstream_topic,
             downstream_topic=self.downstream_topic,
@@ -70,6 +75,8 @@ class PartitionRecord:
             last_record_timestamp_ms=self.last_record_timestamp_ms,
             error=self.error,
             error_kind=self.error_kind,
+            records_total=self.records_total,
+            bytes_total=self.bytes_total,
         )
 
 
@@ -103,6 +110,11 @@ class RunRecord:
     @property
     def failed_partitions(self) -> tuple[PartitionRecord, ...]:
         return tuple(partition for partition in self.partitions if partition.error is not None)
+
+    @property
+    def first_error_kind(self) -> str | None:
+        """``error_kind`` of the run as a whole, else of the first partition that has one."""
+        return self.error_kind or next((one.error_kind for one in self.failed_partitions if one.error_kind), None)
 
     @property
     def lag(self) -> int:

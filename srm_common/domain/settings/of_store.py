@@ -57,6 +57,18 @@ def store_keys() -> Iterator[Key]:
         "runs are kept, with their errors",
         "Airflow keeps its own record of runs.",
     )
+    yield Key(
+        "metrics.retention.flows.days",
+        _SECTION,
+        Kind.NUMBER,
+        "40",
+        "How long all that is kept of a flow is kept after its last report, once this file does not have it any more; "
+        "counted back from the newest report of any flow. Flows that are enabled here stay, also while paused.",
+        "Time enough to bring a flow back with its history.",
+        unit="days",
+        minimum=0,
+        levels=_TOP_ONLY,
+    )
 
 
 def _kept(name: str, default: str, unit: str, what: str, reason: str) -> Key:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Literal, TypeVar
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -13,11 +13,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Series(Generic[T]):
-    """One gauge: its name, its meaning in one sentence, and where its value comes from; None has no sample."""
+    """One gauge, or a counter, which only grows: its name, its meaning in one sentence, and where its value comes from;
+    None has no sample. A counter whose name does not end in ``_total`` is ``untyped``, as readers of the format would
+    rename it."""
 
     name: str
     help: str
     value: Callable[[T], float | None]
+    kind: Literal["gauge", "counter", "untyped"] = "gauge"
 
 
 def labels(names: Mapping[str, str]) -> str:
@@ -37,7 +40,7 @@ def family(series: Series[T], samples: Iterable[tuple[str, T]]) -> list[str]:
     lines = [f"{name}{{{inside}}} {value}" for inside, source in samples if (value := value_of(source)) is not None]
     if not lines:
         return []
-    return [f"# HELP {name} {_one_line(series.help)}", f"# TYPE {name} gauge", *lines]
+    return [f"# HELP {name} {_one_line(series.help)}", f"# TYPE {name} {series.kind}", *lines]
 
 
 def _one_line(text: str) -> str:

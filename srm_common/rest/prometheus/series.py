@@ -97,6 +97,18 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
         "Records copied per second, averaged over the last minutes.",
         _average(Metric.RECORD_RATE),
     ),
+    Series(
+        "srm_flow_copied_records_total",
+        "Records copied by all runs, of topics that are not copied any more, too.",
+        _row(lambda row: row.records_total),
+        kind="counter",
+    ),
+    Series(
+        "srm_flow_copied_bytes_total",
+        "Bytes copied by all runs, as the batches lie in the source's log.",
+        _row(lambda row: row.bytes_total),
+        kind="counter",
+    ),
     Series("srm_flow_topics", "Topics that the flow copies.", _row(lambda row: row.topics)),
     Series("srm_flow_partitions", "Partitions that the flow copies.", _row(lambda row: row.partitions)),
     Series(
@@ -211,6 +223,18 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
         _average(Metric.RECORD_RATE),
     ),
     Series(
+        "srm_topic_copied_records_total",
+        "Records of the topic copied by all runs.",
+        lambda topic: topic.records_total,
+        kind="counter",
+    ),
+    Series(
+        "srm_topic_copied_bytes_total",
+        "Bytes of the topic copied by all runs.",
+        lambda topic: topic.bytes_total,
+        kind="counter",
+    ),
+    Series(
         "srm_topic_replication_latency_max_seconds",
         "Longest time from a record at the source to its commit on the target, in the last minutes.",
         _longest,
@@ -223,6 +247,15 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
         "srm_partition_position", "The next source offset to copy; everything before it is.", lambda row: row.position
     ),
     Series("srm_partition_source_end", "The source's last stable offset.", lambda row: row.end),
+    Series(
+        "srm_partition_copied_records_total",
+        "Records copied by all runs.",
+        lambda row: row.records_total,
+        kind="counter",
+    ),
+    Series(
+        "srm_partition_copied_bytes_total", "Bytes copied by all runs.", lambda row: row.bytes_total, kind="counter"
+    ),
     Series("srm_partition_failed", "1 when the last run could not copy it.", lambda row: int(row.error is not None)),
     Series(
         "srm_partition_newest_record_timestamp_seconds",
@@ -258,6 +291,13 @@ MM2_SERIES: tuple[Series[PartitionRow], ...] = (
         f"{_MM2_SOURCE}_replication_records_lag",
         "Source offsets that are not copied yet, as Streams Replication Manager has it.",
         lambda row: row.lag,
+    ),
+    Series(f"{_MM2_SOURCE}_record_count", "Records copied by all runs.", lambda row: row.records_total, kind="untyped"),
+    Series(
+        f"{_MM2_SOURCE}_byte_count",
+        "Bytes copied by all runs; of whole batches, where MirrorMaker 2 counts values.",
+        lambda row: row.bytes_total,
+        kind="untyped",
     ),
 )
 #: Of all partitions together; their sum is the same, and nobody looks at one alone.

@@ -149,6 +149,8 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
             "groups": row.groups,
             "untranslated_groups": row.untranslated_groups,
             "lag": row.lag,
+            "records_total": row.records_total,
+            "bytes_total": row.bytes_total,
             "warnings": list(row.warnings),
             "heartbeats": None if beats is None else answers.heartbeats(beats, seen.now_ms - row.reported_ms),
             "last_run": answers.run(run, url),

@@ -42,6 +42,8 @@ def flow_row(flow: FlowName = FLOW) -> FlowRow:
         lag_objective_records=10,
         heartbeats={"heartbeats": [beat]},
         clock={"source_ms": 12.5, "target_ms": None},
+        records_total=12_345_678_901_234_567,
+        bytes_total=98_765,
     )
 
 
@@ -60,6 +62,8 @@ def partition(number: int, *, topic: str = "orders", flow: FlowName = FLOW, erro
         latency_ms_max=1500.0 + number,
         reported_ms=T,
         error=error,
+        records_total=500 + number,
+        bytes_total=60_000 + number,
     )
 
 
@@ -79,6 +83,8 @@ def figures(flow: FlowName = FLOW) -> FlowFigures:
         T,
         T - 4000,
         {Metric.BYTE_RATE: rate, Metric.REPLICATION_LATENCY: latency},
+        records_total=1001,
+        bytes_total=120_001,
     )
     group = GroupSample("billing", positions=2, translated=1, checkpoint_latency_ms=40.0, checkpoint_ms=T - 3000)
     return FlowFigures(

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from bench.history import Story, reports, story_of
-from srm_common.domain.flow import FlowName
 from srm_common.rest.app import House
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.srm.schemas import TimeSeriesResponse
@@ -20,6 +19,7 @@ from tests.unit.store.made_up import partition, report
 
 FIRST = NAMES[0]
 F = f"/api/v2/flows/{FIRST.source}/{FIRST.target}"
+HOUR = 3_600_000
 
 
 def get(stage: Stage, path: str, who: str = "viewer", status: int = 200) -> Any:
@@ -185,6 +185,22 @@ def test_health_is_that_of_the_service_and_of_each_flow(same_stage: Stage) -> No
     assert all(one["reachable"] and one["checked_ms"] <= found["now_ms"] for one in clusters)
 
 
+def test_an_error_has_its_class(same_stage: Stage) -> None:
+    """As srm_common.errors has it, beside the sentence."""
+    kinds = {str(flow["flow"]): flow["health"].get("error_kind") for flow in get(same_stage, "/api/v2/flows")["flows"]}
+    told = {story_of(index): kinds[str(name)] for index, name in enumerate(NAMES)}
+    assert told[Story.FAILING] == "UnreachableCluster"
+    assert told[Story.HALF_FAILING] == "ClusterError"
+    assert told[Story.LOST] == "DataLost"
+    assert told[Story.STEADY] is told[Story.IDLE] is None
+    name = NAMES[[story_of(index) for index in range(len(NAMES))].index(Story.LOST)]
+    path = f"/api/v2/flows/{name.source}/{name.target}"
+    assert get(same_stage, f"{path}/runs")["runs"][0]["error_kind"] == "DataLost"
+    assert [one["error_kind"] for one in get(same_stage, f"{path}/partitions?failed=true")["partitions"]] == [
+        "DataLost"
+    ]
+
+
 def test_a_cluster_is_out_of_reach_when_the_newest_run_says_so(stage: Stage) -> None:
     failing = next(name for number, name in enumerate(NAMES) if story_of(number) is Story.FAILING)
     for name in NAMES:
@@ -284,12 +300,34 @@ def test_names_with_markup_are_data(same_stage: Stage) -> None:
 
 
 def test_a_flow_that_only_the_history_knows_is_shown_while_it_reports(stage: Stage) -> None:
+    """On pages, in the graph, in alarms and for Prometheus; by its name as long as its history is kept."""
+
+    def shown() -> set[bool]:
+        alarms = stage.client("viewer").get("/metrics?detail=flow").text
+        return {
+            str(FIRST) in {flow["flow"] for flow in get(stage, "/api/v2/flows")["flows"]},
+            str(FIRST) in get(stage, "/api/v2/health")["flows"],
+            f'srm_flow_alarm{{source="{FIRST.source}",target="{FIRST.target}"' in alarms,
+        }
+
+    def last_reported(ago_ms: int) -> None:
+        with sqlite3.connect(stage.database) as connection:
+            connection.execute(
+                "update flow set reported_ms = :at, schedule_interval_seconds = 3600 where name = :flow",
+                {"at": now_ms() - ago_ms, "flow": str(FIRST)},
+            )
+            connection.execute("update run set reported_ms = :at, finished_ms = :at", {"at": now_ms() - ago_ms})
+        connection.close()
+
     text = "".join(line for line in stage.file.read_text().splitlines(True) if not line.startswith(str(FIRST)))
     stage.file.write_text(text)
     del stage.scheduler.known[FIRST]
-    assert str(FIRST) in {flow["flow"] for flow in get(stage, "/api/v2/flows")["flows"]}
-    with sqlite3.connect(stage.database) as connection:
-        connection.execute("update flow set reported_ms = reported_ms - 90000000")
-    connection.close()
-    assert str(FIRST) not in {flow["flow"] for flow in get(stage, "/api/v2/flows")["flows"]}
-    assert get(stage, F)["flow"]["flow"] == str(FlowName.parse(str(FIRST)))
+    last_reported(HOUR)
+    assert shown() == {True}  # another installation may run it
+    last_reported(5 * HOUR)
+    assert shown() == {False}  # it would be stalled, were it there
+    stage.file.write_text("nonsense")
+    assert shown() == {True}  # it may be in the file
+    last_reported(25 * HOUR)
+    assert shown() == {False}
+    assert get(stage, F)["flow"]["flow"] == str(FIRST)

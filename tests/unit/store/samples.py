@@ -6,8 +6,10 @@ The model in :mod:`tests.unit.store.windows` says what is right.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
+from sqlalchemy import select
 
 from bench.history import Shape, reports
 from srm_common.domain.monitoring.metric import Metric
@@ -15,6 +17,7 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.store import silent_flows, tables
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.tiers import BUCKETS_MS, Retention, kept_for
 from tests.unit.store.made_up import DAY, FLOW, HOUR, MIDNIGHT, MINUTE, SECOND, partition, report
@@ -154,6 +157,42 @@ class SamplesBehaviour:
         short.close()
         assert rows[-1] == rows[-2] == rows[-3]
         assert rows[-1][0] <= 2 * 24 + 1
+
+    def test_a_flow_that_reports_no_more_is_forgotten(
+        self, store: MetricsStore, url: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Once it is in no file; a part with each report of others."""
+        monkeypatch.setattr(silent_flows, "_SAMPLES", 30)
+        kept, short = ("paused->flow", "living->flow"), replace(Retention(), flows_ms=5 * DAY)
+        mine = MetricsStore(url, retention=short, configured=kept)
+        for minute in range(0, 60, 6):
+            for flow in ("gone->flow", "other->flow", *kept):
+                mine.write(report(T + minute * MINUTE, partition(), flow=flow))
+        before = sum(mine.samples_kept().values())
+        mine.write(report(T + 5 * DAY, partition(), flow="living->flow"))
+        assert [row.flow for row in mine.flows()] == ["gone->flow", "living->flow", "other->flow", "paused->flow"]
+        # It goes from sight with the first part of its history.
+        mine.write(report(T + 6 * DAY, partition(), flow="living->flow"))
+        assert [row.flow for row in mine.flows()] == ["living->flow", "other->flow", "paused->flow"]
+        assert "gone->flow" not in mine.flow_stats(TimeRange(T, T + HOUR))
+        # Whoever reports again meanwhile stays.
+        mine.write(report(T + 6 * DAY, partition(lag=7), flow="other->flow"))
+        for minute in range(10, 200, 5):
+            mine.write(report(T + 6 * DAY + minute * MINUTE, partition(), flow="living->flow"))
+        assert [row.flow for row in mine.flows()] == ["living->flow", "other->flow", "paused->flow"]
+        assert mine.series("paused->flow", Metric.RECORDS_LAG, TimeRange(T, T + HOUR)) != []
+        engine = mine.engine
+        with engine.connect() as connection:
+            known = connection.execute(select(tables.FLOW.c.id, tables.FLOW.c.name)).all()
+            for table in (tables.SAMPLE, tables.RUN, tables.TOPIC):
+                assert set(connection.execute(select(table.c.flow_id)).scalars()) == {row.id for row in known}
+        assert {row.name for row in known} == {"other->flow", *kept}
+        assert before > 3 * 30
+        # One that comes back begins anew.
+        mine.write(report(T + 8 * DAY, partition(lag=3), flow="gone->flow"))
+        assert [row.lag for row in mine.partitions("gone->flow").rows] == [3]
+        assert mine.runs("gone->flow").total == 1
+        mine.close()
 
     def test_partitions_can_be_left_out(self, store: MetricsStore, url: str) -> None:
         less = MetricsStore(url, retention=kept_for(Retention().tiers_ms, 0, DAY))

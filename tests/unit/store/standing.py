@@ -8,7 +8,9 @@ import pytest
 
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.store.metrics_store import MetricsStore
+from srm_common.store.rows import FlowRow, PartitionRow, TopicRow
 from tests.unit.store.made_up import DAY, FLOW, HOUR, MIDNIGHT, MINUTE, SECOND, partition, report
 
 T = MIDNIGHT
@@ -42,7 +44,7 @@ class StandingBehaviour:
             report(
                 T,
                 partition(number=0, lag=7, transactions=2, last_record_timestamp_ms=T - 5),
-                partition(number=1, lag=None, error="no leader", records=0),
+                partition(number=1, lag=None, error="no leader", error_kind="ClusterError", records=0),
                 partition("payments", lag=3, reencoded_records=4),
                 notes=("a note",),
                 warnings=("a warning",),
@@ -73,7 +75,7 @@ class StandingBehaviour:
             None,
         )
         assert (run.records, run.bytes, run.lag, run.reencoded_records, run.notes) == (200, 3000, 10, 4, ("a note",))
-        assert run.partition_errors == ("orders-1: no leader",)
+        assert (run.partition_errors, run.error_kind) == (("orders-1: no leader",), "ClusterError")
         assert store.runs(FLOW).rows == [run]
         first, second, third = store.partitions(FLOW).rows
         assert (first.topic, first.remote_topic, first.partition, first.position, first.end, first.lag) == (
@@ -82,7 +84,7 @@ class StandingBehaviour:
         )
         assert (first.latency_ms_min, first.latency_ms_avg, first.latency_ms_max) == (5.0, 10.0, 30.0)
         assert (first.newest_record_ms, first.reported_ms, first.error) == (T - 5, T, None)
-        assert (second.end, second.lag, second.error) == (None, None, "no leader")
+        assert (second.end, second.lag, second.error, second.error_kind) == (None, None, "no leader", "ClusterError")
         assert third.topic == "payments"
         orders, payments = store.topics(FLOW, LAST_HOUR).rows
         assert (orders.topic, orders.partitions, orders.failed_partitions, orders.lag) == ("orders", 2, 1, 7)
@@ -219,6 +221,47 @@ class StandingBehaviour:
         store.write(report(T, partition(number=0), partition(number=1, error="no leader")))
         page = store.partitions(FLOW, failed_only=True)
         assert ([row.partition for row in page.rows], page.total) == ([1], 1)
+
+    def test_totals_of_all_runs(self, store: MetricsStore) -> None:
+        def totals() -> list[tuple[int | None, int | None]]:
+            rows: list[FlowRow | TopicRow | PartitionRow] = [*store.flows(), *store.topics(FLOW, LAST_HOUR).rows]
+            return [(row.records_total, row.bytes_total) for row in [*rows, *store.partitions(FLOW).rows]]
+
+        def told(number: int, records: int, size: int, total: int, bytes_total: int) -> PartitionRecord:
+            return partition(number=number, records=records, bytes=size, records_total=total, bytes_total=bytes_total)
+
+        store.write(report(T, partition()))
+        assert totals() == [(None, None)] * 3  # an older copier does not tell
+        first = report(T + SECOND, told(0, 5, 50, 5, 50), told(1, 7, 70, 7, 70), run_id="a")
+        store.write(first)
+        store.write(first)
+        assert totals() == [(12, 120), (12, 120), (5, 50), (7, 70)]
+        # Of run b no report came.
+        store.write(report(T + 3 * SECOND, told(0, 1, 10, 9, 90), told(1, 0, 0, 7, 70), run_id="c"))
+        assert totals() == [(16, 160), (16, 160), (9, 90), (7, 70)]
+        # Its report comes late; and that of a once more, which nobody knows by then.
+        store.write(report(T + 2 * SECOND, told(0, 3, 30, 8, 80), told(1, 0, 0, 7, 70), run_id="b"))
+        store.write(report(T + 4 * SECOND, told(0, 0, 0, 9, 90), told(1, 0, 0, 7, 70), run_id="a", error="no record"))
+        assert totals() == [(16, 160), (16, 160), (9, 90), (7, 70)]
+
+    def test_totals_outlive_what_is_not_copied_any_more(self, store: MetricsStore) -> None:
+        def wrote(day: int, *topics: tuple[str, int, int]) -> tuple[int | None, list[int | None]]:
+            at = T + day * DAY
+            copied = [partition(name, records=count, records_total=total) for name, count, total in topics]
+            store.write(report(at, *copied))
+            of_topics = store.topics(FLOW, TimeRange(at, at + 1)).rows
+            return store.flows()[0].records_total, [row.records_total for row in of_topics]
+
+        assert wrote(0, ("a", 10, 10), ("b", 4, 4)) == (14, [10, 4])
+        # Long after the run itself was forgotten.
+        assert wrote(300, ("a", 1, 11)) == (15, [11])
+        # The flow has forgotten b in the meantime, and counts it from the beginning: the first run copies more than all
+        # of before.
+        assert wrote(301, ("a", 0, 11), ("b", 9, 9)) == (24, [11, 13])
+        assert wrote(302, ("a", 0, 11), ("b", 1, 10)) == (25, [11, 14])
+        # With its last samples a topic is forgotten itself; the flow's total has it.
+        assert wrote(900, ("a", 1, 12)) == (26, [12])
+        assert wrote(901, ("a", 0, 12), ("b", 2, 12)) == (38, [12, 12])
 
     def test_flows_do_not_see_each_other(self, store: MetricsStore) -> None:
         store.write(report(T, partition(lag=1)))

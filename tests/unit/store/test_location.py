@@ -62,11 +62,12 @@ def test_how_long_things_are_kept(path: Path) -> None:
             path,
             "metrics.retention.raw.hours = 0.5\nmetrics.retention.5m.days = 1\nmetrics.retention.1h.days = 3\n"
             "metrics.retention.6h.days = 4\nmetrics.retention.1d.days = 0\n"
-            "metrics.retention.partitions.days = 1\nmetrics.retention.runs.days = 2\n",
+            "metrics.retention.partitions.days = 1\nmetrics.retention.runs.days = 2\n"
+            "metrics.retention.flows.days = 3\n",
         )
     )
     assert found.tiers_ms == (HOUR // 2, DAY, 3 * DAY, 4 * DAY, 0)
     assert found.partitions_ms == (HOUR // 2, 6 * HOUR, DAY, 0, 0)
-    assert found.runs_ms == 2 * DAY
+    assert (found.runs_ms, found.flows_ms) == (2 * DAY, 3 * DAY)
     with pytest.raises(ConfigError, match="must be at least 0"):
         open_store(loaded(path, "metrics.retention.runs.days = -1\n"), {})

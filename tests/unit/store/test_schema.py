@@ -62,6 +62,28 @@ def test_a_schema_of_newer_software_is_left_alone(url: str) -> None:
             question()
 
 
+def test_history_of_older_software_is_kept(url: str) -> None:
+    """What 0001 made and filled; the first one to ask brings it up to date."""
+    store = MetricsStore(url)
+    store.write(report(MIDNIGHT, partition()))
+    store.close()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        for table in ("flow", "topic", "partition"):
+            for name in ("records_total", "bytes_total"):
+                connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {name}"))
+        connection.execute(text("ALTER TABLE run DROP COLUMN error_kind"))
+        for name in ("records_told", "bytes_told", "error_kind"):
+            connection.execute(text(f"ALTER TABLE partition DROP COLUMN {name}"))
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+    engine.dispose()
+    newer = MetricsStore(url)
+    assert [(row.reported_ms, row.records_total) for row in newer.flows()] == [(MIDNIGHT, None)]
+    newer.write(report(MIDNIGHT + 1, partition(records_total=100, bytes_total=1000)))
+    assert [(row.records_total, row.bytes_total) for row in newer.partitions("east->west").rows] == [(100, 1000)]
+    newer.close()
+
+
 def test_every_metric_has_a_number_of_its_own() -> None:
     assert set(CODES) == set(Metric)
     assert len(METRICS) == len(CODES)

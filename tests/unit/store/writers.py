@@ -22,7 +22,10 @@ for number in range(int(sys.argv[3])):
     at = MIDNIGHT + number * 7 * MINUTE + writer * SECOND
     # All write about one flow, which nobody has made before, and each about one of its own.
     store.write(report(at, partition("t", 0, lag=1), partition("t", 1, lag=2), run_id=f"{writer}-{number}"))
-    store.write(report(at, partition("t", 0, lag=number), flow=f"own->w{writer}"))
+    runs = number + 1
+    told = partition("t", 0, lag=number, records=5, bytes=50, records_total=5 * runs, bytes_total=50 * runs)
+    for _ in range(2):
+        store.write(report(at, told, flow=f"own->w{writer}"))
     store.flows()
 store.close()
 """
@@ -48,4 +51,5 @@ class WritersBehaviour:
         assert (lag.count, lag.min, lag.max) == (_WRITERS * _REPORTS, 3.0, 3.0)
         newest = MIDNIGHT + (_REPORTS - 1) * 7 * 60 * SECOND + (_WRITERS - 1) * SECOND
         assert store.flows()[0].reported_ms == newest
+        assert {(row.records_total, row.bytes_total) for row in store.flows()[1:]} == {(5 * _REPORTS, 50 * _REPORTS)}
         store.close()

@@ -20,7 +20,7 @@ from srm_common.rest.ranges import now_ms
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 
-SHAPE = Shape(flows=len(Story), topics=2, partitions=1, groups=1, days=0.05)
+SHAPE = Shape(flows=len(Story), topics=2, partitions=1, groups=1, days=0.15, interval_seconds=900)
 NAMES = flow_names(SHAPE.flows)
 #: The gateway's one flow of its own, of which the other service has reports, too.
 OWN = NAMES[1]

@@ -26,7 +26,7 @@ VIEWER = {HEADER: "viewer"}
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetricsStore]:
     made = MetricsStore(f"sqlite:///{tmp_path_factory.mktemp('store')}/metrics.db")
-    for report in reports(replace(Shape(2, 3, 2, groups=2, days=0.007), end_ms=now_ms())):
+    for report in reports(replace(Shape(2, 3, 2, groups=2, days=0.021, interval_seconds=900), end_ms=now_ms())):
         made.write(report)
     yield made
     made.close()

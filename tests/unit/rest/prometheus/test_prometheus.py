@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.health import Health, HealthState
+from srm_common.domain.monitoring.metric_table import TOTALS
 from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
 from srm_common.rest.prometheus.series import FlowFigures
 from tests.unit.rest.figures import FLOW, T, figures, partition
@@ -40,6 +41,8 @@ def test_every_figure_has_its_hand_computed_value() -> None:
         "srm_flow_lag_records": 12,
         "srm_flow_lag_objective_records": 10,
         "srm_flow_copied_bytes_per_second": 200,
+        "srm_flow_copied_records_total": 12_345_678_901_234_567,
+        "srm_flow_copied_bytes_total": 98_765,
         "srm_flow_topics": 1,
         "srm_flow_partitions": 2,
         "srm_flow_failed_partitions": 1,
@@ -68,10 +71,14 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert value(text, "srm_topic_newest_record_timestamp_seconds", topic="orders") == T / 1000 - 4
     assert value(text, "srm_topic_copied_bytes_per_second", topic="orders") == 200
     assert value(text, "srm_topic_replication_latency_max_seconds", topic="orders") == 1.501
+    assert value(text, "srm_topic_copied_records_total", topic="orders") == 1001
+    assert value(text, "srm_topic_copied_bytes_total", topic="orders") == 120_001
     place = {"topic": "orders", "partition": "1"}
     assert value(text, "srm_partition_lag_records", **place) == 6
     assert value(text, "srm_partition_position", **place) == 101
     assert value(text, "srm_partition_source_end", **place) == 107
+    assert value(text, "srm_partition_copied_records_total", **place) == 501
+    assert value(text, "srm_partition_copied_bytes_total", **place) == 60_001
     assert value(text, "srm_partition_failed", **place) == 1
     assert value(text, "srm_partition_replication_latency_avg_seconds", **place) == 0.25
 
@@ -84,9 +91,20 @@ def test_mirror_makers_series_name_the_remote_topic_and_count_in_milliseconds() 
     assert value(text, f"{prefix}_record_age_ms", **place) == 4000
     assert value(text, f"{prefix}_replication_records_lag", **place) == 6
     assert value(text, f"{prefix}_byte_rate", topic="east.orders") == 200
+    assert value(text, f"{prefix}_record_count", **place) == 500
+    assert value(text, f"{prefix}_byte_count", **place) == 60_000
     checkpoint = "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms"
     assert value(text, checkpoint, group="billing") == 40
     assert "kafka_connect" not in render(SERVICE, [figures()], mirror_maker=False)
+
+
+def test_totals_are_counters_under_the_names_of_their_table() -> None:
+    text = render(SERVICE, [figures()])
+    kinds = dict(line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE"))
+    own = {f"srm_{level}_{total.series}" for total in TOTALS for level in total.levels}
+    assert {name for name, kind in kinds.items() if kind == "counter"} == own
+    assert {name for name, kind in kinds.items() if kind == "untyped"} == {one.mirror_maker for one in TOTALS}
+    assert 'srm_flow_copied_records_total{source="east",target="west"} 12345678901234567' in text
 
 
 def test_a_flow_is_in_one_state_and_has_each_alarm_or_not() -> None:
