@@ -28,3 +28,11 @@ DAGS_FOLDER = Path(__file__).resolve().parents[2] / "dags"
 def dags_folder() -> Path:
     """The repository's own."""
     return DAGS_FOLDER
+
+
+@pytest.fixture(scope="module")
+def airflow_database() -> None:
+    """Airflow's database, empty: the files of one process have the same, whatever another one left there."""
+    from airflow.utils.db import resetdb
+
+    resetdb()

@@ -32,10 +32,9 @@ class Somebody:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _database(tmp_path_factory: pytest.TempPathFactory, dags_folder: Path) -> Iterator[None]:
+def _database(tmp_path_factory: pytest.TempPathFactory, dags_folder: Path, airflow_database: None) -> Iterator[None]:
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.models.dagbundle import DagBundleModel
-    from airflow.utils.db import initdb
     from airflow.utils.session import create_session
 
     file = tmp_path_factory.mktemp("scheduler") / "srm.properties"
@@ -45,7 +44,6 @@ def _database(tmp_path_factory: pytest.TempPathFactory, dags_folder: Path) -> It
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SRM_CONFIG", str(file))
-        initdb()
         with create_session() as session:
             session.merge(DagBundleModel(name="dags-folder"))
         bag = DagBag(str(dags_folder), bundle_name="dags-folder")

@@ -19,14 +19,15 @@ ROLES = ("viewer", "user", "op", "admin")
 
 
 @pytest.fixture(scope="module")
-def anybody(tmp_path_factory: pytest.TempPathFactory, dags_folder: Path) -> Iterator[TestClient]:
+def anybody(
+    tmp_path_factory: pytest.TempPathFactory, dags_folder: Path, airflow_database: None
+) -> Iterator[TestClient]:
     """Airflow's whole app under a path of its own, on a database with the flows' DAGs; nobody is logged in."""
     from airflow import plugins_manager
     from airflow.api_fastapi import app as airflow_app
     from airflow.configuration import conf
     from airflow.dag_processing.dagbag import DagBag, sync_bag_to_db
     from airflow.models.dagbundle import DagBundleModel
-    from airflow.utils.db import initdb
     from airflow.utils.session import create_session
     from fastapi.testclient import TestClient
 
@@ -44,7 +45,6 @@ def anybody(tmp_path_factory: pytest.TempPathFactory, dags_folder: Path) -> Iter
         patch.setenv("AIRFLOW__API__BASE_URL", "http://testserver/airflow")
         patch.setattr(airflow_app, "API_ROOT_PATH", "/airflow/")
         assert conf.get("api", "base_url") == "http://testserver/airflow"
-        initdb()
         with create_session() as session:
             session.merge(DagBundleModel(name="dags-folder"))
         sync_bag_to_db(DagBag(str(dags_folder), bundle_name="dags-folder"), "dags-folder", None)
