@@ -169,7 +169,11 @@ class Story:
 
     def copied_offsets(self) -> int:
         """How many offsets the remote topic has, markers included."""
-        return sum(self._ends(self.target, self.remote).values())
+        return sum(self.copied_ends().values())
+
+    def copied_ends(self) -> dict[int, int]:
+        """The last stable offset of each partition of the remote topic."""
+        return self._ends(self.target, self.remote)
 
     def _ends(self, kafka: LocalKafka, topic: str) -> dict[int, int]:
         places = [TopicPartition(topic, partition) for partition in range(self.partitions)]

@@ -91,15 +91,15 @@ def _mirror_maker(story: Story, *, exactly_once: bool) -> Iterator[LocalMirrorMa
         port.release()
 
 
-def _let_it_copy(story: Story, mirror_maker: LocalMirrorMaker, offsets: int = 2000) -> None:
-    """Return when MirrorMaker has copied so many offsets more."""
-    wanted = story.copied_offsets() + offsets
+def _let_it_copy(story: Story, mirror_maker: LocalMirrorMaker, offsets: int = 500) -> None:
+    """Return when MirrorMaker has copied so many offsets more of every partition."""
+    before = story.copied_ends()
     deadline = time.monotonic() + PATIENCE
-    while story.copied_offsets() < wanted:
+    while any(end < before[partition] + offsets for partition, end in story.copied_ends().items()):
         assert mirror_maker.running, mirror_maker.log_path.read_text()[-3000:]
         assert time.monotonic() < deadline, mirror_maker.log_path.read_text()[-3000:]
         time.sleep(0.1)
-    story.note(f"MirrorMaker has copied {offsets} offsets")
+    story.note(f"MirrorMaker has copied {offsets} offsets of every partition")
 
 
 def _kill_some_runs(story: Story, times: int) -> None:
