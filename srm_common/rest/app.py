@@ -12,10 +12,10 @@ from srm_common.rest.guards.body_limit import BodyLimit
 from srm_common.rest.guards.safe_headers import SafeHeaders
 from srm_common.rest.guards.same_origin import SameOrigin
 from srm_common.rest.house import House
-from srm_common.rest.known_flow import ToldElsewhere
 from srm_common.rest.pages import api_docs, handbook, page
 from srm_common.rest.peers.details import pass_on
 from srm_common.rest.peers.gateway import Peers
+from srm_common.rest.peers.told_elsewhere import ToldElsewhere
 from srm_common.rest.prometheus import metrics
 from srm_common.rest.srm import cluster_info, v1
 from srm_common.rest.v2 import (

@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import Depends
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.service_advertisement import Advertisement
 from srm_common.errors import AirflowError, ConfigError, StoreError
 from srm_common.rest.access import ReadableFlow
 from srm_common.rest.faults import ApiError, fault_of
@@ -16,17 +15,9 @@ from srm_common.rest.house import House, HouseDep
 from srm_common.rest.overview import known_by_reports, unknown
 from srm_common.rest.peers.flows import teller_of
 from srm_common.rest.peers.gateway import Local, PeersDep
+from srm_common.rest.peers.told_elsewhere import ToldElsewhere
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.schemas import Fault
-
-
-class ToldElsewhere(Exception):
-    """The flow is another service's, which answers for it: :func:`srm_common.rest.peers.details.pass_on`."""
-
-    def __init__(self, flow: FlowName, peer: Advertisement) -> None:
-        super().__init__(f"service '{peer.name}' tells of {flow}")
-        self.flow = flow
-        self.peer = peer
 
 
 def flow_here(flow: ReadableFlow, house: HouseDep, peers: PeersDep, local: Local = False) -> FlowName:

@@ -11,11 +11,11 @@ from fastapi.routing import APIRoute
 from srm_common.domain.flow import FlowName
 from srm_common.errors import PeerError
 from srm_common.rest.faults import fault_of, refusal
-from srm_common.rest.known_flow import ToldElsewhere
 from srm_common.rest.live import TAG
 from srm_common.rest.peers.client import PeerRefusal
 from srm_common.rest.peers.flows import foreign
 from srm_common.rest.peers.gateway import peers
+from srm_common.rest.peers.told_elsewhere import ToldElsewhere
 from srm_common.rest.schemas import Answer, FlowDetail, RunList, Series
 
 #: What whoever asked can mend; other refusals are the service's own trouble.
