@@ -22,9 +22,9 @@ demo-failover: setup ## a cluster is killed, its consumers move to the other one
 demo-stop: ## ends what a demo left running
 	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo runs: nothing is set up here"; fi
 
-test: ## lint, then every test ring against real Kafka, Spark, Airflow and Chromium (about 36 minutes on 2 cores)
+test: ## lint, then every test ring against real Kafka, Spark, Airflow and Chromium (about 37 minutes on 2 cores)
 	@scripts/setup.sh --tests
-	@scripts/test.sh lint unit store kafka spark airflow browser faults
+	@scripts/test.sh lint unit store kafka spark airflow browser faults worlds
 
 unit: setup ## the tests that need no server (seconds)
 	@scripts/test.sh unit
@@ -35,7 +35,7 @@ lint: setup ## ruff, mypy, import rules
 bench: setup ## side by side with the real MirrorMaker 2; WORKLOAD=1k-lz4 for one workload
 	@$(PYTHON_BIN) -m bench $(WORKLOAD)
 
-soak: setup ## the long tests: more fault rounds, all Kafka versions; SOAK_ROUNDS=n
+soak: setup ## the long tests: more fault rounds, all Kafka versions, all worlds; SOAK_ROUNDS=n
 	@scripts/test.sh soak
 
 wheel: setup ## the wheel for other machines, in dist/

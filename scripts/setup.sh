@@ -215,7 +215,7 @@ java_fits
 if [ "${SRM_SETUP_KAFKA:-1}" != 0 ]; then
     # The marker is checked here without starting Python; what it lists is checked when the jars are used.
     version=${SRM_KAFKA_VERSION:-$(sed -n 's/^DEFAULT_KAFKA_VERSION = .*"\([0-9.]*\)".*/\1/p' srm_common/testing/artifacts.py)}
-    for kind in kafka mirror-maker tools; do
+    for kind in kafka mirror-maker tools tiered; do
         if [ ! -f "$CACHE/$kind/$version/.complete.json" ]; then
             say "fetching $kind $version, once"
             "$VENV/bin/python" -m srm_common.testing fetch "$kind" > /dev/null

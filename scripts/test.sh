@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs lint and test rings, all of those named, and ends with one line for each; fails when any of them failed.
 #
-#   scripts/test.sh lint unit store kafka spark airflow browser faults
+#   scripts/test.sh lint unit store kafka spark airflow browser faults worlds
 #   scripts/test.sh kafka -- -k heartbeat        everything after -- goes to pytest
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -52,7 +52,7 @@ for name in "${rings[@]}"; do
         unit) ring unit tests/unit -n "${TEST_PROCESSES:-2}" -q "$@" ;;
         # These wait for brokers and schedulers most of the time; a file's tests share what its fixtures started.
         kafka) ring "$name" tests/kafka -n "${TEST_PROCESSES:-3}" --dist loadfile -q --durations=10 "$@" ;;
-        spark | airflow | faults)
+        spark | airflow | faults | worlds)
             ring "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile -q --durations=10 "$@"
             ;;
         store) ring store tests/store -q --durations=5 "$@" ;;
@@ -60,7 +60,7 @@ for name in "${rings[@]}"; do
         browser) ring browser tests/browser -q --durations=10 "$@" ;;
         soak) ring soak tests -m soak -q --durations=20 "$@" ;;
         *)
-            echo "there is no ring '$name'; rings: lint unit store kafka spark airflow browser faults soak" >&2
+            echo "there is no ring '$name'; rings: lint unit store kafka spark airflow browser faults worlds soak" >&2
             exit 2
             ;;
     esac

@@ -41,6 +41,10 @@ class FlowName:
         return f"srm.{self.source}.{self.target}"
 
 
+#: Also with ``retry.timeout.seconds = 0``, which is about partitions that fail.
+_LEAST_PATIENCE_SECONDS = 30.0
+
+
 class OnDataLoss(StrEnum):
     """What a flow does about records that vanished: at the source before they were copied, or on the target after."""
 
@@ -134,6 +138,7 @@ class FlowSettings:
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()
     chunk_bytes: int = 64 << 20
     chunk_seconds: float = 5.0
+    chunk_linger_ms: int = 200
     fetch_bytes: int = 16 << 20
     fetch_partition_bytes: int = 4 << 20
     transaction_timeout_ms: int = 30_000
@@ -145,6 +150,12 @@ class FlowSettings:
     execution_timeout_seconds: float = 21_600.0
     airflow_pool: str = "default_pool"
     spark_connection: str = "spark"
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a run waits for a cluster that has to answer before anything can be copied: as long as for a
+        partition, but never less than a leader's move takes."""
+        return max(_LEAST_PATIENCE_SECONDS, self.retry_timeout_seconds)
 
     @property
     def heartbeats_location(self) -> Literal["both", "source", "target"]:

@@ -34,7 +34,7 @@ from srm_common.domain.access.principals import login_name, login_principal
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka import codes
-from srm_common.kafka.compacted import silent_logger
+from srm_common.kafka.compacted import admin_client
 from srm_common.kafka.faults import cluster_error, kafka_error
 from srm_common.kafka.link import ClusterLink, RetriableFault
 
@@ -136,7 +136,7 @@ class AclAdmin:
         return results
 
     def _client(self) -> AdminClient:
-        return AdminClient({**self.cluster.confluent, "log_level": 0}, logger=silent_logger)
+        return admin_client(self.cluster)
 
     @property
     def _place(self) -> str:

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -27,7 +26,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.plans.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError
-from srm_common.kafka.compacted import silent_logger
+from srm_common.kafka.compacted import admin_client
 from srm_common.kafka.faults import cluster_error, is_final, kafka_error
 
 T = TypeVar("T")
@@ -74,8 +73,7 @@ class ClusterAdmin:
         self.cluster = cluster
         self._timeout = timeout_seconds
         self._last_fault: KafkaError | None = None
-        config: dict[str, Any] = {**cluster.confluent, "error_cb": self._remember, "log_level": 0}
-        self._client = AdminClient(config, logger=silent_logger)
+        self._client = admin_client(cluster, error_cb=self._remember)
 
     # ---- looking
 

@@ -5,6 +5,13 @@ A lease holds one buffer while a Fetch answer is received and as long as batches
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+#: What an answer has beside its record batches.
+_FRAME_BYTES = 1 << 16
+_LEAST_BYTES = 1 << 20
+_LEASES_PER_NODE = 2
+
 
 class Lease:
     """One buffer. Grown for an answer that does not fit (a single huge record), and shrunk back afterwards."""
@@ -29,6 +36,18 @@ class Lease:
             raise AssertionError("a buffer was released more often than held")
         self._users -= 1
 
+    @property
+    def size(self) -> int:
+        """Bytes that fit without growing."""
+        return max(self._usual, len(self._buffer))
+
+    def grown(self, size: int, begun: memoryview) -> memoryview:
+        """A view of ``size`` bytes whose beginning is ``begun``: more room for an answer that does not fit."""
+        larger = bytearray(size)
+        larger[: len(begun)] = begun
+        self._buffer = larger
+        return memoryview(larger)
+
     def room_for(self, size: int) -> memoryview:
         """A view of exactly ``size`` bytes; what the buffer held before is gone."""
         if size > len(self._buffer):
@@ -36,3 +55,45 @@ class Lease:
         elif size <= self._usual < len(self._buffer):
             self._buffer = bytearray(self._usual)
         return memoryview(self._buffer)[:size]
+
+
+class Leases:
+    """The leases of one reader: two for each node that it asks, together of twice ``total_bytes`` at most.
+
+    Nodes come and go as leaders move. What a node that is asked no more has left in use counts until it is given back,
+    and a node's share is that of the nodes of today; below 1 MiB it does not fall.
+    """
+
+    def __init__(self, total_bytes: int) -> None:
+        self._total = total_bytes
+        self._leases: list[tuple[int, int, Lease]] = []
+
+    def share(self, nodes: Collection[int]) -> int:
+        """Bytes of record batches to ask one of these nodes for at a time."""
+        return max(self._total // max(len(nodes), 1), _LEAST_BYTES)
+
+    @property
+    def held_bytes(self) -> int:
+        """The sum of all buffers that are kept, answers that did not fit apart."""
+        return sum(size for _, size, _ in self._leases)
+
+    def free(self, node: int, nodes: Collection[int]) -> Lease | None:
+        """A lease for a request to ``node``, one of ``nodes``; None until one is given back."""
+        size = self.share(nodes)
+        self._leases = [
+            (holder, bytes_, lease)
+            for holder, bytes_, lease in self._leases
+            if lease.in_use or (holder in nodes and bytes_ == size)
+        ]
+        own = [(bytes_, lease) for holder, bytes_, lease in self._leases if holder == node]
+        for bytes_, lease in own:
+            if not lease.in_use and bytes_ == size:
+                return lease
+        if len(own) >= _LEASES_PER_NODE:
+            return None
+        # Another node's free lease may be needed by it at any time; with nothing in use there is always room.
+        if self._leases and self.held_bytes + size > max(2 * self._total, _LEASES_PER_NODE * size * len(nodes)):
+            return None
+        lease = Lease(size + _FRAME_BYTES)
+        self._leases.append((node, size, lease))
+        return lease

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -24,9 +24,9 @@ _BATCH = 20_000
 _POLL_SECONDS = 0.01
 _REQUEST_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
-_MOVING_SECONDS = 10.0
-#: How long a cluster may be silent before it counts as unreachable, and one question of it.
-_REACH_SECONDS, _ANSWER_SECONDS = 10.0, 3.0
+_SETTLING_SECONDS = 1.0
+#: How long a cluster may be silent, and a leader be on its move, where the caller does not say, and one question of it.
+_PATIENCE_SECONDS, _ANSWER_SECONDS = 10.0, 3.0
 
 EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -34,6 +34,21 @@ LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 silent_logger = logging.getLogger("srm_common.kafka.librdkafka")
 silent_logger.addHandler(logging.NullHandler())
 silent_logger.propagate = False
+
+
+def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None] = lambda error: None) -> AdminClient:
+    """librdkafka's admin client, quiet; ``error_cb`` is told what is wrong with connections.
+
+    KRaft brokers name any of themselves as the controller that requests go to. Where that one is gone, librdkafka waits
+    for it until it hears of another; so it asks each second, and not each five minutes.
+    """
+    config: dict[str, Any] = {
+        "topic.metadata.refresh.interval.ms": "1000",
+        **cluster.confluent,
+        "error_cb": error_cb,
+        "log_level": 0,
+    }
+    return AdminClient(config, logger=silent_logger)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +66,30 @@ class StateReader:
     """Reads topics of one cluster; a context manager.
 
     Args:
+        timeout_seconds: how long one request may take, and a read bring nothing.
         committed: False also shows records of aborted and of open transactions, as a read_uncommitted consumer sees.
+        patience_seconds: how long a cluster may be silent, and leaders be on their move, before a question fails. By
+            default no longer than whoever waits for the answer of a command likes. Who gives it, a run, does not
+            believe that a topic does not exist before it was said twice.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: from every method, as the cluster answers.
     """
 
     def __init__(
-        self, cluster: ClusterSettings, *, timeout_seconds: float = _REQUEST_SECONDS, committed: bool = True
+        self,
+        cluster: ClusterSettings,
+        *,
+        timeout_seconds: float = _REQUEST_SECONDS,
+        committed: bool = True,
+        patience_seconds: float | None = None,
     ) -> None:
         self._cluster = cluster
-        self._timeout = timeout_seconds
+        self._timeout = timeout_seconds if patience_seconds is None else max(timeout_seconds, patience_seconds)
+        self._sure = patience_seconds is not None
+        self._patience = min(timeout_seconds, _PATIENCE_SECONDS) if patience_seconds is None else patience_seconds
         self._last_fault: KafkaError | None = None
-        self._admin = AdminClient({**cluster.confluent, "log_level": 0}, logger=silent_logger)
+        self._admin = admin_client(cluster)
         self._consumer = Consumer(
             {
                 **cluster.confluent,
@@ -95,8 +121,11 @@ class StateReader:
 
     def partitions(self, topic: str) -> int:
         """The topic's number of partitions, 0 when it does not exist."""
+        return self._partitions(topic, sure=False)
+
+    def _partitions(self, topic: str, *, sure: bool) -> int:
         doing = f"describe topic {topic}"
-        deadline = time.monotonic() + min(self._timeout, _REACH_SECONDS)
+        deadline = time.monotonic() + self._patience
         while True:
             try:
                 patience = min(_ANSWER_SECONDS, self._timeout)
@@ -109,6 +138,10 @@ class StateReader:
         if metadata.error is None:
             return len(metadata.partitions)
         if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+            if not sure and self._sure:
+                # A broker that has just started may not know yet of a topic.
+                time.sleep(_SETTLING_SECONDS)
+                return self._partitions(topic, sure=True)
             return 0
         raise cluster_error(self._cluster, doing, metadata.error)
 
@@ -119,7 +152,7 @@ class StateReader:
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         wanted = set(partitions)
         out: dict[int, int] = {}
-        deadline = time.monotonic() + min(self._timeout, _MOVING_SECONDS)
+        deadline = time.monotonic() + self._patience
         while wanted:
             asked = {TopicPartition(topic, partition): spec for partition in wanted}
             try:
@@ -128,7 +161,9 @@ class StateReader:
                     out[place.partition] = answer.result().offset
                     wanted.discard(place.partition)
             except KafkaException as error:
-                if not transient(error) or time.monotonic() > deadline:
+                found = kafka_error(error)
+                silent = found is not None and found.code() == KafkaError._TIMED_OUT
+                if not (silent or transient(error)) or time.monotonic() > deadline:
                     raise self._fault(f"list the offsets of topic {topic}", error) from error
                 time.sleep(_PAUSE_SECONDS)
         return out
@@ -149,13 +184,7 @@ class StateReader:
             if not held:
                 return stable
             if time.monotonic() > deadline:
-                first = held[0]
-                raise StateUnavailable(
-                    f"{topic}-{first} on cluster '{self._cluster.alias}' cannot be read beyond offset "
-                    f"{stable[first]} of {ends[first]}, because an open transaction holds it; run again when that "
-                    f"has ended or timed out (kafka-transactions.sh --bootstrap-server "
-                    f"{self._cluster.bootstrap_servers} find-hanging --topic {topic} --partition {first} names it)"
-                )
+                raise held_by_transaction(self._cluster, topic, held[0], stable[held[0]], ends[held[0]])
             time.sleep(_PAUSE_SECONDS)
 
     def read(
@@ -168,6 +197,29 @@ class StateReader:
                 start, mean the log's start. Defaults to the start of every partition.
             ends: partition -> end; only these partitions are read. Defaults to the present end of every one.
         """
+        out: list[LogRecord] = []
+        self._read(topic, starts, ends, out.append)
+        return out
+
+    def newest(self, topic: str) -> dict[bytes, LogRecord]:
+        """:func:`last_of_each_key` of all committed records, without holding the others."""
+        out: dict[bytes, LogRecord] = {}
+
+        def take(record: LogRecord) -> None:
+            if record.key is not None:
+                out.pop(record.key, None)
+                out[record.key] = record
+
+        self._read(topic, None, None, take)
+        return out
+
+    def _read(
+        self,
+        topic: str,
+        starts: Mapping[int, int] | None,
+        ends: Mapping[int, int] | None,
+        take: Callable[[LogRecord], None],
+    ) -> None:
         if ends is None:
             ends = self.offsets(topic, range(self.partitions(topic)), LATEST)
         earliest = self.offsets(topic, ends, EARLIEST)
@@ -178,12 +230,12 @@ class StateReader:
             if start < end:
                 open_ends[partition] = end
                 places.append(TopicPartition(topic, partition, start))
-        return self._read(topic, places, open_ends)
+        if places:
+            self._consume(topic, places, open_ends, take)
 
-    def _read(self, topic: str, places: list[TopicPartition], open_ends: dict[int, int]) -> list[LogRecord]:
-        out: list[LogRecord] = []
-        if not places:
-            return out
+    def _consume(
+        self, topic: str, places: list[TopicPartition], open_ends: dict[int, int], take: Callable[[LogRecord], None]
+    ) -> None:
         doing = f"read topic {topic}"
         try:
             self._consumer.assign(places)
@@ -213,15 +265,12 @@ class StateReader:
                     if offset >= open_ends[partition]:
                         del open_ends[partition]
                         continue
-                    out.append(
-                        LogRecord(partition, offset, message.key(), message.value(), message.timestamp()[1] or 0)
-                    )
+                    take(LogRecord(partition, offset, message.key(), message.value(), message.timestamp()[1] or 0))
                     if offset + 1 == open_ends[partition]:
                         del open_ends[partition]
             self._consumer.unassign()
         except KafkaException as error:
             raise self._fault(doing, error) from error
-        return out
 
     def _remember(self, error: KafkaError) -> None:
         self._last_fault = error
@@ -240,6 +289,17 @@ class StateReader:
             f"cluster '{self._cluster.alias}' ({self._cluster.bootstrap_servers}) sent nothing for "
             f"{self._timeout:.0f} s when asked to {doing}; check the addresses and the network"
         )
+
+
+def held_by_transaction(
+    cluster: ClusterSettings, topic: str, partition: int, stable: int, end: int
+) -> StateUnavailable:
+    """State that an open transaction hides from ``stable`` on."""
+    return StateUnavailable(
+        f"{topic}-{partition} on cluster '{cluster.alias}' cannot be read beyond offset {stable} of {end}, because an "
+        f"open transaction holds it; run again when that has ended or timed out (kafka-transactions.sh "
+        f"--bootstrap-server {cluster.bootstrap_servers} find-hanging --topic {topic} --partition {partition} names it)"
+    )
 
 
 def last_of_each_key(records: Iterable[LogRecord]) -> dict[bytes, LogRecord]:

@@ -1,137 +1,200 @@
-"""kafka-python's connections and their manager, over the transports made for large frames."""
+"""A connection of kafka-python over the transports made for large frames."""
 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import kafka.errors as Errors
 from kafka.future import Future
 from kafka.net.connection import KafkaConnection
-from kafka.net.inet import create_connection
-from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import TaskState
 
-from srm_common.kafka.frames import FrameProtocol, RawFetch, RawProduce
-from srm_common.kafka.transport import FrameTlsTransport, FrameTransport
+from srm_common.errors import AccessDenied, SrmError
+from srm_common.kafka.connection_faults import explained
+from srm_common.kafka.event_loop import EventLoop, in_thread
+from srm_common.kafka.frames import FrameProtocol
+from srm_common.kafka.oauth_tokens import ClientCredentials, FetchedToken
+
+#: A connection is looked at so many times within its time limit.
+_LOOKS = 4
 
 
 class _Never:
-    """Stands for a timer that never runs: raw requests share one per connection."""
+    """Stands for a timer that never runs: the requests of a connection share one."""
 
     state = TaskState.DONE
 
 
-class FrameConnection(KafkaConnection):  # type: ignore[misc]
-    """A connection whose parser takes whole frames, and whose raw requests cost little."""
+class _Patience(NamedTuple):
+    """How long a request may wait without any byte moving, and since when it does; in (monotonic) seconds."""
 
-    _watching = False
+    since: float
+    seconds: float
+
+
+class FrameConnection(KafkaConnection):  # type: ignore[misc]
+    """A connection whose parser takes whole frames, and whose requests cost little.
+
+    A request's time limit is for silence: on a slow link a queue of requests may take minutes, and each byte that moves
+    either way starts the limit over. Answers come in the order of the requests, so that all wait for the same bytes.
+    """
+
+    #: Host and port, for messages.
+    server = "the broker"
+    _look_at: float | None = None
+    _look: Any = None
+    _moved = 0
+    _moved_at = 0.0
+    #: What is being waited for while the connection is made, None until it is taken.
+    step: str | None = None
+    #: When the connection was begun, in monotonic seconds.
+    began = 0.0
+
+    def __init__(self, net: EventLoop, **options: Any) -> None:
+        super().__init__(net, **options)
+        tokens = self.config["sasl_oauth_token_provider"]
+        self._tokens = tokens if isinstance(tokens, ClientCredentials) else None
 
     def connection_made(self, transport: Any) -> None:
         """As the library does, then the parser is put in place of its own."""
         super().connection_made(transport)
+        self.step = "the first request"
         self.parser = FrameProtocol(client_id=self.config["client_id"])
 
+    @property
+    def tls(self) -> bool:
+        """Whether the connection is to have TLS."""
+        return self.config["security_protocol"] in ("SSL", "SASL_SSL")
+
     def send_request(self, request: Any, request_timeout_ms: float | None = None) -> Any:
-        """As the library does; a raw request on a ready connection goes without a timer task of its own."""
-        raw = isinstance(request, (RawProduce, RawFetch))
-        if not raw or self.paused or not self.connected or self._reauth.is_reauthenticating:
-            return super().send_request(request, request_timeout_ms=request_timeout_ms)
+        """A future of the answer; while the connection is being made, the request waits for it."""
+        patience = _Patience(time.monotonic(), self._seconds(request_timeout_ms))
         future = Future()
-        now = time.monotonic()
-        deadline = self._timeout_at(now, request_timeout_ms)
-        number = self.parser.send_request(request)
-        self.in_flight_requests.append((number, future, now, deadline, _Never))
-        self.transport.write(self.parser.send_bytes())
-        if len(self.in_flight_requests) >= self.config["max_in_flight_requests_per_connection"]:
-            self.pause("max_in_flight")
-        if not self._watching:
-            self._watching = True
-            self.net.call_at(deadline, self._watch)
+        if self.initializing or self._reauth.is_reauthenticating:
+            self._request_buffer.append((request, future, patience))
+            self._watch(patience)
+        elif self.paused:
+            future.failure(Errors.NodeNotReadyError(f"Node paused: {self.paused}"))
+        elif not self.connected:
+            future.failure(Errors.KafkaConnectionError("Node not connected"))
+        else:
+            self._post(request, future, patience)
         return future
 
-    def _watch(self) -> None:
-        """Close the connection when its oldest request is overdue; look again when the next one may be."""
-        self._watching = False
-        if self.closed or not self.in_flight_requests:
+    def _seconds(self, timeout_ms: float | None) -> float:
+        return float(self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms) / 1000
+
+    def send_buffered(self) -> None:
+        """Send what was asked while the connection was being made; its time begins now."""
+        while self._request_buffer:
+            request, future, patience = self._request_buffer.popleft()
+            if not future.is_done:
+                self._post(request, future, _Patience(time.monotonic(), patience.seconds))
+
+    def _post(self, request: Any, future: Any, patience: _Patience) -> None:
+        if self.closed:
+            future.failure(Errors.KafkaConnectionError("closed"))
             return
-        _, _, sent, deadline, _ = self.in_flight_requests[0]
-        if deadline <= time.monotonic():
-            waited = (deadline - sent) * 1000
-            self.close(Errors.RequestTimedOutError(f"Request timed out after {waited:.0f} ms"))
-            return
-        self._watching = True
-        self.net.call_at(deadline, self._watch)
-
-
-class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
-    """The library's manager over the transports above.
-
-    ``last_fault`` says why the latest connection could not be made. A refused login fails the next use of the node at
-    once, where the library would try until the time is over.
-    """
-
-    def __init__(self, net: Any, **configs: Any) -> None:
-        super().__init__(net, **configs)
-        self.last_fault: str | None = None
-        self._refused_logins: dict[Any, BaseException] = {}
-
-    def _connecting_failed(self, node_id: Any, error: BaseException) -> None:
-        self.last_fault = str(error) or type(error).__name__
-        if isinstance(error, (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError)):
-            self._refused_logins[node_id] = error
-
-    def get_connection(
-        self,
-        node_id: Any,
-        timeout_ms: float | None = None,
-        pop_on_close: bool = True,
-        refresh_metadata_on_err: bool = True,
-        reset_backoff_on_connect: bool = True,
-    ) -> Any:
-        """The connection to a node, as the library makes it, but of our class."""
-        if node_id is None:
-            raise Errors.NodeNotReadyError("No node_id provided")
-        if node_id in self._refused_logins:
-            raise self._refused_logins.pop(node_id)
-        if self.connection_delay(node_id) > 0:
-            raise Errors.NodeNotReadyError(node_id)
-        if node_id in self._conns:
-            return self._conns[node_id]
-        node = self.cluster.broker_metadata(node_id)
-        if node is None:
-            raise Errors.UnknownBrokerIdError(node_id)
-        conn = FrameConnection(self._net, node_id=node_id, broker_version_data=self.broker_version_data, **self.config)
-        if pop_on_close:
-            conn.close_future.add_both(lambda _: self._conns.pop(node.node_id, None))
-        if refresh_metadata_on_err:
-            conn.close_future.add_errback(lambda _: self.cluster.request_update())
-        conn.init_future.add_errback(lambda error: self._connecting_failed(node_id, error))
-        self._conns[node_id] = conn
-        if timeout_ms is None:
-            timeout_ms = self.socket_connection_setup_timeout_ms(node_id)
-        deadline = time.monotonic() + timeout_ms / 1000
-        self._net.call_soon(
-            lambda: self._connect(node, conn, reset_backoff_on_connect=reset_backoff_on_connect, timeout_at=deadline)
-        )
-        return conn
-
-    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
-        sock = await create_connection(
-            self._net,
-            node.host,
-            node.port,
-            self.config["socket_options"],
-            proxy_url=self.config["proxy_url"],
-            timeout_at=timeout_at,
-        )
-        if self.ssl_enabled:
-            options = {key: value for key, value in self.config.items() if key.startswith("ssl_")}
-            transport: Any = FrameTlsTransport(self._net, sock, host=node.host, **options)
+        if request.API_VERSION is None:
+            try:
+                request.API_VERSION = self.broker_version_data.api_version(request)
+            except Errors.IncompatibleBrokerVersion as error:
+                future.failure(error)
+                return
+        number = self.parser.send_request(request)
+        if request.expect_response():
+            self.in_flight_requests.append((number, future, patience.since, patience, _Never))
         else:
-            transport = FrameTransport(self._net, sock, host=node.host)
+            future.success(None)
+        if not self.paused:
+            self.transport.write(self.parser.send_bytes())
+        if len(self.in_flight_requests) >= self.config["max_in_flight_requests_per_connection"]:
+            self.pause("max_in_flight")
+        self._watch(patience)
+
+    def _watch(self, patience: _Patience) -> None:
+        """Look soon enough for this request."""
+        at = patience.since + patience.seconds / _LOOKS
+        if self._look_at is None or at < self._look_at:
+            if self._look_at is not None:
+                self.net.cancel(self._look)
+            self._look_at = at
+            self._look = self.net.call_at(at, self._look_after)
+
+    def _look_after(self) -> None:
+        """Close the connection when a request is overdue; look again when the next one may be."""
+        self._look_at = None
+        if self.closed:
+            return
+        now = time.monotonic()
+        if self.transport is not None:
+            moved = self.transport.moved_bytes()
+            if moved != self._moved:
+                self._moved, self._moved_at = moved, now
+        next_at = None
+        for _, future, patience in self._request_buffer:
+            if not future.is_done and now >= patience.since + patience.seconds:
+                future.failure(Errors.KafkaTimeoutError(f"{self.server} was not connected in {patience.seconds:g} s"))
+            elif not future.is_done:
+                due = patience.since + patience.seconds
+                next_at = due if next_at is None else min(due, next_at)
+        for _, _, _, patience, _ in self.in_flight_requests:
+            if not isinstance(patience, _Patience):
+                continue  # of the connection's making, with a timer of its own
+            due = max(patience.since, self._moved_at) + patience.seconds
+            if now >= due:
+                self.close(
+                    Errors.RequestTimedOutError(
+                        f"{self.server} neither took nor sent a byte for {patience.seconds:g} s"
+                    )
+                )
+                return
+            due = min(due, now + patience.seconds / _LOOKS)
+            next_at = due if next_at is None else min(due, next_at)
+        if next_at is not None:
+            self._look_at = next_at
+            self._look = self.net.call_at(next_at, self._look_after)
+
+    def starts(self, server: str) -> None:
+        """The connection to ``server`` is being made from now on."""
+        self.server = server
+        self.began = time.monotonic()
+
+    def explained(self, error: Exception) -> Exception:
+        """Why the connection could not be made, as an error whose text is one sentence."""
+        return explained(self.server, self.step, time.monotonic() - self.began, self.tls, error)
+
+    async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
+        self.step = "the login"
+        if self._tokens is not None:
+            self.config["sasl_oauth_token_provider"] = await self._token(timeout_at or self._timeout_at())
+        await super()._sasl_authenticate(timeout_at)
+
+    async def _token(self, timeout_at: float) -> FetchedToken:
+        """Fetched beside the loop: the endpoint may take its time, and fail for a while."""
+        tokens = self._tokens
+        assert tokens is not None
+        seconds = max(timeout_at - time.monotonic(), 0.0)
+
+        def fetch() -> FetchedToken:
+            # A little less, so that the reason comes before the end of the wait.
+            return FetchedToken(tokens.token(0.9 * seconds), tokens.extensions())
+
         try:
-            await transport.handshake()
-        except Exception as error:
-            raise Errors.KafkaConnectionError(f"Handshake failed: {error}") from error
-        return transport
+            return await in_thread(self.net, fetch, timeout_at)
+        except AccessDenied as error:
+            raise Errors.SaslAuthenticationFailedError(str(error)) from error
+        except SrmError as error:
+            raise Errors.KafkaConnectionError(str(error)) from error
+        except Errors.KafkaTimeoutError as error:
+            raise Errors.KafkaConnectionError(f"no token came from the OAuth server in {seconds:g} s") from error
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """As the library does; why it could not be made is one sentence."""
+        if exc is not None and self.initializing:
+            exc = self.explained(exc)
+        if self._look_at is not None:
+            self._look_at = None
+            self.net.cancel(self._look)
+        super().connection_lost(exc)

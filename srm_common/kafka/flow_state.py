@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
-from srm_common.errors import CorruptRecord
+from srm_common.errors import CorruptRecord, StateUnavailable
 from srm_common.kafka.compacted import LATEST, LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 
@@ -21,12 +21,17 @@ class FlowState:
 
     The last write of a key wins. A context manager; connections are made when they are needed.
 
+    Args:
+        patience_seconds: for a run, whose topic exists: how long the target may take to answer. By default as long as
+            whoever waits for a command likes, and a topic that does not exist holds nothing.
+
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: from read and write, as the target answers.
     """
 
-    def __init__(self, flow: FlowSettings) -> None:
+    def __init__(self, flow: FlowSettings, *, patience_seconds: float | None = None) -> None:
         self._cluster = flow.target
+        self._patience = patience_seconds
         self._topic = names.flow_state_topic(flow.name.source)
         self._reader: StateReader | None = None
         self._writer: StateWriter | None = None
@@ -58,9 +63,15 @@ class FlowState:
     def read_all(self, *keys: str, prefix: str | None = None) -> dict[str, Any]:
         """Those of ``keys`` that have a value, and what begins with ``prefix``; all at once. Without any: every key."""
         if self._reader is None:
-            self._reader = StateReader(self._cluster)
+            self._reader = StateReader(self._cluster, patience_seconds=self._patience)
         out: dict[str, Any] = {}
         if not self._reader.partitions(self._topic):
+            if self._patience is not None:
+                # A run that believed it would write what it remembers over what was remembered.
+                raise StateUnavailable(
+                    f"cluster '{self._cluster.alias}' does not show state topic {self._topic} any more; run again when "
+                    f"it does, or after the topic was restored"
+                )
             return out
         ends = self._reader.offsets(self._topic, [0], LATEST)
         if ends[0] < self._end:
@@ -77,7 +88,7 @@ class FlowState:
     def write(self, key: str, value: Any) -> None:
         """Store ``value``; returns when all in-sync replicas have it. ``None`` removes the key."""
         if self._writer is None:
-            self._writer = StateWriter(self._cluster, repeats_matter=False)
+            self._writer = StateWriter(self._cluster, patience_seconds=self._patience, repeats_matter=False)
         self._writer.write(f"write '{key}' to state topic {self._topic}", [self.record(key, value)])
 
     def record(self, key: str, value: Any) -> NewRecord:

@@ -20,6 +20,14 @@ _CORRELATION = struct.Struct(">i")
 _HEADER_BYTES = 5
 
 
+#: Of what is not records: brokers accept no larger request (socket.request.max.bytes), and no answer comes near it.
+_LARGEST_ANSWER = 100 << 20
+#: A Fetch answer holds at least one batch, however large its topic allows it to be (KIP-74).
+_LARGEST_FRAME = (1 << 31) - 1
+#: Room for the beginning of a large frame.
+_STEP_BYTES = 1 << 20
+
+
 class RawProduce:
     """A Produce request whose record batches stay in the buffers they were received into."""
 
@@ -64,7 +72,7 @@ class RawFetch:
 
 
 #: The library makes encoders, decoders and classes of versions when they are first used, and two threads that do so at
-#: the same time leave decoders behind that fail for ever ("weakly-referenced object no longer exists").
+#: the same time leave decoders behind that fail from then on ("weakly-referenced object no longer exists").
 _LIBRARY = threading.Lock()
 
 
@@ -111,11 +119,33 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
         return pending
 
     def buffer_for(self, size: int, ahead: int) -> memoryview:
-        """Where a frame goes, ``ahead`` answers after the next: the lease of its Fetch, or a buffer of its own."""
+        """Where a frame goes, ``ahead`` answers after the next: the lease of its Fetch, or a buffer of its own.
+
+        A large frame gets room for its beginning, and more by :meth:`larger` when that has arrived: a length is only
+        what the other side says.
+
+        Raises:
+            InvalidReceiveError: no answer to that request is so large.
+        """
         if ahead >= len(self._decoders):
             raise Errors.CorrelationIdError("No in-flight-request found for server response")
         lease = self._decoders[ahead][1]
-        return memoryview(bytearray(size)) if lease is None else lease.room_for(size)
+        most = _LARGEST_ANSWER if lease is None else _LARGEST_FRAME
+        if not 0 <= size <= most:
+            raise Errors.InvalidReceiveError(f"a frame of {size} bytes where at most {most} are possible")
+        if lease is None:
+            return memoryview(bytearray(min(size, _STEP_BYTES)))
+        return lease.room_for(min(size, max(lease.size, _STEP_BYTES)))
+
+    def larger(self, begun: memoryview, size: int) -> memoryview:
+        """More room for the next answer, a frame of ``size`` bytes of which ``begun`` is the beginning."""
+        room = min(size, 2 * len(begun))
+        lease = self._decoders[0][1]
+        if lease is not None:
+            return lease.grown(room, begun)
+        whole = bytearray(room)
+        whole[: len(begun)] = begun
+        return memoryview(whole)
 
     def receive_bytes(self, frame: memoryview) -> list[tuple[int, Any]]:
         """Decode one whole frame (without its length)."""

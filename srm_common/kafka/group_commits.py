@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.offsets.checkpoints import Checkpoint
-from srm_common.kafka.compacted import silent_logger
+from srm_common.kafka.compacted import admin_client
 from srm_common.kafka.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.group_offsets import GroupFault
 
@@ -45,8 +44,7 @@ class GroupCommitter:
     def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = _REQUEST_SECONDS) -> None:
         self._cluster = cluster
         self._timeout = timeout_seconds
-        settings: dict[str, Any] = {**cluster.confluent, "log_level": 0}
-        self._admin = AdminClient(settings, logger=silent_logger)
+        self._admin = admin_client(cluster)
 
     def commit_all(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> dict[str, Committed]:
         """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.compacted import silent_logger
+from srm_common.kafka.compacted import admin_client
 from srm_common.kafka.faults import cluster_error, kafka_error, transient
 
 _REQUEST_SECONDS = 30.0
@@ -69,8 +68,7 @@ class GroupReader:
         self._cluster = cluster
         self._timeout = timeout_seconds
         self._last_fault: KafkaError | None = None
-        settings: dict[str, Any] = {**cluster.confluent, "error_cb": self._remember, "log_level": 0}
-        self._admin = AdminClient(settings, logger=silent_logger)
+        self._admin = admin_client(cluster, error_cb=self._remember)
 
     def groups(self) -> tuple[list[Group], list[GroupFault]]:
         """Consumer groups of every state, by name; what some broker could not list is a fault without a name.

@@ -9,12 +9,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
 import kafka.errors as Errors
-from kafka.net.selector import NetworkSelector
-from kafka.protocol.consumer import ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 from kafka.structs import TopicPartition
 
@@ -29,18 +27,18 @@ from srm_common.errors import (
     UnsupportedBroker,
 )
 from srm_common.kafka import codes
-from srm_common.kafka.connection import FrameConnectionManager
+from srm_common.kafka.broker_versions import refuse_old_brokers
+from srm_common.kafka.connection_faults import fault_text
+from srm_common.kafka.connections import FrameConnectionManager
+from srm_common.kafka.event_loop import EventLoop
+from srm_common.kafka.offset_request import list_offsets_request
 from srm_common.kafka.security import connection_arguments
 
 T = TypeVar("T")
 Partition = tuple[str, int]
 
 EARLIEST, LATEST = -2, -1
-OLDEST_BROKER = "2.8"
-#: api key -> lowest newest-version a broker must offer: Produce 9, Fetch 12, InitProducerId 4, AddPartitionsToTxn 3.
-_NEEDED_APIS = {0: 9, 1: 12, 22: 4, 24: 3, 26: 3}
 _TRANSACTION_COORDINATOR = 1
-_LIST_OFFSETS_VERSION = 6
 
 
 class RetriableFault(Exception):
@@ -53,22 +51,6 @@ def quiet_library() -> None:
     What matters comes back to the caller as an error.
     """
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
-
-
-def refuse_old_brokers(alias: str, offered: Mapping[int, tuple[int, int]]) -> None:
-    """``offered``: api key -> (oldest, newest) version, as a broker tells them. Raises :class:`UnsupportedBroker`."""
-    for api, needed in _NEEDED_APIS.items():
-        oldest, newest = offered.get(api, (0, -1))
-        if newest < needed:
-            raise UnsupportedBroker(
-                f"cluster {alias} runs brokers older than Kafka {OLDEST_BROKER} "
-                f"(request type {api} ends at version {newest}, {needed} is needed); upgrade them"
-            )
-        if oldest > needed:
-            raise UnsupportedBroker(
-                f"cluster {alias} runs brokers newer than this software knows "
-                f"(request type {api} begins at version {oldest}, {needed} is needed); upgrade this software"
-            )
 
 
 class ClusterLink:
@@ -84,13 +66,13 @@ class ClusterLink:
         self,
         settings: ClusterSettings,
         *,
-        loop: NetworkSelector | None = None,
+        loop: EventLoop | None = None,
         client_id: str = "srm",
         request_timeout_ms: int = 30_000,
     ) -> None:
         quiet_library()
         self.settings = settings
-        self.loop = loop or NetworkSelector(slow_task_threshold_secs=0)
+        self.loop = loop or EventLoop()
         self._owns_loop = loop is None
         options = connection_arguments(settings)
         options.setdefault("bootstrap_servers", settings.bootstrap_servers.split(","))
@@ -103,7 +85,6 @@ class ClusterLink:
             max_in_flight_requests_per_connection=8,
         )
         self.manager = FrameConnectionManager(self.loop, **options)
-        self.manager.cluster.config["allow_auto_create_topics"] = False
         self._coordinators: dict[str, int] = {}
         self._opened = False
 
@@ -136,7 +117,9 @@ class ClusterLink:
                 f"answered within {timeout_seconds:g} s{reason}"
             ) from error
         except (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError) as error:
-            raise AccessDenied(f"cluster {self.alias} refused the login: {error}") from error
+            raise AccessDenied(f"cluster {self.alias} refused the login: {fault_text(error)}") from error
+        except Errors.IncompatibleBrokerVersion as error:
+            raise UnsupportedBroker(f"cluster {self.alias} does not tell its brokers: {error}") from error
         self._check_versions()
         self._opened = True
 
@@ -153,7 +136,7 @@ class ClusterLink:
         return api in self.manager.broker_version_data.api_versions
 
     async def refresh(self) -> None:
-        """Ask for the leaders anew; a failure shows at the next use."""
+        """Ask for the leaders again; a failure shows at the next use."""
         try:
             await self.manager.cluster.refresh_metadata()
         except Errors.KafkaError:
@@ -192,7 +175,7 @@ class ClusterLink:
             try:
                 connection = self.manager.get_connection(node)
             except (Errors.SaslAuthenticationFailedError, Errors.AuthorizationError) as error:
-                raise AccessDenied(f"cluster {self.alias} refused the login: {error}") from error
+                raise AccessDenied(f"cluster {self.alias} refused the login: {fault_text(error)}") from error
             except Errors.KafkaError as error:
                 raise RetriableFault(f"no connection to broker {node} of {self.alias}: {error}") from error
             if not connection.paused or connection.initializing:
@@ -204,7 +187,9 @@ class ClusterLink:
         """The answer of a posted request, with the library's errors translated."""
         try:
             return await future
-        except (Errors.SaslAuthenticationFailedError, Errors.TopicAuthorizationFailedError) as error:
+        except (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError) as error:
+            raise AccessDenied(f"cluster {self.alias} refused the login: {fault_text(error)}") from error
+        except Errors.TopicAuthorizationFailedError as error:
             raise AccessDenied(f"cluster {self.alias} refused a request: {error}") from error
         except Errors.IncompatibleBrokerVersion as error:
             raise UnsupportedBroker(f"cluster {self.alias}: {error}") from error
@@ -218,14 +203,46 @@ class ClusterLink:
             connection.close(Errors.KafkaConnectionError("closed after a failed chunk"))
 
     async def any_node(self) -> Any:
-        """A node for requests that any broker answers."""
-        node = self.manager.least_loaded_node()
-        if node is None:
+        """A connected node for requests that any broker answers; one that is silent is not waited for.
+
+        Raises:
+            RetriableFault: no broker takes a connection now.
+            AccessDenied: the login was refused.
+        """
+        return await self.answer(self.loop.call_soon_with_future(self._any_node))
+
+    async def _any_node(self) -> Any:
+        try:
+            return await self.manager.ready_node()
+        except Errors.NodeNotReadyError:
             await self.refresh()
-            node = self.manager.least_loaded_node()
-        if node is None:
-            raise RetriableFault(f"no broker of {self.alias} is connected")
-        return node
+            return await self.manager.ready_node()
+
+    async def ask_any(self, make_request: Callable[[], Any]) -> Any:
+        """The answer of any broker; another one is asked as well when one fails or takes longer than a second.
+
+        Args:
+            make_request: makes an equal request for each broker that is asked.
+
+        Raises:
+            RetriableFault: none answered.
+            AccessDenied: the login was refused.
+        """
+        return await self.answer(self.loop.call_soon_with_future(self.manager.ask_any, make_request))
+
+    async def ask_each(self, make_request: Callable[[], Any]) -> dict[int, Any]:
+        """Node id -> the answer of that broker, or the RetriableFault or ClusterError that came instead; all are asked
+        side by side."""
+
+        async def one(node: int) -> Any:
+            try:
+                return await self.send(node, make_request())
+            except (RetriableFault, ClusterError) as error:
+                return error
+
+        nodes = [int(broker.node_id) for broker in self.manager.cluster.brokers()]
+        futures = [self.loop.call_soon_with_future(one, node) for node in nodes]
+        return {node: await future for node, future in zip(nodes, futures, strict=True)}
 
     async def coordinator(self, transactional_id: str) -> int:
         """Node id of a transactional id's coordinator; remembered until :meth:`forget_coordinator`.
@@ -237,17 +254,16 @@ class ClusterLink:
         known = self._coordinators.get(transactional_id)
         if known is not None:
             return known
-        request = FindCoordinatorRequest(
-            version=4,
-            key=transactional_id,
-            key_type=_TRANSACTION_COORDINATOR,
-            coordinator_keys=[transactional_id],
+        batched = self.newest_version(10) >= 4
+        answer = await self.ask_any(
+            lambda: FindCoordinatorRequest(
+                version=4 if batched else 3,
+                key=transactional_id,
+                key_type=_TRANSACTION_COORDINATOR,
+                coordinator_keys=[transactional_id] if batched else [],
+            )
         )
-        if self.newest_version(10) < 4:
-            request = FindCoordinatorRequest(version=3, key=transactional_id, key_type=_TRANSACTION_COORDINATOR)
-            found = await self.send(await self.any_node(), request)
-        else:
-            found = (await self.send(await self.any_node(), request)).coordinators[0]
+        found = answer.coordinators[0] if batched else answer
         if found.error_code in codes.DENIED:
             raise AccessDenied(
                 f"cluster {self.alias} does not allow the transactional id {transactional_id}: "
@@ -273,9 +289,8 @@ class ClusterLink:
         deadline = time.monotonic() + timeout_seconds
         while True:
             try:
-                answer = await self.send(
-                    await self.any_node(),
-                    ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1"),
+                answer = await self.ask_any(
+                    lambda: ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
                 )
                 break
             except RetriableFault as error:
@@ -318,7 +333,7 @@ class ClusterLink:
             futures = []
             for node, ones in by_leader.items():
                 try:
-                    futures.append((ones, await self.post(node, _list_offsets(ones, at, committed))))
+                    futures.append((ones, await self.post(node, list_offsets_request(ones, at, committed))))
                 except RetriableFault as error:
                     faults.update({one: str(error) for one in ones})
             for ones, future in futures:
@@ -391,28 +406,6 @@ class ClusterLink:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _list_offsets(partitions: Iterable[Partition], at: int, committed: bool) -> Any:
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        by_topic[topic].append(partition)
-    kind = ListOffsetsRequest.ListOffsetsTopic
-    return ListOffsetsRequest(
-        version=_LIST_OFFSETS_VERSION,
-        replica_id=-1,
-        isolation_level=int(committed),
-        topics=[
-            kind(
-                name=topic,
-                partitions=[
-                    kind.ListOffsetsPartition(partition_index=one, current_leader_epoch=-1, timestamp=at)
-                    for one in ones
-                ],
-            )
-            for topic, ones in by_topic.items()
-        ],
-    )
 
 
 __all__ = ["ClusterError", "ClusterLink", "Partition", "RetriableFault"]

@@ -17,11 +17,14 @@ from kafka.protocol.consumer import FetchRequest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.offsets.counting import SeenBatch
-from srm_common.errors import CorruptBatch
+from srm_common.errors import AccessDenied, CorruptBatch
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease
+from srm_common.kafka.empty_answers import EmptyAnswers, Silence
 from srm_common.kafka.frames import RawFetch
 from srm_common.kafka.link import EARLIEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.log_facts import leader_epoch, log_facts
+from srm_common.kafka.preferred_replicas import PreferredReplicas
 from srm_common.wire import fetch
 from srm_common.wire.batch import CONTROL, SourceBatch, split, verify
 from srm_common.wire.reencode import legacy_records, loose_records
@@ -32,8 +35,6 @@ _PARTITION_BYTES = 1 << 20
 _MAX_WAIT_MS = 200
 #: A window with more than this is given up: a chunk, which bounds what is asked for, is about so large.
 _WINDOW_BYTES = 128 << 20
-#: So many answers in a row without anything mean that nothing is left there.
-_EMPTY_ANSWERS = 2
 _PAUSE_SECONDS = 0.1
 
 
@@ -70,6 +71,8 @@ class _Reading:
     sight: Sight = field(default_factory=Sight)
     bytes: int = 0
     empty: int = 0
+    #: The high watermark of a leader for which nothing lies behind ``at``; -1 for none.
+    ends_at: int = -1
 
 
 class LogWindows:
@@ -85,6 +88,8 @@ class LogWindows:
         self._committed = committed
         self._timeout = timeout_seconds
         self._leases: dict[int, Lease] = {}
+        self._replicas = PreferredReplicas(self._link)
+        self._silences = EmptyAnswers(self._link, timeout_seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -155,17 +160,16 @@ class LogWindows:
 
     async def _read_all(self, readings: list[_Reading], faults: dict[Window, str], first_only: bool) -> None:
         waiting = readings
-        moved = time.monotonic()
+        moved, position = time.monotonic(), -1
         while waiting:
             reason = await self._round(waiting, faults)
-            before = len(waiting)
             waiting = [
                 one
                 for one in waiting
                 if one.at < one.window.end and one.window not in faults and not (first_only and one.sight.offsets)
             ]
-            if reason is None or len(waiting) < before:
-                moved = time.monotonic()
+            if reason is None or sum(one.at for one in readings) != position:
+                moved, position = time.monotonic(), sum(one.at for one in readings)
             elif time.monotonic() - moved > self._timeout:
                 faults.update({one.window: reason for one in waiting})
                 return
@@ -174,32 +178,38 @@ class LogWindows:
                 await self._link.refresh()
 
     async def _round(self, waiting: Sequence[_Reading], faults: dict[Window, str]) -> str | None:
-        """One fetch from every leader, of one window a partition; returns what is to be tried again, in words."""
-        by_leader: dict[int, dict[Partition, _Reading]] = defaultdict(dict)
+        """One fetch from every broker, of one window a partition; returns what is to be tried again, in words."""
+        by_node: dict[int, dict[Partition, _Reading]] = defaultdict(dict)
         reason = None
         for one in waiting:
-            leader = self._link.leader(*one.window.place)
-            if leader is None:
+            node = self._replicas.node(one.window.place)
+            if node is None:
                 reason = str(self._link.leaderless(*one.window.place))
             else:
-                by_leader[leader].setdefault(one.window.place, one)
+                by_node[node].setdefault(one.window.place, one)
         sent = []
-        for leader, ones in by_leader.items():
-            lease = self._leases.setdefault(leader, Lease(_ANSWER_BYTES + (1 << 16)))
+        for node, ones in by_node.items():
+            lease = self._leases.setdefault(node, Lease(_ANSWER_BYTES + (1 << 16)))
             try:
-                sent.append((ones, await self._link.post(leader, RawFetch(self._request(ones), lease))))
+                sent.append((node, ones, await self._link.post(node, RawFetch(self._request(ones), lease))))
             except RetriableFault as error:
-                reason = str(error)
-        for ones, future in sent:
+                reason = self._leave(ones, str(error))
+        for node, ones, future in sent:
             try:
                 answer = await self._link.answer(future)
             except RetriableFault as error:
-                reason = str(error)
+                reason = self._leave(ones, str(error))
                 continue
             if answer.error_code:
-                reason = f"cluster {self._link.alias} answered {codes.name(answer.error_code)}"
+                reason = self._leave(ones, f"cluster {self._link.alias} answered {codes.name(answer.error_code)}")
                 continue
-            reason = self._take_in(answer, ones, faults) or reason
+            reason = await self._take_in(answer, ones, node, faults) or reason
+        return reason
+
+    def _leave(self, ones: Iterable[Partition], reason: str) -> str:
+        """A broker failed: where it was a replica, the leader is asked next."""
+        for place in ones:
+            self._replicas.failed(place)
         return reason
 
     def _request(self, ones: dict[Partition, _Reading]) -> Any:
@@ -210,7 +220,7 @@ class LogWindows:
             topics[topic].append(
                 kind.FetchPartition(
                     partition=partition,
-                    current_leader_epoch=-1,
+                    current_leader_epoch=leader_epoch(self._link, (topic, partition)),
                     fetch_offset=one.at,
                     last_fetched_epoch=-1,
                     log_start_offset=-1,
@@ -228,41 +238,107 @@ class LogWindows:
             session_epoch=-1,
             topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
             forgotten_topics_data=[],
-            rack_id="",
+            rack_id=self._replicas.rack(ones),
         )
 
-    def _take_in(
-        self, answer: fetch.FetchAnswer, ones: dict[Partition, _Reading], faults: dict[Window, str]
+    async def _take_in(
+        self, answer: fetch.FetchAnswer, ones: dict[Partition, _Reading], node: int, faults: dict[Window, str]
     ) -> str | None:
         reason = None
         # Only the first partition with data gets a whole batch whatever its size (KIP-74).
         no_room = answer.throttle_time_ms > 0
+        silences: list[tuple[_Reading, Silence]] = []
         for part in answer.partitions:
             one = ones[part.topic, part.partition]
             place = f"{part.topic}-{part.partition} on {self._link.alias}"
-            if part.error_code == codes.OFFSET_OUT_OF_RANGE:
-                one.sight.complete = False  # behind the log's end, since its start was asked for
-                one.at = one.window.end
+            if part.preferred_replica >= 0:
+                self._replicas.named(one.window.place, part.preferred_replica)
+            elif part.error_code and self._is_replica(one, node):
+                reason = f"{place}: {codes.name(part.error_code)}"
+            elif part.error_code == codes.OFFSET_OUT_OF_RANGE:
+                reason = await self._place_again(one) or reason
             elif part.error_code in codes.DENIED:
                 faults[one.window] = f"{place} may not be read; grant READ on topic {part.topic}"
             elif part.error_code:
                 reason = f"{place}: {codes.name(part.error_code)}"
-                if not codes.retriable(part.error_code):
+                if not codes.retriable(part.error_code) and part.error_code != codes.UNKNOWN_SERVER_ERROR:
                     faults[one.window] = reason
             else:
                 try:
-                    self._look(one, part, no_room)
+                    silence = self._look(one, part, node, no_room)
                 except CorruptBatch as error:
                     faults[one.window] = f"{place}: {error}"
+                else:
+                    if silence is not None:
+                        silences.append((one, silence))
                 if one.bytes > _WINDOW_BYTES:
                     faults[one.window] = (
                         f"more than {_WINDOW_BYTES >> 20} MiB lie between the offsets {one.window.start} and "
                         f"{one.window.end} of {place}"
                     )
                 no_room = no_room or len(part.records) > 0
+        for one in ones.values():
+            if one.ends_at >= 0:
+                reason = await self._end(one) or reason
+        for one, silence in silences:
+            reason = await self._understand(one, silence, faults) or reason
         return reason
 
-    def _look(self, one: _Reading, part: fetch.FetchedPartition, no_room: bool) -> None:
+    def _is_replica(self, one: _Reading, node: int) -> bool:
+        """Whether the answer was that of a replica, or of a former leader; the leader is asked next."""
+        return self._replicas.failed(one.window.place) or node != self._link.leader(*one.window.place)
+
+    async def _place_again(self, one: _Reading) -> str | None:
+        """The offset is out of range: what retention took since the start was asked for is passed over, and behind the
+        log's end there is nothing. Another reason is one of the moment, and returned."""
+        try:
+            facts = await log_facts(self._link, one.window.place)
+        except (RetriableFault, AccessDenied) as error:
+            return str(error)
+        if one.at < facts.start:
+            one.at = min(facts.start, one.window.end)
+        elif one.at > facts.end:
+            one.sight.complete = False
+            one.at = one.window.end
+        else:
+            place = f"{one.window.topic}-{one.window.partition} on {self._link.alias}"
+            return f"{place}: {codes.name(codes.OFFSET_OUT_OF_RANGE)}"
+        return None
+
+    async def _end(self, one: _Reading) -> str | None:
+        """Nothing can be read behind the reading: an open transaction hides it, or the log ends there. A leader that
+        was just elected says so before it knows what is committed, but not when it lists offsets (KIP-207)."""
+        marked, one.ends_at = one.ends_at, -1
+        if marked <= one.at:
+            try:
+                facts = await log_facts(self._link, one.window.place)
+            except (RetriableFault, AccessDenied) as error:
+                return str(error)
+            if facts.end > one.at:
+                return f"{one.window.topic}-{one.window.partition} on {self._link.alias} goes on to {facts.end}"
+        one.sight.complete = False
+        one.at = one.window.end
+        return None
+
+    async def _understand(self, one: _Reading, silence: Silence, faults: dict[Window, str]) -> str | None:
+        """What it means that an answer brought nothing; returns what is waited for."""
+        if silence.wants_facts:
+            try:
+                await self._silences.ask(silence)
+            except (RetriableFault, AccessDenied) as error:
+                return str(error)
+        if silence.proved_to > one.at:
+            one.at = silence.proved_to
+            self._silences.ended(one.window.place)
+            return None
+        told = self._silences.given_up(silence)
+        if told is not None:
+            faults[one.window] = told
+            self._silences.ended(one.window.place)
+        return self._silences.describe(silence) if silence.pause_seconds else None
+
+    def _look(self, one: _Reading, part: fetch.FetchedPartition, node: int, no_room: bool) -> Silence | None:
+        """Take in the batches; returns the silence when there was room and nothing came, though the log goes on."""
         start, end, at = one.window.start, one.window.end, one.at
         one.bytes += len(part.records)
         for batch, data in visible(split(part.records), part.aborted):
@@ -286,13 +362,19 @@ class LogWindows:
         stable = part.last_stable_offset if self._committed else part.high_watermark
         if one.at > at:
             one.empty = 0
-        elif one.at >= stable:
-            one.sight.complete = False
-            one.at = end
-        else:
-            one.empty += 1
-            if not no_room and one.empty >= _EMPTY_ANSWERS:
-                one.at = end  # compaction took the rest
+            self._silences.ended(one.window.place)
+            return None
+        one.empty += 1
+        if one.at >= stable and node == self._link.leader(*one.window.place):
+            one.ends_at = part.high_watermark
+            return None
+        if no_room:
+            return None
+        goes_on = not len(part.records) and stable >= end
+        silence = self._silences.add(one.window.place, at, node, empty_to=end if goes_on else 0)
+        if silence.pause_seconds:
+            self._replicas.failed(one.window.place)
+        return silence
 
 
 def _offsets(batch: SourceBatch, start: int, end: int) -> Sequence[int]:

@@ -34,13 +34,11 @@ async def _listed(link: ClusterLink, timeout_seconds: float) -> tuple[list[Group
     await link.open(timeout_seconds=timeout_seconds)
     found: list[Group] = []
     faults: list[GroupFault] = []
-    request = ListGroupsRequest(version=_LIST_GROUPS_VERSION, states_filter=[])
-    for broker in link.manager.cluster.brokers():
-        doing = f"cluster '{link.alias}' could not list the groups of broker {broker.node_id}"
-        try:
-            answer = await link.send(broker.node_id, request)
-        except (RetriableFault, ClusterError) as error:
-            faults.append(GroupFault("", f"{doing}: {error}"))
+    answers = await link.ask_each(lambda: ListGroupsRequest(version=_LIST_GROUPS_VERSION, states_filter=[]))
+    for node, answer in answers.items():
+        doing = f"cluster '{link.alias}' could not list the groups of broker {node}"
+        if isinstance(answer, (RetriableFault, ClusterError)):
+            faults.append(GroupFault("", f"{doing}: {answer}"))
             continue
         # A coordinator that is loading answers what it knows.
         if answer.error_code not in (codes.NONE, *codes.COORDINATOR_MOVES):

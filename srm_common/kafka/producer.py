@@ -14,14 +14,15 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
-from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest
 
 from srm_common.domain.runs.copying import ProducerIdentity
-from srm_common.errors import AccessDenied, ClusterError, ConfigError, Fenced, UnreachableCluster
+from srm_common.errors import Fenced
 from srm_common.kafka import codes
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.producer_ids import FencedAfterRepeat, init_producer
 
-_INIT_VERSION, _ADD_VERSION = 4, 3
+_ADD_VERSION = 3
 _END_VERSION, _END_VERSION_2 = 3, 5
 #: 10 and 11 bring nothing that is used here; 9 is spoken by every broker of a cluster that is just being upgraded.
 _PRODUCE_VERSION, _PRODUCE_VERSION_2 = 9, 12
@@ -33,90 +34,6 @@ _SEQUENCE_MASK = 0x7FFFFFFF
 
 class UncertainCommit(Exception):
     """Whether a transaction was committed is unknown; only reading the committed offsets tells."""
-
-
-class FencedAfterRepeat(Fenced):
-    """Refused, but the same request was sent before, and may have been carried out.
-
-    A coordinator recognises the repetition of a bump, the next one after a move does not: the previous epoch is not
-    in its log. So this may be the asker's own bump, whose answer was lost.
-    """
-
-
-async def init_producer(
-    link: ClusterLink,
-    transactional_id: str | None,
-    *,
-    transaction_timeout_ms: int,
-    producer_id: int = -1,
-    epoch: int = -1,
-    deadline: float,
-) -> tuple[int, int]:
-    """InitProducerId until it is answered: (producer id, epoch).
-
-    Without ``producer_id`` and ``epoch`` this takes ownership: an open transaction is aborted, older owners are
-    refused from then on. With them it is the bump of KIP-360.
-
-    Raises:
-        Fenced: a newer owner exists; FencedAfterRepeat when it may be the asker itself.
-        AccessDenied, ConfigError: a missing right; a transaction timeout above the broker's maximum.
-        UnreachableCluster: no answer before ``deadline`` (monotonic seconds).
-    """
-    fault = "no answer"
-    repeated = False
-    while time.monotonic() < deadline:
-        try:
-            if transactional_id is None:
-                node: Any = await link.any_node()
-            else:
-                node = await link.coordinator(transactional_id)
-            answer = await link.send(
-                node,
-                InitProducerIdRequest(
-                    version=_INIT_VERSION,
-                    transactional_id=transactional_id,
-                    transaction_timeout_ms=transaction_timeout_ms,
-                    producer_id=producer_id,
-                    producer_epoch=epoch,
-                ),
-            )
-        except RetriableFault as error:
-            fault = str(error)
-            repeated = True
-            if transactional_id is not None:
-                link.forget_coordinator(transactional_id)
-            await link.loop.sleep(_MOVED_PAUSE_SECONDS)
-            await link.refresh()
-            continue
-        code = answer.error_code
-        if code == codes.NONE:
-            return int(answer.producer_id), int(answer.producer_epoch)
-        fault = codes.name(code)
-        if code in codes.FENCED:
-            kind = FencedAfterRepeat if repeated else Fenced
-            raise kind(f"the producer {transactional_id} was fenced by a newer owner: {fault}")
-        if code in codes.DENIED:
-            raise AccessDenied(
-                f"cluster {link.alias} does not allow the transactional id {transactional_id}: {fault}; "
-                "grant DESCRIBE and WRITE on it"
-            )
-        if code == codes.INVALID_TRANSACTION_TIMEOUT:
-            raise ConfigError(
-                f"transaction.timeout.ms = {transaction_timeout_ms} is above transaction.max.timeout.ms "
-                f"of cluster {link.alias}; lower it"
-            )
-        if code == codes.CONCURRENT_TRANSACTIONS:
-            await link.loop.sleep(_CONCURRENT_PAUSE_SECONDS * 3)
-        elif code in codes.COORDINATOR_MOVES or codes.retriable(code):
-            repeated = True
-            if transactional_id is not None:
-                link.forget_coordinator(transactional_id)
-            await link.loop.sleep(_MOVED_PAUSE_SECONDS)
-        else:
-            raise ClusterError(f"cluster {link.alias} refuses InitProducerId for {transactional_id}: {fault}")
-    raise UnreachableCluster(
-        f"cluster {link.alias} did not hand out a producer id for {transactional_id} in time: {fault}"
-    )
 
 
 class Producer:
@@ -146,6 +63,8 @@ class Producer:
         self._retry_seconds = retry_seconds
         self._sequences: dict[Partition, int] = defaultdict(int)
         self._added: set[Partition] = set()
+        #: A transaction may be open that must not be ended just so.
+        self._in_doubt = False
         self.produce_version = _PRODUCE_VERSION_2 if self._v2 else _PRODUCE_VERSION
 
     @property
@@ -160,7 +79,7 @@ class Producer:
         Under transaction.version 2 each commit hands out a fresh epoch. Otherwise sequences of the epoch are spent,
         and starting at 0 again would be taken for a repetition: the broker answers with success and stores nothing.
         """
-        if self.transactional_id is None or self._sequences:
+        if self.transactional_id is None or self._sequences or self._in_doubt:
             return None
         return ProducerIdentity(self.transactional_id, self.producer_id, self.epoch)
 
@@ -176,6 +95,12 @@ class Producer:
             await self.renew()
 
     @property
+    def joins_by_produce(self) -> bool:
+        """Whether a partition joins a transaction by its first Produce (``transaction.version`` 2). That one is refused
+        with CONCURRENT_TRANSACTIONS while the transaction before is being completed."""
+        return self._v2
+
+    @property
     def aborts_by_request(self) -> bool:
         """Whether an open transaction must be aborted before the epoch can be bumped (``transaction.version`` < 2).
 
@@ -183,7 +108,7 @@ class Producer:
         """
         return self.transactional and not self._v2
 
-    async def renew(self, *, answered: bool = False) -> None:
+    async def renew(self, *, answered: bool = False, deadline: float | None = None) -> None:
         """Start over after a failed chunk: an open transaction is aborted, sequences begin at 0.
 
         Args:
@@ -191,50 +116,95 @@ class Producer:
                 ``transaction.version`` < 2 be asked to abort: a batch that comes after the marker would be stored,
                 and committed with the next transaction. Otherwise this ends in ``Fenced``, which is safe: the driver
                 fences and hands out a new epoch.
+            deadline: for all of it, in monotonic seconds; by default ``retry_seconds`` from now.
 
         Raises:
             Fenced: a newer owner exists, or the epoch cannot be bumped; final.
         """
         keeps = self.transactional
+        deadline = self._deadline() if deadline is None else deadline
         if self.aborts_by_request and answered:
-            await self._abort()
+            await self._abort(deadline)
         self.producer_id, self.epoch = await init_producer(
             self._link,
             self.transactional_id,
             transaction_timeout_ms=self._timeout_ms,
             producer_id=self.producer_id if keeps else -1,
             epoch=self.epoch if keeps else -1,
-            deadline=time.monotonic() + self._retry_seconds,
+            deadline=deadline,
         )
         self._sequences.clear()
         self._added.clear()
 
-    async def end_empty(self, partitions: Iterable[Partition], *, committed: bool) -> None:
+    async def end_empty(self, partitions: Iterable[Partition], *, committed: bool, deadline: float) -> bool:
         """End an empty transaction over ``partitions``: its markers end whatever is open there of this producer.
 
         By the requests of ``transaction.version`` 0, which every broker takes: they alone name partitions without
-        writing to them.
+        writing to them. From the first of them on the transaction may be open, and whatever ended it otherwise would
+        end those partitions wrongly: an abort or a bump of the epoch what is to be committed, and the commit of other
+        records what is to be aborted. So each is repeated under the same epoch until its answer is known, which both
+        coordinator and log take for one; where that cannot be had, nothing more may be asked of this producer.
+
+        Args:
+            deadline: for all of it, in monotonic seconds.
+
+        Returns:
+            Whether it happened; False where the coordinator refused the partitions, so that nothing was begun.
 
         Raises:
             Fenced: a newer owner exists.
-            RetriableFault, UncertainCommit: it may not have happened.
+            UncertainCommit: it may not have happened, or not to its end; the slot must end.
+            UnreachableCluster: it happened, but the epoch could not be renewed.
         """
+        places = sorted(set(partitions))
         newer, self._v2 = self._v2, False
+        self._in_doubt = True
         try:
-            refused = await self.add(partitions)
-            if refused:
-                raise RetriableFault(codes.name(min(refused.values())))
+            if not await self._begin_empty(places, deadline):
+                self._in_doubt = False
+                return False
             if committed:
-                await self.commit()
-            else:
-                await self._abort()
+                await self.commit(deadline)
+            elif not await self._abort(deadline):
+                raise UncertainCommit(f"{self.transactional_id}: the abort of an empty transaction was not answered")
         finally:
             self._v2 = newer
-        await self.renew(answered=True)
+        self._in_doubt = False
+        await self.renew(answered=True, deadline=deadline)
+        return True
 
-    async def _abort(self) -> None:
-        deadline = time.monotonic() + self._retry_seconds
-        while time.monotonic() < deadline:
+    async def _begin_empty(self, partitions: list[Partition], deadline: float) -> bool:
+        """Add ``partitions`` to a transaction; False where that was refused and never may have been carried out."""
+        asked = 0
+        while True:
+            asked += 1
+            try:
+                refused = await self.add(partitions, deadline)
+            except RetriableFault as error:
+                fault = str(error)
+                self._link.forget_coordinator(self.transactional_id or "")
+            else:
+                if not refused:
+                    return True
+                if asked == 1:
+                    return False
+                fault = codes.name(min(refused.values()))
+            if time.monotonic() > deadline:
+                raise UncertainCommit(
+                    f"{self.transactional_id}: whether a transaction over {partitions[0][0]}-{partitions[0][1]} was "
+                    f"begun is not known: {fault}"
+                )
+            await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
+            await self._link.refresh()
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._retry_seconds
+
+    async def _abort(self, deadline: float) -> bool:
+        """Abort the open transaction; False when no definite answer came before ``deadline``."""
+        asked = False
+        while not asked or time.monotonic() < deadline:
+            asked = True
             try:
                 answer = await self._link.send(
                     await self._link.coordinator(self.transactional_id or ""), self._end(committed=False)
@@ -252,7 +222,8 @@ class Producer:
                 await self._link.loop.sleep(_CONCURRENT_PAUSE_SECONDS)
             else:
                 # Aborted; or there was none (INVALID_TXN_STATE); or the bump that follows tells what is wrong.
-                return
+                return True
+        return False
 
     def _end(self, *, committed: bool) -> Any:
         return EndTxnRequest(
@@ -263,8 +234,12 @@ class Producer:
             committed=committed,
         )
 
-    async def add(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    async def add(self, partitions: Iterable[Partition], deadline: float | None = None) -> dict[Partition, int]:
         """Make partitions part of the transaction before their first Produce; error codes of those refused.
+
+        Args:
+            deadline: how long a coordinator that is busy or moves is asked again, in monotonic seconds; by default
+                ``retry_seconds`` from now.
 
         Raises:
             Fenced: the epoch is not ours any more.
@@ -279,7 +254,7 @@ class Producer:
         for topic, partition in new:
             by_topic[topic].append(partition)
         kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
-        deadline = time.monotonic() + self._retry_seconds
+        deadline = self._deadline() if deadline is None else deadline
         while True:
             node = await self._link.coordinator(self.transactional_id or "")
             answer = await self._link.send(
@@ -316,18 +291,21 @@ class Producer:
             if time.monotonic() > deadline:
                 raise RetriableFault(f"the coordinator of {self.transactional_id} stays busy: {codes.name(min(found))}")
 
-    async def commit(self) -> bool:
+    async def commit(self, deadline: float | None = None) -> bool:
         """End the transaction with a commit. Every Produce of it must have been acknowledged.
 
         A lost answer is asked for again with the same epoch: the coordinator recognises the repetition. True when
         that was necessary.
+
+        Args:
+            deadline: when to give up, in monotonic seconds; by default ``retry_seconds`` from now.
 
         Raises:
             UncertainCommit: no definite answer.
         """
         if not self.transactional:
             return False
-        deadline = time.monotonic() + self._retry_seconds
+        deadline = self._deadline() if deadline is None else deadline
         asked = 0
         while True:
             asked += 1
@@ -348,9 +326,10 @@ class Producer:
             if code in codes.ENDED_ELSEWHERE and asked == 1:
                 raise Fenced(f"the producer {self.transactional_id} was fenced: {codes.name(code)}")
             moves = code in codes.COORDINATOR_MOVES
-            if not moves and code != codes.CONCURRENT_TRANSACTIONS and not codes.retriable(code):
-                raise UncertainCommit(f"{self.transactional_id}: {codes.name(code)}")
-            if time.monotonic() > deadline:
+            # A chunk is redone for these, no commit: a coordinator that was away for longer than the transaction's
+            # timeout aborts it when it comes back, and says INVALID_TXN_STATE however often it is asked.
+            final = code in codes.REDO_CHUNK or not codes.retriable(code)
+            if final or time.monotonic() > deadline:
                 raise UncertainCommit(f"{self.transactional_id}: {codes.name(code)}")
             if moves:
                 self._link.forget_coordinator(self.transactional_id or "")

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import os
 import ssl
 import tempfile
-import threading
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
 from pathlib import Path
 from typing import Any
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
 from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
-from srm_common.errors import AccessDenied, ConfigError
-
-_TOKEN_SECONDS = 10.0
-#: A token is renewed when this share of its life is over (Java's sasl.login.refresh.window.factor).
-_RENEW_AT = 0.8
+from srm_common.errors import ConfigError
+from srm_common.kafka.oauth_tokens import ClientCredentials
 
 
 def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
@@ -70,43 +58,3 @@ def tls_context(texts: PemTexts) -> ssl.SSLContext:
     elif texts.chain_file:
         context.load_cert_chain(texts.chain_file, texts.key_file, texts.key_password)
     return context
-
-
-class ClientCredentials(AbstractTokenProvider):  # type: ignore[misc]
-    """Tokens of the OAuth 2 client-credentials grant (RFC 6749, 4.4), kept until most of their life is over."""
-
-    def __init__(self, client: OauthClient) -> None:
-        super().__init__()
-        self._client = client
-        self._lock = threading.Lock()
-        self._token = ""
-        self._renew_at = 0.0
-
-    def token(self) -> str:
-        """Raises :class:`AccessDenied` when the endpoint gives none."""
-        with self._lock:
-            if time.monotonic() >= self._renew_at:
-                self._token, lifetime = self._ask()
-                self._renew_at = time.monotonic() + _RENEW_AT * lifetime
-            return self._token
-
-    def extensions(self) -> dict[str, str]:
-        return dict(self._client.extensions)
-
-    def _ask(self) -> tuple[str, float]:
-        client = self._client
-        form = {"grant_type": "client_credentials"} | ({"scope": client.scope} if client.scope else {})
-        login = base64.b64encode(f"{client.client_id}:{client.client_secret}".encode()).decode()
-        request = urllib.request.Request(
-            client.token_endpoint_url,
-            data=urllib.parse.urlencode(form).encode(),
-            headers={"Authorization": f"Basic {login}", "Accept": "application/json"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=_TOKEN_SECONDS) as response:
-                answer = json.load(response)
-            return str(answer["access_token"]), float(answer.get("expires_in", 300))
-        except urllib.error.HTTPError as error:
-            raise AccessDenied(f"{client.token_endpoint_url} gave no token: status {error.code}") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise AccessDenied(f"{client.token_endpoint_url} gave no token: {error}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from srm_common.domain.offsets.segments import Segment
@@ -11,9 +11,19 @@ from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import EARLIEST, LATEST, StateReader
 from srm_common.kafka.long_topic import records_between
 from srm_common.wire.segment_map import CommittedSegments, SegmentMap
-from srm_common.wire.segments import START_BYTES, VALUE_HEAD, decode_segment_key_prefix, segment_partition
+from srm_common.wire.segments import (
+    START_BYTES,
+    VALUE_HEAD,
+    decode_segment_key_prefix,
+    place_of_key,
+    plain_key,
+    segment_partition,
+)
 
 Partition = tuple[str, int]
+
+#: So many offsets of the topic are held in memory at a time where the whole map is gone through: about 50 MB.
+_PIECE = 300_000
 
 
 @dataclass
@@ -30,16 +40,22 @@ class SegmentBatch:
     def __len__(self) -> int:
         return sum(len(found) for found in self.segments.values())
 
-    def put(self, key: bytes, value: bytes | None) -> None:
-        """The log's next record. Raises CorruptRecord where it is no segment."""
+    def put(self, key: bytes, value: bytes | None, offset: int) -> None:
+        """The log's next record, which lies at ``offset``. Raises CorruptRecord where it is no segment."""
+        place = place_of_key(key)
+        key = plain_key(key)
         prefix = key[:-START_BYTES]
         found = self._places.get(prefix)
         if found is None:
-            place = decode_segment_key_prefix(prefix)
-            found = self._places[prefix] = self.segments.setdefault(place, CommittedSegments(*place, self.unreadable))
+            of = decode_segment_key_prefix(prefix)
+            found = self._places[prefix] = self.segments.setdefault(of, CommittedSegments(*of, self.unreadable))
         if value is not None and len(value) <= VALUE_HEAD.size:
             raise CorruptRecord(f"the segment of {found.topic}-{found.partition} ends too early")
-        found.put(int.from_bytes(key[-START_BYTES:], "big"), value)
+        start = int.from_bytes(key[-START_BYTES:], "big")
+        if place is None:
+            found.put(start, value, offset)
+        else:
+            found.put_joined(start, value, place)
 
 
 class SegmentLog:
@@ -111,6 +127,35 @@ class SegmentLog:
         """The whole map."""
         return self._read({}, self._reader.offsets(self._topic, range(self._partitions), LATEST))
 
+    def pieces(self) -> Iterator[tuple[SegmentBatch, dict[int, int]]]:
+        """The whole map, some of the topic's partitions at a time, with the ends of what was read of these."""
+        wanted = range(self._partitions)
+        ends = self._reader.offsets(self._topic, wanted, LATEST)
+        earliest = self._reader.offsets(self._topic, wanted, EARLIEST)
+        piece: dict[int, int] = {}
+        size = 0
+        for home in wanted:
+            length = ends[home] - earliest[home]
+            if piece and size + length > _PIECE:
+                yield self._read({}, piece), piece
+                piece, size = {}, 0
+            if length:
+                piece[home] = ends[home]
+                size += length
+        if piece:
+            yield self._read({}, piece), piece
+
+    def keys_since(self, starts: Mapping[int, int]) -> dict[int, set[bytes]]:
+        """The keys that were written since, by partition; one that an open transaction holds back is not among them."""
+        stable = self._reader.offsets(self._topic, starts, LATEST)
+        marks = self._reader.offsets(self._topic, starts, LATEST, committed=False)
+        ends = {home: end for home, end in marks.items() if stable[home] == end}
+        keys: dict[int, set[bytes]] = {home: set() for home in ends}
+        for record in self._reader.read(self._topic, starts, ends):
+            if record.key is not None:
+                keys[record.partition].add(record.key)
+        return keys
+
     def _map(self, topic: str, partition: int) -> SegmentMap | None:
         found = self._maps.get((topic, partition))
         if found is None:
@@ -130,8 +175,10 @@ class SegmentLog:
         for record in records_between(self._reader, self._topic, starts, ends):
             if record.key is None:
                 continue
+            if starts.get(record.partition) and place_of_key(record.key) is not None:
+                continue  # what it holds was committed before the stretch, and is no news
             try:
-                batch.put(record.key, record.value)
+                batch.put(record.key, record.value, record.offset)
             except CorruptRecord as error:
                 batch.unreadable.append(f"{self._topic}-{record.partition} at offset {record.offset}: {error}")
         return batch

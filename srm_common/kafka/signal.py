@@ -1,21 +1,28 @@
-"""Wakes a coroutine of kafka-python's loop; a wake-up that comes while nobody waits is kept."""
+"""Wakes a coroutine of kafka-python's loop; a wake-up that comes while no one waits is kept."""
 
 from __future__ import annotations
 
 from kafka.future import Future
-from kafka.net.selector import NetworkSelector
+
+from srm_common.kafka.event_loop import EventLoop
 
 
 class Signal:
     """One waiter at a time."""
 
-    def __init__(self, loop: NetworkSelector) -> None:
+    def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
         self._waiting: Future | None = None
         self._kept = False
+        #: How often it was set.
+        self.count = 0
 
     def set(self) -> None:
         """Wake the waiter, or the next one."""
+        self.count += 1
+        self._wake()
+
+    def _wake(self) -> None:
         waiting, self._waiting = self._waiting, None
         if waiting is None:
             self._kept = True
@@ -28,7 +35,7 @@ class Signal:
             self._kept = False
             return
         self._waiting = future = Future()
-        timer = None if seconds is None else self._loop.call_later(max(seconds, 0.0), self.set)
+        timer = None if seconds is None else self._loop.call_later(max(seconds, 0.0), self._wake)
         try:
             await future
         finally:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import time
+
 from srm_common.domain import names
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.errors import CorruptRecord, StateTopicInvalid
-from srm_common.kafka.compacted import LATEST, LogRecord, StateReader, last_of_each_key
+from srm_common.errors import CorruptBatch, CorruptRecord, StateTopicInvalid
+from srm_common.kafka.committed_log import log_ends, newest_records
+from srm_common.kafka.compacted import StateReader, held_by_transaction
+from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.state_topics import StateTopics
+from srm_common.wire.leader_epoch_header import epoch_in
 from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
 from srm_common.wire.murmur2 import partition_for
 
 STABLE_WITHIN_SECONDS = 10.0
+_PAUSE_SECONDS = 0.05
+#: Where whoever waits for a command's answer asks; a run is as patient as with what it copies.
+_PATIENCE_SECONDS = 10.0
 
 Partition = tuple[str, int]
 
@@ -18,14 +26,16 @@ Partition = tuple[str, int]
 class SourceOffsets(dict[Partition, int]):
     """(upstream topic, partition) -> next offset to copy. Partitions without a position are absent.
 
-    ``faults`` has the partitions whose record cannot be read: they must not be copied until it is mended.
-    ``resets`` are those whose record says "no position": somebody wants them copied from their start.
+    ``faults`` has the partitions whose record cannot be read: they must not be copied until it is mended. ``resets``
+    are those whose record says "no position": somebody wants them copied from their start. ``epochs`` has the leader
+    epochs in the source logs of the offsets before the positions, where they are known.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.faults: dict[Partition, CorruptRecord] = {}
         self.resets: set[Partition] = set()
+        self.epochs: dict[Partition, int] = {}
 
 
 def read_source_offsets(
@@ -35,6 +45,7 @@ def read_source_offsets(
     stable_within_seconds: float | None = STABLE_WITHIN_SECONDS,
     refuse_loss: bool = True,
     connector: str = SOURCE_CONNECTOR,
+    patience_seconds: float = _PATIENCE_SECONDS,
 ) -> SourceOffsets:
     """What the flow has committed, MirrorMaker 2's own commits included.
 
@@ -46,49 +57,49 @@ def read_source_offsets(
             who only wants to look.
         refuse_loss: False for who is about to rebuild what was lost.
         connector: whose offsets; a MirrorMaker 2 in a Connect cluster may have any name.
+        patience_seconds: how long the target may bring nothing, as while leaders move.
 
     Raises:
         StateUnavailable: a partition of the topic cannot be read to its end in time.
         StateTopicInvalid: the topic holds nothing of this flow, although the offset map proves that it has copied.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
-    topic = state.offsets_topic
-    with StateReader(flow.target) as reader:
-        partitions = range(state.offsets_partitions)
-        if stable_within_seconds is None:
-            ends = reader.offsets(topic, partitions, LATEST)
+    with ClusterLink(flow.target, client_id="srm-driver", request_timeout_ms=flow.request_timeout_ms) as link:
+        newest, copied = link.run(
+            lambda: _read(link, flow, state, stable_within_seconds, refuse_loss, connector, patience_seconds)
+        )
+    out = SourceOffsets()
+    for key, (partition, offset, value, headers) in newest.items():
+        parsed = parse_source_offset_key(key)
+        if parsed is None or parsed[:2] != (connector, flow.name.source):
+            continue
+        upstream = parsed[2:]
+        try:
+            last = parse_source_offset_value(value)
+            epoch = epoch_in(headers)
+        except (CorruptRecord, CorruptBatch) as error:
+            out.faults[upstream] = CorruptRecord(
+                f"the source offset of {upstream[0]}-{upstream[1]} cannot be read: at offset {offset} of "
+                f"{state.offsets_topic}-{partition} on cluster '{flow.target.alias}', {error}; write a valid value, or "
+                f"a tombstone to copy the partition from its start, with the key {_text(key)}"
+            )
+            continue
+        if last is None:
+            out.resets.add(upstream)
         else:
-            ends = reader.stable_ends(topic, partitions, stable_within_seconds)
-        records = [
-            record
-            for record in last_of_each_key(_by_home(reader.read(topic, ends=ends), state)).values()
-            if record.key is not None
-        ]
-        out = SourceOffsets()
-        entries = 0
-        for record in records:
-            parsed = parse_source_offset_key(record.key)
-            if parsed is None or parsed[:2] != (connector, flow.name.source):
-                continue
-            entries += 1
-            _, _, upstream_topic, partition = parsed
-            try:
-                last = parse_source_offset_value(record.value)
-            except CorruptRecord as error:
-                out.faults[upstream_topic, partition] = CorruptRecord(
-                    f"the source offset of {upstream_topic}-{partition} cannot be read: at offset {record.offset} of "
-                    f"{topic}-{record.partition} on cluster '{flow.target.alias}', {error}; write a valid value, or "
-                    f"a tombstone to copy the partition from its start, with the key {_text(record.key)}"
-                )
-                continue
-            if last is None:
-                out.resets.add((upstream_topic, partition))
-            else:
-                out[upstream_topic, partition] = last + 1
-        copied = _live_segments(state, reader) if refuse_loss and not entries else 0
+            out[upstream] = last + 1
+            if epoch >= 0:
+                out.epochs[upstream] = epoch
     if copied:
         # Unless the very first commit came between the two looks.
-        out = read_source_offsets(flow, state, stable_within_seconds=stable_within_seconds, refuse_loss=False)
+        out = read_source_offsets(
+            flow,
+            state,
+            stable_within_seconds=stable_within_seconds,
+            refuse_loss=False,
+            connector=connector,
+            patience_seconds=patience_seconds,
+        )
         if not (out or out.faults or out.resets):
             raise _lost(flow, state, copied)
     return out
@@ -102,7 +113,7 @@ def committed_places(reader: StateReader, flow: FlowName) -> set[Partition]:
     """
     topic = names.offsets_topic(flow.source)
     found = set()
-    for record in last_of_each_key(reader.read(topic) if reader.partitions(topic) else []).values():
+    for record in (reader.newest(topic) if reader.partitions(topic) else {}).values():
         parsed = parse_source_offset_key(record.key)
         if parsed is not None and parsed[:2] == (SOURCE_CONNECTOR, flow.source) and record.value is not None:
             found.add(parsed[2:])
@@ -117,7 +128,7 @@ def next_offsets(reader: StateReader, flow: FlowName) -> dict[Partition, int]:
     """
     topic = names.offsets_topic(flow.source)
     out = {}
-    for record in last_of_each_key(reader.read(topic) if reader.partitions(topic) else []).values():
+    for record in (reader.newest(topic) if reader.partitions(topic) else {}).values():
         parsed = parse_source_offset_key(record.key)
         if parsed is None or parsed[:2] != (SOURCE_CONNECTOR, flow.source):
             continue
@@ -130,20 +141,58 @@ def next_offsets(reader: StateReader, flow: FlowName) -> dict[Partition, int]:
     return out
 
 
-def _by_home(records: list[LogRecord], state: StateTopics) -> list[LogRecord]:
-    """Records in the partition their key belongs to come last, so that they win.
+async def _read(
+    link: ClusterLink,
+    flow: FlowSettings,
+    state: StateTopics,
+    stable_within_seconds: float | None,
+    refuse_loss: bool,
+    connector: str,
+    patience: float,
+) -> tuple[dict[bytes, tuple[int, int, bytes | None, bytes]], int]:
+    """Key -> partition, offset, value and headers of its last record, and how many live segments prove a copy where
+    there is no record of the flow (else 0)."""
+    topic, partitions = state.offsets_topic, list(range(state.offsets_partitions))
+    await link.open([topic], patience)
+    if stable_within_seconds is None:
+        ends = await log_ends(link, topic, partitions, patience_seconds=patience)
+    else:
+        ends = await _stable_ends(link, topic, partitions, stable_within_seconds, patience)
+    found: dict[bytes, tuple[int, int, bytes | None, bytes]] = {}
+    told: dict[int, dict[bytes, bytes]] = {}
+    read = await newest_records(link, topic, ends, patience_seconds=patience, headers=told)
+    for partition, newest in read.items():
+        for key, (offset, value) in newest.items():
+            # Strays exist where the topic was given more partitions: the key's new home is the newer truth.
+            if key not in found or partition_for(key, state.offsets_partitions) == partition:
+                found[key] = (partition, offset, value, told[partition].get(key, b""))
+    if not refuse_loss or any(_is_of(key, connector, flow.name) for key in found):
+        return found, 0
+    ends = await log_ends(link, state.segments_topic, list(range(state.segments_partitions)), patience_seconds=patience)
+    maps = await newest_records(link, state.segments_topic, ends, patience_seconds=patience)
+    return found, sum(value is not None for newest in maps.values() for _, value in newest.values())
 
-    Strays exist where the topic was given more partitions: the key's new home is the newer truth.
-    """
-    count = state.offsets_partitions
-    return sorted(
-        records, key=lambda record: record.key is not None and partition_for(record.key, count) == record.partition
-    )
+
+async def _stable_ends(
+    link: ClusterLink, topic: str, partitions: list[int], within_seconds: float, patience: float
+) -> dict[int, int]:
+    """As :meth:`StateReader.stable_ends`."""
+    deadline = time.monotonic() + within_seconds
+    while True:
+        # In this order: what is written in between makes the marks differ, never agree by chance.
+        stable = await log_ends(link, topic, partitions, patience_seconds=patience)
+        ends = await log_ends(link, topic, partitions, committed=False, patience_seconds=patience)
+        held = next((one for one in partitions if stable[one] != ends[one]), None)
+        if held is None:
+            return stable
+        if time.monotonic() > deadline:
+            raise held_by_transaction(link.settings, topic, held, stable[held], ends[held])
+        await link.loop.sleep(_PAUSE_SECONDS)
 
 
-def _live_segments(state: StateTopics, reader: StateReader) -> int:
-    records = last_of_each_key(reader.read(state.segments_topic)).values()
-    return sum(record.value is not None for record in records)
+def _is_of(key: bytes, connector: str, flow: FlowName) -> bool:
+    parsed = parse_source_offset_key(key)
+    return parsed is not None and parsed[:2] == (connector, flow.source)
 
 
 def _lost(flow: FlowSettings, state: StateTopics, segments: int) -> StateTopicInvalid:
@@ -155,5 +204,5 @@ def _lost(flow: FlowSettings, state: StateTopics, segments: int) -> StateTopicIn
     )
 
 
-def _text(key: bytes | None) -> str:
-    return (key or b"").decode(errors="backslashreplace")
+def _text(key: bytes) -> str:
+    return key.decode(errors="backslashreplace")

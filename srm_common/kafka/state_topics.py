@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import (
-    AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -26,12 +25,13 @@ from srm_common.domain.topics.state_topics import (
     Refuse,
     Repair,
     StateTopic,
+    alter_command,
     judge,
     state_topics,
 )
-from srm_common.errors import AccessDenied, ClusterError, StateTopicInvalid
-from srm_common.kafka.compacted import EARLIEST, StateReader, silent_logger
-from srm_common.kafka.faults import cluster_error, kafka_error
+from srm_common.errors import AccessDenied, ClusterError, StateTopicInvalid, UnreachableCluster
+from srm_common.kafka.compacted import EARLIEST, StateReader, admin_client
+from srm_common.kafka.faults import cluster_error, kafka_error, transient
 
 #: The longest a request may take, whatever ``admin.timeout.ms`` says: nothing is copied meanwhile.
 _REQUEST_SECONDS = 30.0
@@ -51,8 +51,11 @@ class StateTopics:
     notes: tuple[str, ...] = ()
 
 
-def ensure_state_topics(flow: FlowSettings) -> StateTopics:
+def ensure_state_topics(flow: FlowSettings, *, patience_seconds: float = 0.0) -> StateTopics:
     """Create what is missing, repair what can be, refuse the rest.
+
+    Args:
+        patience_seconds: how long clusters that do not answer, or are just changing leaders, are asked again.
 
     Where the source does not let us have the offset-syncs topic there, replication goes on without: a note says
     so, and who writes offset syncs gets the error.
@@ -64,10 +67,12 @@ def ensure_state_topics(flow: FlowSettings) -> StateTopics:
     topics = state_topics(flow)
     seconds = request_seconds(flow)
     on_target = [topic for topic in topics if topic.location == "target"]
-    partitions, notes = ensure_topics(flow.target, on_target, timeout_seconds=seconds)
+    partitions, notes = ensure_topics(
+        flow.target, on_target, timeout_seconds=seconds, patience_seconds=patience_seconds
+    )
     on_source = [topic for topic in topics if topic.location == "source"]
     try:
-        notes += ensure_topics(flow.source, on_source, timeout_seconds=seconds)[1]
+        notes += ensure_topics(flow.source, on_source, timeout_seconds=seconds, patience_seconds=patience_seconds)[1]
     except AccessDenied as error:
         notes.append(f"no offset syncs on '{flow.source.alias}': {error}")
     offsets, segments = names.offsets_topic(flow.name.source), names.segments_topic(flow.name.source)
@@ -80,13 +85,34 @@ def request_seconds(flow: FlowSettings) -> float:
 
 
 def ensure_topics(
-    cluster: ClusterSettings, topics: Sequence[StateTopic], *, timeout_seconds: float = _REQUEST_SECONDS
+    cluster: ClusterSettings,
+    topics: Sequence[StateTopic],
+    *,
+    timeout_seconds: float = _REQUEST_SECONDS,
+    patience_seconds: float = 0.0,
 ) -> tuple[dict[str, int], list[str]]:
     """Bring ``topics`` of one cluster into order: (partitions by topic, notes). Raises as the function above."""
     if not topics:
         return {}, []
-    keeper = _Keeper(cluster, timeout_seconds)
     notes: list[str] = []
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return _brought_into_order(cluster, topics, timeout_seconds, notes), notes
+        except ClusterError as error:
+            passing = isinstance(error, UnreachableCluster) or (
+                isinstance(error.__cause__, KafkaException) and transient(error.__cause__)
+            )
+            if not passing or time.monotonic() > deadline:
+                raise
+        time.sleep(_PAUSE_SECONDS)
+
+
+def _brought_into_order(
+    cluster: ClusterSettings, topics: Sequence[StateTopic], timeout_seconds: float, notes: list[str]
+) -> dict[str, int]:
+    """Partitions by topic; what was done is added to ``notes``."""
+    keeper = _Keeper(cluster, timeout_seconds)
     # Twice: another flow may create a shared topic between the look and the creation.
     for _ in range(2):
         found = keeper.find(topics)
@@ -100,15 +126,12 @@ def ensure_topics(
         missing = [verdict.topic for verdict in verdicts if isinstance(verdict, Create)]
         for verdict in verdicts:
             if isinstance(verdict, Repair):
-                keeper.alter(verdict)
-                notes.append(_repaired(verdict, cluster))
+                notes += [note for note in _repair(verdict, keeper, cluster) if note not in notes]
         if not missing:
-            return {topic.name: found[topic.name].partitions for topic in topics}, notes
+            return {topic.name: found[topic.name].partitions for topic in topics}
         keeper.create(missing, notes)
         keeper.await_leaders(missing)
-    return {
-        topic.name: found[topic.name].partitions if topic.name in found else topic.partitions for topic in topics
-    }, notes
+    return {topic.name: found[topic.name].partitions if topic.name in found else topic.partitions for topic in topics}
 
 
 class _Keeper:
@@ -117,7 +140,7 @@ class _Keeper:
     def __init__(self, cluster: ClusterSettings, seconds: float) -> None:
         self._cluster = cluster
         self._seconds = seconds
-        self._admin = AdminClient({**cluster.confluent, "log_level": 0}, logger=silent_logger)
+        self._admin = admin_client(cluster)
 
     def find(self, topics: Iterable[StateTopic]) -> dict[str, FoundTopic]:
         wanted = {topic.name: topic for topic in topics}
@@ -228,19 +251,33 @@ class _Keeper:
                 )
             time.sleep(0.05)
 
-    def alter(self, repair: Repair) -> None:
+    def alter(self, topic: StateTopic, settings: Mapping[str, str]) -> None:
         entries = [
-            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
-            for name, value in repair.settings.items()
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
         ]
-        resource = ConfigResource(ResourceType.TOPIC, repair.topic.name, incremental_configs=entries)
+        resource = ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=entries)
         try:
             for answer in self._admin.incremental_alter_configs([resource], request_timeout=self._seconds).values():
                 answer.result()
         except KafkaException as error:
-            raise cluster_error(
-                self._cluster, f"alter the settings of state topic {repair.topic.name}", error
-            ) from error
+            raise cluster_error(self._cluster, f"alter the settings of state topic {topic.name}", error) from error
+
+
+def _repair(repair: Repair, keeper: _Keeper, cluster: ClusterSettings) -> list[str]:
+    notes = []
+    if repair.settings:
+        keeper.alter(repair.topic, repair.settings)
+        notes.append(_repaired(repair.topic, repair.settings, cluster))
+    if repair.wanted:
+        try:
+            keeper.alter(repair.topic, repair.wanted)
+            notes.append(_repaired(repair.topic, repair.wanted, cluster))
+        except ClusterError as error:
+            notes.append(
+                f"state topic {repair.topic.name} takes longer to read than it has to: {error}; set it with: "
+                f"{alter_command(repair.topic, cluster.bootstrap_servers, repair.wanted)}"
+            )
+    return notes
 
 
 def _starts_at_zero(cluster: ClusterSettings, topic: str, partitions: int) -> bool:
@@ -248,6 +285,6 @@ def _starts_at_zero(cluster: ClusterSettings, topic: str, partitions: int) -> bo
         return not any(reader.offsets(topic, range(partitions), EARLIEST).values())
 
 
-def _repaired(repair: Repair, cluster: ClusterSettings) -> str:
-    settings = ", ".join(f"{name}={value}" for name, value in repair.settings.items())
-    return f"set {settings} on state topic {repair.topic.name} of cluster '{cluster.alias}'"
+def _repaired(topic: StateTopic, settings: Mapping[str, str], cluster: ClusterSettings) -> str:
+    said = ", ".join(f"{name}={value}" for name, value in settings.items())
+    return f"set {said} on state topic {topic.name} of cluster '{cluster.alias}'"

@@ -30,16 +30,22 @@ class NewRecord:
 class StateWriter:
     """A producer to one cluster that keeps each partition's records in order.
 
+    ``patience_seconds`` is a run's: how long the cluster may take to confirm a write.
     ``repeats_matter``: whether a record that lies in the log twice, one right behind the other, says something else
     than one. Where it does not, the producer is not idempotent, which saves its first write the half second after
     which librdkafka asks again for a producer id.
     """
 
     def __init__(
-        self, cluster: ClusterSettings, *, timeout_seconds: float = _WRITE_SECONDS, repeats_matter: bool = True
+        self,
+        cluster: ClusterSettings,
+        *,
+        timeout_seconds: float = _WRITE_SECONDS,
+        patience_seconds: float | None = None,
+        repeats_matter: bool = True,
     ) -> None:
         self._cluster = cluster
-        self._timeout = timeout_seconds
+        self._timeout = timeout_seconds = timeout_seconds if patience_seconds is None else patience_seconds
         self._last_fault: KafkaError | None = None
         self._producer = Producer(
             {

@@ -8,28 +8,44 @@ version negotiation, time-outs, throttling) stays the library's.
 
 from __future__ import annotations
 
+import fcntl
 import socket
 import ssl
 import struct
+import termios
 import time
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 import kafka.errors as Errors
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
+from srm_common.kafka.connection_faults import fault_text, foreign_answer
+from srm_common.kafka.dialing import place_text
+
 #: The kernel wakes us when this much of a large frame has arrived: waking for every piece costs 40 % more CPU.
 _WAKE_BYTES = 1 << 20
 #: Linux takes at most 1024 buffers in one ``sendmsg`` (``UIO_MAXIOV``).
 _MOST_BUFFERS = 1024
-_LARGEST_FRAME = (1 << 31) - 1
 _FRAME = struct.Struct(">i")
+_COUNT = struct.Struct("@i")
 #: Small frames are received together into this much room.
 _STAGING_BYTES = 64 << 10
+#: What a TLS record holds at most (RFC 8446, 5.1), and what is given to OpenSSL at a time.
+_TLS_RECORD_BYTES, _TLS_SEND_BYTES = 16 << 10, 128 << 10
 
 
-class _FrameReading:
-    """Receives frame by frame; shared by the plain and the TLS transport.
+def _queued(sock: socket.socket, which: int) -> int:
+    """Bytes in one of the kernel's queues of a socket; 0 where the system does not tell."""
+    try:
+        return int(_COUNT.unpack(fcntl.ioctl(sock, which, bytes(_COUNT.size)))[0])
+    except OSError:
+        return 0
+
+
+class _FrameIO:
+    """Receives frame by frame and sends at once; shared by the plain and the TLS transport.
 
     Small frames come several at a time through a staging buffer; the rest of a large one is received where it stays.
     """
@@ -38,17 +54,34 @@ class _FrameReading:
     _sock: Any
     _protocol: Any
     _read: bool
+    _write: bool
+    _writing: bool
     _closed: bool
+    _write_buffer: deque[Any]
+    _write_task: Any
     last_read: float
+    last_write: float
+    host: str | None
+    #: Bytes of requests that the kernel took, and of answers that it gave, so far.
+    taken_bytes = 0
+    _received_bytes = 0
+    _answered = False
     _wake_bytes = 1
     #: Whether a short read means that the kernel has nothing more (TLS keeps records of its own back).
     _short_means_empty = True
+
+    def moved_bytes(self) -> int:
+        """A figure that changes whenever the other side has acknowledged or sent something."""
+        moved = self.taken_bytes + self._received_bytes
+        if self._sock is not None:
+            moved += _queued(self._sock, termios.FIONREAD) - _queued(self._sock, termios.TIOCOUTQ)
+        return moved
 
     async def _read_from_sock(self) -> None:
         staging = memoryview(bytearray(_STAGING_BYTES))
         filled = 0
         large: memoryview | None = None
-        got = 0
+        got = size = 0
         while self._read and not self._closed:
             await self._net.wait_read(self._sock)
             delivered = False
@@ -63,19 +96,23 @@ class _FrameReading:
                         if delivered:  # whoever waits for that answer sees it before the end of the connection
                             break
                         raise Errors.KafkaConnectionError("socket disconnected")
+                    self._received_bytes += count
                     short = count < len(room)
                     frames: list[memoryview] = []
                     if large is None:
-                        frames, filled, large, got = self._cut(staging, filled + count)
+                        frames, filled, large, got, size = self._cut(staging, filled + count)
                     else:
                         got += count
                     if large is not None and got == len(large):
-                        frames.append(large)
-                        large = None
-                        self._wake_at(1)
+                        if got == size:
+                            frames.append(large)
+                            large = None
+                            self._wake_at(1)
+                        else:
+                            large = self._protocol.parser.larger(large, size)
                     if frames:
                         self.last_read = time.monotonic()
-                        delivered = True
+                        self._answered = delivered = True
                         for frame in frames:
                             if self._protocol is not None:
                                 self._protocol.data_received(frame)
@@ -93,8 +130,9 @@ class _FrameReading:
                 self.abort(error=error)
                 return
 
-    def _cut(self, staging: memoryview, filled: int) -> tuple[list[memoryview], int, memoryview | None, int]:
-        """Whole frames out of the staging buffer: (frames, bytes left in it, started large frame, bytes it has).
+    def _cut(self, staging: memoryview, filled: int) -> tuple[list[memoryview], int, memoryview | None, int, int]:
+        """Whole frames out of the staging buffer: (frames, bytes left in it, room for the beginning of a large frame,
+        bytes that it has, its size).
 
         Frames are copied: they are small, and the buffer is used again at once.
         """
@@ -102,41 +140,46 @@ class _FrameReading:
         at = 0
         while filled - at >= _FRAME.size:
             (size,) = _FRAME.unpack_from(staging, at)
-            if not 0 <= size <= _LARGEST_FRAME:
-                raise Errors.InvalidReceiveError(f"Invalid frame length: {size}")
             begin, end = at + _FRAME.size, at + _FRAME.size + size
-            if end > filled and size <= _STAGING_BYTES // 2:
+            if end > filled and 0 <= size <= _STAGING_BYTES // 2:
                 break
             # Buffers are handed out in the order of the requests.
-            frame = self._protocol.parser.buffer_for(size, len(frames))
-            have = min(end, filled) - begin
+            try:
+                frame = self._protocol.parser.buffer_for(size, len(frames))
+            except Errors.InvalidReceiveError as error:
+                raise self._unreadable(bytes(staging[at : at + 4]), first=not frames, error=error) from error
+            have = min(min(end, filled) - begin, len(frame))
             frame[:have] = staging[begin : begin + have]
             if have < size:
-                return frames, 0, frame, have
+                return frames, 0, frame, have, size
             frames.append(frame)
             at = end
         left = filled - at
         if at and left:
             staging[:left] = bytes(staging[at:filled])
-        return frames, left, None, 0
+        return frames, left, None, 0, 0
+
+    def _unreadable(self, head: bytes, *, first: bool, error: Exception) -> Exception:
+        server = "the server"
+        if self._sock is not None:
+            peer, port = self._sock.getpeername()[:2]
+            server = place_text((self.host or peer, port))
+        text = foreign_answer(server, head) if first and not self._answered else f"{server} sent {fault_text(error)}"
+        found: Exception = Errors.InvalidReceiveError(text)
+        return found
 
     def _wake_at(self, size: int) -> None:
         """Ask the kernel to report the socket readable only from ``size`` bytes on."""
 
-    def abort(self, error: Exception | None = None) -> None:
-        raise AssertionError("the library's transport class comes first")
-
-
-class FrameTransport(_FrameReading, KafkaTCPTransport):  # type: ignore[misc]
-    """Plain sockets: receives into large buffers, sends lists of buffers at once."""
-
-    _writing: bool
-
     def write(self, data: Any) -> None:
         """Send one buffer, or a list of them; what the kernel does not take at once is queued."""
+        self.writelines(data if isinstance(data, list) else [data])
+
+    def writelines(self, list_of_data: Any) -> None:
+        """Send a list of buffers; what the kernel does not take at once is queued."""
         if not self._write or self._closed:
             raise RuntimeError("Transport closed for writes")
-        self._write_buffer.extend(data if isinstance(data, list) else [data])
+        self._write_buffer.extend(self._pieces(list_of_data))
         if self._writing:
             return
         _sent, error = self._sock_send()
@@ -148,45 +191,100 @@ class FrameTransport(_FrameReading, KafkaTCPTransport):  # type: ignore[misc]
             self._writing = True
             self._write_task = self._net.call_soon(self._write_to_sock)
 
+    def _pieces(self, buffers: Iterable[Any]) -> Iterable[Any]:
+        return buffers
+
+    def _sock_send(self) -> tuple[int, Exception | None]:
+        if self._sock is None:
+            return 0, Errors.KafkaConnectionError("Connection closed during send")
+        before = self.taken_bytes
+        try:
+            while self._write_buffer:
+                self._send_some()
+        except (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            pass
+        except OSError as error:
+            return self.taken_bytes - before, Errors.KafkaConnectionError(error)
+        return self.taken_bytes - before, None
+
+    def _send_some(self) -> None:
+        """One system call; counts and drops what the kernel took. Raises OSError."""
+        raise AssertionError("each transport has its own")
+
+    def abort(self, error: Exception | None = None) -> None:
+        raise AssertionError("the library's transport class comes first")
+
+    async def _write_to_sock(self) -> None:
+        raise AssertionError("the library's transport class comes first")
+
+
+class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
+    """Plain sockets: receives into large buffers, sends lists of buffers at once."""
+
+    async def handshake(self, timeout_at: float | None = None) -> None:
+        """Nothing is agreed upon."""
+
     def _wake_at(self, size: int) -> None:
         if size != self._wake_bytes:
             self._wake_bytes = size
             self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
-    def _sock_send(self) -> tuple[int, Exception | None]:
-        if self._sock is None:
-            return 0, Errors.KafkaConnectionError("Connection closed during send")
-        pending: deque[Any] = self._write_buffer
-        total = 0
-        while pending:
-            some = [pending[i] for i in range(min(len(pending), _MOST_BUFFERS))]
-            try:
-                sent = self._sock.sendmsg(some)
-            except (BlockingIOError, InterruptedError):
-                return total, None
-            except OSError as error:
-                return total, Errors.KafkaConnectionError(error)
-            total += sent
-            while pending and sent >= len(pending[0]):
-                sent -= len(pending.popleft())
-            if sent:
-                pending[0] = memoryview(pending[0])[sent:]
-        return total, None
+    def _send_some(self) -> None:
+        pending = self._write_buffer
+        sent = self._sock.sendmsg([pending[i] for i in range(min(len(pending), _MOST_BUFFERS))])
+        self.taken_bytes += sent
+        while pending and sent >= len(pending[0]):
+            sent -= len(pending.popleft())
+        if sent:
+            pending[0] = memoryview(pending[0])[sent:]
 
     abort = KafkaTCPTransport.abort
+    _write_to_sock = KafkaTCPTransport._write_to_sock
 
 
-class FrameTlsTransport(_FrameReading, KafkaSSLTransport):  # type: ignore[misc]
+class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
     """TLS sockets: receives into large buffers; OpenSSL has no gathering send."""
 
     _short_means_empty = False
 
-    def write(self, data: Any) -> None:
-        """Queue one buffer, or a list of them."""
-        self.writelines(data if isinstance(data, list) else [data])
+    async def handshake(self, timeout_at: float | None = None) -> None:
+        """Agree upon keys. Raises KafkaTimeoutError after ``timeout_at`` (monotonic seconds), OSError when refused."""
+        while True:
+            try:
+                self._sock.do_handshake()
+                return
+            except ssl.SSLWantReadError:
+                await self._net.wait_read(self._sock, timeout_at)
+            except ssl.SSLWantWriteError:
+                await self._net.wait_write(self._sock, timeout_at)
 
-    def writelines(self, list_of_data: Any) -> None:
-        """Queue buffers; views keep partial sends free of copies."""
-        super().writelines([memoryview(data) for data in list_of_data])
+    def _pieces(self, buffers: Iterable[Any]) -> Iterable[Any]:
+        """Small buffers joined: each send is a system call and a TLS record. Large ones are cut, so that what was taken
+        is known while a slow link takes it."""
+        small: list[Any] = []
+        size = 0
+        for buffer in buffers:
+            if size and size + len(buffer) > _TLS_RECORD_BYTES:
+                yield memoryview(b"".join(small))
+                small, size = [], 0
+            if len(buffer) < _TLS_RECORD_BYTES:
+                small.append(buffer)
+                size += len(buffer)
+                continue
+            whole = memoryview(buffer)
+            for at in range(0, len(whole), _TLS_SEND_BYTES):
+                yield whole[at : at + _TLS_SEND_BYTES]
+        if size:
+            yield memoryview(b"".join(small))
+
+    def _send_some(self) -> None:
+        pending = self._write_buffer
+        sent = int(self._sock.send(pending[0]))
+        self.taken_bytes += sent
+        if sent == len(pending[0]):
+            pending.popleft()
+        else:
+            pending[0] = pending[0][sent:]
 
     abort = KafkaSSLTransport.abort
+    _write_to_sock = KafkaSSLTransport._write_to_sock

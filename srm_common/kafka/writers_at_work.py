@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest, ListTransactionsRequest
@@ -10,7 +11,7 @@ from kafka.protocol.admin import ListGroupsRequest, ListTransactionsRequest
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.connect_names import ConnectNames
 from srm_common.domain.names import driver_transactional_id, task_transactional_id
-from srm_common.errors import UnreachableCluster
+from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.link import ClusterLink, RetriableFault
 
@@ -60,12 +61,13 @@ async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[Conne
     prefixes = {task_transactional_id(flow.name, 0)[:-1], *(other.task_id_prefix for other in others)}
     theirs = "|".join(f"{re.escape(prefix)}\\d+" for prefix in prefixes)
     ours = re.compile(f"{re.escape(driver_transactional_id(flow.name))}|{theirs}")
-    request = ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
     seconds = flow.transaction_timeout_ms / 1000
     return [
         f"a transaction of '{state.transactional_id}' is open; if whoever began it has died, it ends within "
         f"{seconds:g} s: do it again then"
-        for answer in await _of_each_broker(link, request)
+        for answer in await _of_each_broker(
+            link, lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
+        )
         for state in answer.transaction_states
         if state.transaction_state in _OPEN and ours.fullmatch(state.transactional_id)
     ]
@@ -77,23 +79,24 @@ async def _workers(link: ClusterLink, groups: set[str]) -> list[str]:
         return []
     return [
         f"workers of MirrorMaker 2 are in group '{found.group_id}' ({found.group_state}); stop MirrorMaker 2 first"
-        for answer in await _of_each_broker(link, ListGroupsRequest(version=_WITH_STATES, states_filter=[]))
+        for answer in await _of_each_broker(link, lambda: ListGroupsRequest(version=_WITH_STATES, states_filter=[]))
         for found in answer.groups
         if found.group_id in groups and found.group_state not in ("Empty", "Dead")
     ]
 
 
-async def _of_each_broker(link: ClusterLink, request: Any) -> list[Any]:
-    answers = []
-    for broker in link.manager.cluster.brokers():
-        try:
-            answer = await link.send(broker.node_id, request)
-        except RetriableFault as error:
-            raise UnreachableCluster(f"cluster '{link.alias}' cannot tell who is at work: {error}") from error
+async def _of_each_broker(link: ClusterLink, make_request: Callable[[], Any]) -> list[Any]:
+    answers = await link.ask_each(make_request)
+    for node, answer in answers.items():
+        if isinstance(answer, ClusterError):
+            raise answer
+        if isinstance(answer, RetriableFault):
+            raise UnreachableCluster(
+                f"cluster '{link.alias}' cannot tell which writers are active: {answer}"
+            ) from answer
         if answer.error_code:
             raise UnreachableCluster(
-                f"cluster '{link.alias}' cannot tell who is at work: broker {broker.node_id}: "
+                f"cluster '{link.alias}' cannot tell which writers are active: broker {node}: "
                 f"{codes.name(answer.error_code)}; do it again"
             )
-        answers.append(answer)
-    return answers
+    return list(answers.values())

@@ -9,48 +9,26 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from srm_common.domain.offsets.segments import build_segment
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.errors import (
-    AccessDenied,
-    CorruptBatch,
-    Fenced,
-    NoSuchPartition,
-    PartitionError,
-    RecordTooLarge,
-    SrmError,
-)
-from srm_common.kafka import codes
-from srm_common.kafka.frames import RawProduce
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import Producer
 from srm_common.kafka.signal import Signal
-from srm_common.replication.fetching import Block, Portion
-from srm_common.replication.ranges import RangeState, Share
-from srm_common.wire.batch import TRANSACTIONAL, Buffer, stamp
+from srm_common.replication.blocks import Block, Portion, Turn
+from srm_common.replication.ranges import RangeState
+from srm_common.replication.sending import ChunkFailed, Outgoing, Sending
+from srm_common.wire.batch import TRANSACTIONAL, stamp
+from srm_common.wire.leader_epoch_header import epoch_headers
 from srm_common.wire.mm2 import source_offset_key, source_offset_value
 from srm_common.wire.murmur2 import partition_for
-from srm_common.wire.packed import Packed
-from srm_common.wire.plain_records import plain_records
-from srm_common.wire.produce import ProduceAnswer
+from srm_common.wire.plain_records import Entry, in_batches, plain_records
 from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
-from srm_common.wire.repack import repack
 from srm_common.wire.segments import encode_segment, segment_partition
 
-#: The broker remembers five batches of a producer and partition (KIP-98), and the library refuses a sixth request.
-_IN_FLIGHT = 5
-
-
-class ChunkFailed(Exception):
-    """The chunk must be started over. ``states``: the ranges it is due to; empty when it is nobody's in particular.
-    ``error``: what to report when it is given up."""
-
-    def __init__(self, reason: str | SrmError, states: Sequence[RangeState] = ()) -> None:
-        super().__init__(str(reason))
-        self.states = tuple(states)
-        self.error = PartitionError(reason) if isinstance(reason, str) else reason
+#: Brokers refuse batches beyond ``max.message.bytes``, of which state topics have a little more than 1 MB at least.
+_STATE_BATCH_BYTES = 900_000
 
 
 class Chunk:
@@ -60,11 +38,7 @@ class Chunk:
         self._job = job
         self._target = target
         self._producer = producer
-        self._signal = signal
-        self._in_flight: dict[int, int] = defaultdict(int)
-        self._epoch = 0
-        self._failure: Exception | None = None
-        self._lost = False
+        self._sending = Sending(job, target, producer, signal)
         self._keys: dict[Partition, bytes] = {}
         self.bytes = 0
         self.opened_at = 0.0
@@ -81,12 +55,15 @@ class Chunk:
 
     @property
     def _overdue(self) -> bool:
-        return time.monotonic() - self.opened_at >= self._job.chunk_seconds
+        return self.age >= self._job.chunk_seconds
 
     @property
-    def acknowledged(self) -> bool:
-        """Whether nothing is in flight."""
-        return not any(self._in_flight.values())
+    def age(self) -> float:
+        """Seconds since it was opened; 0 while it is not."""
+        return time.monotonic() - self.opened_at if self.open else 0.0
+
+    def __str__(self) -> str:
+        return str(self._sending)
 
     async def put(self, block: Block) -> bool:
         """Produce what a block brought. False: the chunk's time is over before the block is; the rest of it goes
@@ -100,21 +77,13 @@ class Chunk:
         taken = True
         try:
             if block.turns is None:
-                block.turns = [(portion, self._packed(portion)) for portion in block.portions]
-            portions = [portion for portion, _ in block.turns]
+                block.turns = [Turn(portion) for portion in block.portions]
+            turns: list[Turn] = block.turns
+            portions = [turn.portion for turn in turns]
             await self._add([p.state.downstream for p in portions if p.batches], portions)
-            while block.turns:
-                left: list[tuple[Portion, Iterator[Packed]]] = []
-                round_: list[tuple[RangeState, Packed]] = []
-                for portion, source in block.turns:
-                    packed = self._next(portion, source)
-                    if packed is not None:
-                        round_.append((portion.state, packed))
-                        left.append((portion, source))
-                if round_:
-                    await self._produce(round_, block)
-                block.turns = left
-                if left and self._overdue:
+            while turns := [turn for turn in turns if turn.look()]:
+                block.turns = turns
+                if not await self._round(turns, block):
                     taken = False
                     break
         finally:
@@ -127,26 +96,61 @@ class Chunk:
         if not self.open:
             self.opened_at = time.monotonic()
 
-    def _packed(self, portion: Portion) -> Iterator[Packed]:
-        state = portion.state
-        return repack(portion.batches, portion.first_offset, state.end, state.spec.max_message_bytes)
+    async def _round(self, turns: Sequence[Turn], block: Block) -> bool:
+        """The next batch of every turn; False when the chunk's time is over before, or right after."""
+        by_leader: dict[int, list[Turn]] = defaultdict(list)
+        leaderless = []
+        for turn in turns:
+            leader = self._target.leader(*turn.state.downstream)
+            if leader is None:
+                leaderless.append(turn.state)
+            else:
+                by_leader[leader].append(turn)
+        if leaderless:
+            raise ChunkFailed(self._target.leaderless(*leaderless[0].downstream), leaderless)
+        for leader, waiting in by_leader.items():
+            at = 0
+            while at < len(waiting):
+                at = await self._send(leader, waiting, at, block)
+                if self._overdue:
+                    return False
+        return True
 
-    def _next(self, portion: Portion, source: Iterator[Packed]) -> Packed | None:
-        """The portion's next batch. At its end, or at a batch that cannot be copied, the range's share moves up."""
-        state = portion.state
-        share = state.open_share()
-        try:
-            packed = next(source, None)
-        except (CorruptBatch, RecordTooLarge) as error:
-            name = f"{state.upstream[0]}-{state.upstream[1]}"
-            state.stop_at(share.upstream_end, type(error)(f"partition {name}: {error}"))
-            return None
-        if packed is None:
-            if state.error is None or portion.next_offset <= state.end:
-                share.upstream_end = max(share.upstream_end, min(portion.next_offset, state.end))
-            return None
-        share.upstream_end = packed.upstream_end
-        return packed
+    async def _send(self, leader: int, turns: Sequence[Turn], start: int, block: Block) -> int:
+        """One request with batches of ``turns`` from ``start`` on, as many as the leader's link takes at a time;
+        returns where the next one begins."""
+        window = self._sending.window(leader)
+        end, size = start, 0
+        while end < len(turns):
+            packed = turns[end].packed
+            more = 0 if packed is None else packed.size
+            if end > start and size + more > window:
+                break
+            size += more
+            end += 1
+        chosen = turns[start:end]
+        await self._sending.room(leader, [turn.state.downstream for turn in chosen], size)
+        producer = self._producer
+        bit = TRANSACTIONAL if producer.transactional else 0
+        batches = []
+        for turn in chosen:
+            packed = turn.take()
+            state = turn.state
+            header = stamp(
+                packed.attributes | bit,
+                packed.record_count - 1,
+                packed.base_timestamp,
+                packed.max_timestamp,
+                packed.record_count,
+                packed.body,
+                producer.producer_id,
+                producer.epoch,
+                producer.take(state.downstream, packed.record_count),
+            )
+            batches.append(Outgoing(state.downstream, (state,), packed, header, packed.body))
+        self.bytes += size
+        await self._sending.post(leader, batches, block)
+        return end
 
     async def _add(
         self,
@@ -162,139 +166,8 @@ class Chunk:
             return
         for one, code in refused.items():
             mine = [portion.state for portion in portions if portion.state.downstream == one]
-            self._refused(code, None, one, owners[one] if owners else mine, 0)
-        self._check()
-
-    async def _produce(self, items: Sequence[tuple[RangeState, Packed]], block: Block) -> None:
-        by_leader: dict[int, list[tuple[RangeState, Packed]]] = defaultdict(list)
-        for state, packed in items:
-            leader = self._target.leader(*state.downstream)
-            if leader is None:
-                raise ChunkFailed(self._target.leaderless(*state.downstream), [state])
-            by_leader[leader].append((state, packed))
-        producer = self._producer
-        bit = TRANSACTIONAL if producer.transactional else 0
-        for leader, ones in by_leader.items():
-            while self._in_flight[leader] >= _IN_FLIGHT:
-                await self._signal.wait()
-            self._check()
-            topics: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
-            for state, packed in ones:
-                header = stamp(
-                    attributes=packed.attributes | bit,
-                    last_offset_delta=packed.record_count - 1,
-                    base_timestamp=packed.base_timestamp,
-                    max_timestamp=packed.max_timestamp,
-                    record_count=packed.record_count,
-                    body=packed.body,
-                    producer_id=producer.producer_id,
-                    producer_epoch=producer.epoch,
-                    base_sequence=producer.take(state.downstream, packed.record_count),
-                )
-                topics.setdefault(state.downstream[0], []).append((state.downstream[1], (header, packed.body)))
-                self.bytes += packed.size
-            block.pending += 1
-            await self._post(leader, topics, dict(_by_partition(ones)), block)
-
-    async def _post(
-        self,
-        leader: int,
-        topics: dict[str, list[tuple[int, Sequence[Buffer]]]],
-        owners: dict[Partition, tuple[Sequence[RangeState], Packed | None]],
-        block: Block | None,
-    ) -> None:
-        request = RawProduce(
-            self._producer.produce_version,
-            self._producer.transactional_id,
-            self._job.request_timeout_ms,
-            topics,
-        )
-        states = [state for found, _ in owners.values() for state in found]
-        epoch = self._epoch
-        self._in_flight[leader] += 1
-
-        def settled() -> bool:
-            if block is not None:
-                block.settle()
-            if epoch != self._epoch:
-                return False
-            self._in_flight[leader] -= 1
-            self._signal.set()
-            return True
-
-        def answered(answer: ProduceAnswer) -> None:
-            try:
-                read(answer)
-            except Exception as error:  # the library would only log it, and the chunk would be committed
-                self._failure = error
-
-        def read(answer: ProduceAnswer) -> None:
-            if settled():
-                for part in answer.partitions:
-                    place = (part.topic, part.partition)
-                    found, packed = owners[place]
-                    if part.error_code:
-                        offset = packed.runs[0][0] if packed is not None else None
-                        self._refused(part.error_code, part.error_message, place, found, offset)
-                    elif packed is not None and self._failure is None:
-                        # After a failure a later batch may be stored without the one before it.
-                        _share(found[0]).acknowledge(packed, part.base_offset)
-
-        def lost(error: BaseException) -> None:
-            if settled():
-                self._lost = True
-                self._fail(ChunkFailed(f"a leader at {self._target.alias} did not answer: {error}", states))
-
-        try:
-            future = await self._target.post(leader, request)
-        except RetriableFault as error:
-            settled()
-            raise ChunkFailed(str(error), states) from error
-        future.add_callback(answered)
-        future.add_errback(lost)
-
-    def _refused(
-        self,
-        code: int,
-        message: str | None,
-        partition: Partition,
-        states: Sequence[RangeState],
-        offset: int | None,
-    ) -> None:
-        """The target refused a batch. Its later batches may have been stored, so the chunk is always started over."""
-        place = f"partition {partition[0]}-{partition[1]} at {self._target.alias}"
-        text = f"{place}: {codes.name(code)}" + (f", {message}" if message else "")
-        if code in codes.FENCED:
-            self._fail(Fenced(f"the producer {self._producer.transactional_id} was fenced: {text}"))
-            return
-        if code in codes.REDO_CHUNK:
-            self._fail(ChunkFailed(text))
-            return
-        if not codes.retriable(code):
-            error: SrmError
-            if code in codes.DENIED:
-                error = AccessDenied(f"{place}: writing is not allowed; grant WRITE on topic {partition[0]}")
-            elif code == codes.MESSAGE_TOO_LARGE:
-                error = RecordTooLarge(f"{text}; the topic's max.message.bytes was lowered during the run")
-            else:
-                error = PartitionError(text)
-            for state in states:
-                share = state.share
-                state.stop_at(
-                    share.upstream_start if offset is None and share is not None else offset or state.committed,
-                    error,
-                )
-        gone = code == codes.UNKNOWN_TOPIC_OR_PARTITION
-        reason = NoSuchPartition(f"{place} does not exist, or was deleted") if gone else text
-        self._fail(ChunkFailed(reason, states if codes.retriable(code) else ()))
-
-    def _fail(self, failure: ChunkFailed | SrmError) -> None:
-        if self._failure is None or isinstance(failure, Fenced):
-            self._failure = failure
-
-    def _check(self) -> None:
-        if self._failure is not None:
-            raise self._failure
+            self._sending.refuse(code, None, one, owners[one] if owners else mine)
+        self._sending.check()
 
     async def commit(self, states: Sequence[RangeState]) -> bool:
         """Write offsets and map, and commit. True when the coordinator had to be asked again.
@@ -303,10 +176,7 @@ class Chunk:
             ChunkFailed, Fenced: as in :meth:`put`.
             UncertainCommit: nobody knows; the slot must stop.
         """
-        while not self.acknowledged:
-            self._check()
-            await self._signal.wait()
-        self._check()
+        await self._sending.finish()
         moved = [s for s in states if s.share is not None and s.share.upstream_end > s.share.upstream_start]
         repeated = False
         if moved:
@@ -315,21 +185,22 @@ class Chunk:
         now_ms = time.time() * 1000
         for state in states:
             state.commit(now_ms)
-        self.reset()
+        self._reset()
         return repeated
 
     async def _write_state(self, states: Sequence[RangeState]) -> None:
-        job, producer = self._job, self._producer
-        records: dict[Partition, list[tuple[bytes, bytes]]] = defaultdict(list)
+        job = self._job
+        records: dict[Partition, list[Entry]] = defaultdict(list)
         owners: dict[Partition, list[RangeState]] = defaultdict(list)
         for state in states:
-            share = _share(state)
+            share = state.chunk_share
             topic, partition = state.upstream
             key = self._keys.get(state.upstream)
             if key is None:
                 key = self._keys[state.upstream] = source_offset_key(job.source_alias, topic, partition)
             place = (job.offsets_topic, partition_for(key, job.offsets_partitions))
-            records[place].append((key, source_offset_value(share.upstream_end - 1)))
+            last = share.upstream_end - 1
+            records[place].append((key, source_offset_value(last), epoch_headers(state.epochs.at(last))))
             owners[place].append(state)
             if share.runs:
                 segment = build_segment(
@@ -346,71 +217,67 @@ class Chunk:
                 owners[place].append(state)
         await self._add(list(records), owners=owners)
         by_leader: dict[int, list[Partition]] = defaultdict(list)
+        leaderless = []
         for place in records:
             leader = self._target.leader(*place)
             if leader is None:
-                raise ChunkFailed(self._target.leaderless(*place), owners[place])
-            by_leader[leader].append(place)
-        now_ms = int(time.time() * 1000)
+                leaderless.append(place)
+            else:
+                by_leader[leader].append(place)
+        if leaderless:
+            due = dict.fromkeys(state for place in leaderless for state in owners[place])
+            raise ChunkFailed(self._target.leaderless(*leaderless[0]), tuple(due))
+        bodies = {place: list(in_batches(pairs, _STATE_BATCH_BYTES)) for place, pairs in records.items()}
         for leader, places in by_leader.items():
-            topics: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
-            for place in places:
-                pairs = records[place]
-                body = plain_records(pairs)
-                header = stamp(
-                    attributes=TRANSACTIONAL if producer.transactional else 0,
-                    last_offset_delta=len(pairs) - 1,
-                    base_timestamp=now_ms,
-                    max_timestamp=now_ms,
-                    record_count=len(pairs),
-                    body=body,
-                    producer_id=producer.producer_id,
-                    producer_epoch=producer.epoch,
-                    base_sequence=producer.take(place, len(pairs)),
-                )
-                topics.setdefault(place[0], []).append((place[1], (header, body)))
-            await self._post(leader, topics, {place: (owners[place], None) for place in places}, None)
-        while not self.acknowledged:
-            self._check()
-            await self._signal.wait()
-        self._check()
+            # Each request carries one batch of a partition; hardly ever is there a second one.
+            for number in range(max(len(bodies[place]) for place in places)):
+                some = {place: bodies[place][number] for place in places if number < len(bodies[place])}
+                await self._send_state(leader, some, owners)
+        await self._sending.finish()
+
+    async def _send_state(
+        self,
+        leader: int,
+        records: Mapping[Partition, Sequence[Entry]],
+        owners: Mapping[Partition, Sequence[RangeState]],
+    ) -> None:
+        producer = self._producer
+        bit = TRANSACTIONAL if producer.transactional else 0
+        now_ms = int(time.time() * 1000)
+        bodies = {place: plain_records(pairs) for place, pairs in records.items()}
+        await self._sending.room(leader, list(records), sum(map(len, bodies.values())))
+        batches = []
+        for place, pairs in records.items():
+            count, body = len(pairs), bodies[place]
+            header = stamp(
+                bit,
+                count - 1,
+                now_ms,
+                now_ms,
+                count,
+                body,
+                producer.producer_id,
+                producer.epoch,
+                producer.take(place, count),
+            )
+            batches.append(Outgoing(place, owners[place], None, header, body))
+        await self._sending.post(leader, batches, None)
 
     async def drain(self, seconds: float) -> bool:
         """Wait for the answers of a failed chunk; True when each request of it was answered: none can still arrive
         at the broker."""
-        deadline = time.monotonic() + seconds
-        while not self.acknowledged and not self._lost and time.monotonic() < deadline:
-            await self._signal.wait(deadline - time.monotonic())
-        return self.acknowledged and not self._lost
+        return await self._sending.drain(seconds)
 
     def abandon(self) -> None:
         """Forget the chunk; connections with unanswered requests are closed, so that no late bytes follow."""
-        for leader, waiting in self._in_flight.items():
-            if waiting:
-                self._target.disconnect(leader)
-        self._epoch += 1
-        self.reset()
+        self._sending.abandon()
+        self._reset()
 
-    def reset(self) -> None:
+    def _reset(self) -> None:
         """An empty chunk."""
-        self._in_flight.clear()
-        self._failure = None
-        self._lost = False
+        self._sending.start()
         self.bytes = 0
         self.opened_at = 0.0
-
-
-def _by_partition(
-    items: Sequence[tuple[RangeState, Packed]],
-) -> Iterator[tuple[Partition, tuple[Sequence[RangeState], Packed | None]]]:
-    for state, packed in items:
-        yield state.downstream, ((state,), packed)
-
-
-def _share(state: RangeState) -> Share:
-    if state.share is None:
-        raise AssertionError(f"range {state.upstream} has no share of the chunk")
-    return state.share
 
 
 __all__ = ["Chunk", "ChunkFailed"]

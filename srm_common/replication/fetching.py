@@ -1,199 +1,210 @@
-"""Fetching: one request in flight to each source leader, answers wait as blocks until the chunk takes them."""
+"""Fetching: one request in flight to each source broker, answers wait as blocks until the chunk takes them."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from kafka.protocol.consumer import FetchRequest
 
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.errors import (
-    AccessDenied,
-    ClusterError,
-    CorruptBatch,
-    DataLost,
-    NoSuchPartition,
-    PartitionError,
-    SrmError,
-)
+from srm_common.errors import ClusterError, PartitionError, SrmError
 from srm_common.kafka import codes
-from srm_common.kafka.buffers import Lease
+from srm_common.kafka.buffers import Lease, Leases
 from srm_common.kafka.frames import RawFetch
 from srm_common.kafka.link import ClusterLink, RetriableFault
+from srm_common.kafka.log_facts import leader_epoch
+from srm_common.kafka.preferred_replicas import PreferredReplicas
 from srm_common.kafka.signal import Signal
+from srm_common.replication.answers import Answers
+from srm_common.replication.blocks import Block
 from srm_common.replication.ranges import RangeState
 from srm_common.wire import fetch
-from srm_common.wire.batch import SourceBatch, split
-from srm_common.wire.packed import Packed
-from srm_common.wire.visibility import visible
 
 _MAX_WAIT_MS = 500
-_LEASES_PER_LEADER = 2
-#: Deleted topics come back as "unknown" while metadata spreads; longer than this it is a fact.
-_UNKNOWN_TOPIC_SECONDS = 5.0
-#: So many answers without anything, though the end was not reached, mean that compaction removed the rest.
-_EMPTY_ANSWERS = 3
-
-
-@dataclass
-class Portion:
-    """What one answer brought for one range: visible batches, and the offset after all batches."""
-
-    state: RangeState
-    batches: Sequence[SourceBatch]
-    first_offset: int
-    next_offset: int
-
-
-@dataclass
-class Block:
-    """One answer. Its lease is held until every batch was acknowledged or the chunk was started over."""
-
-    generation: int
-    portions: list[Portion]
-    lease: Lease
-    pending: int = 0
-    taken: bool = field(default=False)
-    #: The chunk's place in it: portions that are not at their end, with the batches still to come.
-    turns: list[tuple[Portion, Iterator[Packed]]] | None = None
-
-    def settle(self) -> None:
-        """One more batch of it needs the buffer no longer."""
-        self.pending -= 1
-        if self.taken and not self.pending:
-            self.lease.release()
-
-    def finish_taking(self) -> None:
-        """No more batches will be taken from it."""
-        self.taken = True
-        if not self.pending:
-            self.lease.release()
+#: A broker that has something answers sooner than this; later it waits for records that are yet to be written.
+ANSWER_SECONDS = 0.02
 
 
 class Fetching:
     """Keeps the source busy while a chunk is produced.
 
-    Memory: two buffers of ``fetch.bytes`` divided by the number of source leaders, each; one grows beyond that only
-    for an answer with a single larger batch.
+    Memory: two buffers of ``fetch.bytes`` divided by the number of source brokers that are read from, each; one grows
+    beyond that only for an answer with a single larger batch.
+
+    Args:
+        note: told what is waited for that may take long.
     """
 
-    def __init__(self, job: CopyJob, source: ClusterLink, states: Sequence[RangeState], signal: Signal) -> None:
+    def __init__(
+        self,
+        job: CopyJob,
+        source: ClusterLink,
+        states: Sequence[RangeState],
+        signal: Signal,
+        note: Callable[[str], None] = lambda note: None,
+    ) -> None:
         self._job = job
         self._source = source
         self._states = states
         self._signal = signal
-        self._leases: dict[int, list[Lease]] = {}
+        self._leases = Leases(job.fetch_bytes)
+        #: The brokers that the ranges are read from, as of the last look.
+        self._nodes: set[int] = set()
         self._blocks: deque[Block] = deque()
-        self._in_flight: set[int] = set()
+        #: Brokers with a request under way, and when it was sent.
+        self._in_flight: dict[int, float] = {}
+        #: Brokers that have nothing more at the moment, and until when they may collect before they are asked again.
+        self._collecting: dict[int, float] = {}
+        self._collect_until = 0.0
+        #: Ranges of brokers that wait for a free buffer; whether, or else when, all ranges are looked at again.
+        self._waiting: dict[int, list[RangeState]] = {}
+        self._look = True
+        self._look_at = 0.0
         self._generation = 0
         self._stale_metadata = self._refreshing = False
         self._crash: Exception | None = None
-        leaders = {source.leader(*state.upstream) for state in states} or {None}
-        self._bytes_per_fetch = max(job.fetch_bytes // len(leaders), 1 << 20)
+        self._replicas = PreferredReplicas(source)
+        self._answers = Answers(job, source, self._replicas, self._fault, self._spawn, note)
 
     @property
     def busy(self) -> bool:
         """Whether an answer is still to come or to be taken."""
         return bool(self._in_flight or self._blocks)
 
+    def __str__(self) -> str:
+        brokers = ", ".join(str(node) for node in self._in_flight)
+        return f"Fetch from broker {brokers} of {self._source.alias}" if brokers else ""
+
+    @property
+    def answer_is_near(self) -> bool:
+        """Whether a request was sent so lately that the broker cannot be waiting for new records with it."""
+        return bool(self._in_flight) and time.monotonic() - max(self._in_flight.values()) < ANSWER_SECONDS
+
     def next_block(self) -> Block | None:
         """The oldest answer that is still wanted."""
         return self._blocks.popleft() if self._blocks else None
 
+    def look_again(self) -> None:
+        """Something has changed that says which ranges are to be read."""
+        self._look = True
+
     def discard(self) -> None:
         """Forget what was fetched: the chunk is started over from earlier offsets."""
         self._generation += 1
+        self._look = True
+        self._answers.discard()
         while self._blocks:
             self._blocks.popleft().lease.release()
         for state in self._states:
             state.fetching = False
 
     async def start(self) -> None:
-        """Send a Fetch to every leader that has wanted ranges, no request in flight and a free buffer."""
+        """Send a Fetch to every broker that has wanted ranges, no request in flight and a free buffer."""
         if self._crash is not None:
             raise self._crash
         if self._stale_metadata and not self._refreshing:
             self._stale_metadata = False
             self._refreshing = True
             self._source.loop.call_soon(self._refresh)
-        wanted: dict[int, list[RangeState]] = {}
-        for state in self._states:
-            if not state.wants_fetch:
-                continue
-            leader = self._source.leader(*state.upstream)
-            if leader is None:
-                self._fault([state], self._source.leaderless(*state.upstream))
-            elif leader not in self._in_flight:
-                wanted.setdefault(leader, []).append(state)
-        for leader, states in wanted.items():
-            lease = self._free_lease(leader)
+        now = time.monotonic()
+        if self._look or now >= self._look_at:
+            self._waiting = self._wanted(now)
+            if not self._nodes.issuperset(self._waiting):
+                self._look_for_nodes()
+        for node in list(self._waiting):
+            lease = self._leases.free(node, self._nodes)
             if lease is not None:
-                self._send(leader, states, lease)
+                states = [state for state in self._waiting.pop(node) if state.wants_fetch]
+                if states:
+                    self._send(node, states, lease)
+
+    def _wanted(self, now: float) -> dict[int, list[RangeState]]:
+        """The ranges to ask for, by broker. To look at thousands of them at each wake-up would cost more than to copy
+        them."""
+        self._look = False
+        wanted: dict[int, list[RangeState]] = {}
+        later = [until for until in self._collecting.values() if until > now]
+        for state in self._states:
+            if state.pause_until > now:
+                if not state.settled:
+                    later.append(state.pause_until)
+            elif state.wants_fetch:
+                node = self._replicas.node(state.upstream)
+                if node is None:
+                    self._fault([state], self._source.leaderless(*state.upstream))
+                    later.append(state.pause_until)
+                elif node not in self._in_flight and self._collecting.get(node, 0.0) <= now:
+                    wanted.setdefault(node, []).append(state)
+        self._look_at = min(later, default=float("inf"))
+        return wanted
+
+    def _look_for_nodes(self) -> None:
+        nodes = {self._replicas.node(state.upstream) for state in self._states if not state.settled}
+        self._nodes = {node for node in nodes if node is not None}
 
     async def _refresh(self) -> None:
         """In the background: a broker that does not answer must not keep an open transaction waiting."""
         try:
             await self._source.refresh()
         finally:
+            self._look_for_nodes()
             self._refreshing = False
+            self._look = True
             self._signal.set()
 
-    def _free_lease(self, leader: int) -> Lease | None:
-        leases = self._leases.setdefault(leader, [])
-        for lease in leases:
-            if not lease.in_use:
-                return lease
-        if len(leases) < _LEASES_PER_LEADER:
-            leases.append(Lease(self._bytes_per_fetch + (1 << 16)))
-            return leases[-1]
-        return None
+    def _spawn(self, work: Callable[[], Awaitable[None]]) -> None:
+        async def watched() -> None:
+            try:
+                await work()
+            except Exception as error:  # the loop would only log it, and the slot would wait without end
+                self._crash = error
+            self._look = True
+            self._signal.set()
 
-    def _send(self, leader: int, states: list[RangeState], lease: Lease) -> None:
+        self._source.loop.call_soon(watched)
+
+    def _send(self, node: int, states: list[RangeState], lease: Lease) -> None:
         # The broker fills the answer in request order: who went empty-handed asks first.
         states.sort(key=lambda state: -state.empty_answers)
         for state in states:
             state.fetching = True
         lease.hold()
-        self._in_flight.add(leader)
+        self._in_flight[node] = time.monotonic()
         generation = self._generation
         request = self._request(states)
 
-        async def exchange() -> None:
-            try:
-                await talk()
-            except Exception as error:  # the loop would only log it, and the slot would wait for ever
-                self._crash = error
-                self._signal.set()
-
         async def talk() -> None:
             try:
-                answer = await self._source.send(leader, RawFetch(request, lease))
+                answer = await self._source.send(node, RawFetch(request, lease))
             except RetriableFault as error:
-                self._arrived(generation, leader, states, lease, None, str(error))
+                self._arrived(generation, node, states, lease, None, str(error))
             except ClusterError as error:
                 for state in states:
                     state.fetching = False
                     state.give_up(error)
-                self._arrived(generation, leader, states, lease, None, None)
+                self._arrived(generation, node, states, lease, None, None)
             else:
-                self._arrived(generation, leader, states, lease, answer, None)
+                self._arrived(generation, node, states, lease, answer, None)
 
-        self._source.loop.call_soon(exchange)
+        self._spawn(talk)
 
     def _request(self, states: list[RangeState]) -> Any:
         kind = FetchRequest.FetchTopic
         topics: dict[str, list[Any]] = {}
         for state in states:
+            leading = leader_epoch(self._source, state.upstream)
+            # A log that does not have the offset before under this epoch is another one (KIP-595).
+            last = state.epochs.at(state.fetched - 1) if leading >= 0 else -1
             topics.setdefault(state.upstream[0], []).append(
                 kind.FetchPartition(
                     partition=state.upstream[1],
-                    current_leader_epoch=-1,
+                    # Whoever was leader before that epoch answers that it does not know it (KIP-320).
+                    current_leader_epoch=max(leading, last),
                     fetch_offset=state.fetched,
-                    last_fetched_epoch=-1,
+                    last_fetched_epoch=last,
                     log_start_offset=-1,
                     partition_max_bytes=self._job.fetch_partition_bytes,
                 )
@@ -203,139 +214,61 @@ class Fetching:
             replica_id=-1,
             max_wait_ms=_MAX_WAIT_MS,
             min_bytes=1,
-            max_bytes=self._bytes_per_fetch,
+            max_bytes=self._leases.share(self._nodes),
             isolation_level=int(self._job.read_committed),
             session_id=0,
             session_epoch=-1,
             topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
             forgotten_topics_data=[],
-            rack_id="",
+            rack_id=self._replicas.rack(state.upstream for state in states),
         )
 
     def _arrived(
         self,
         generation: int,
-        leader: int,
+        node: int,
         states: list[RangeState],
         lease: Lease,
         answer: fetch.FetchAnswer | None,
         fault: str | None,
     ) -> None:
-        self._in_flight.discard(leader)
+        self._in_flight.pop(node, None)
         if generation != self._generation:
             lease.release()
         else:
             for state in states:
                 state.fetching = False
+            if answer is not None and answer.error_code:
+                fault = f"broker {node} of {self._source.alias} answered {codes.name(answer.error_code)}"
             if fault is not None:
-                self._fault(states, fault)
+                # Where a replica failed, the leader is asked next.
+                self._stale_metadata = True
+                self._fault([state for state in states if not self._replicas.failed(state.upstream)], fault)
             block = Block(generation, [], lease)
-            if answer is not None:
-                if answer.error_code:
-                    self._fault(states, f"the source answered {codes.name(answer.error_code)}")
-                else:
-                    self._read(answer, states, block)
+            if answer is not None and fault is None:
+                block.portions = self._answers.read(answer, states, node)
             if block.portions:
                 self._blocks.append(block)
+                self._let_collect(node, states)
             else:
                 lease.release()
-        self._signal.set()
 
-    def _read(self, answer: fetch.FetchAnswer, states: list[RangeState], block: Block) -> None:
-        by_name = {state.upstream: state for state in states}
-        # Only the first partition with data gets a whole batch whatever its size (KIP-74): to bring nothing behind it
-        # may mean no room.
-        starved = answer.throttle_time_ms > 0
-        for part in answer.partitions:
-            no_room, starved = starved, starved or len(part.records) > 0
-            state = by_name.get((part.topic, part.partition))
-            if state is None:
-                continue
-            if part.error_code:
-                self._refused(state, part)
-                continue
-            try:
-                portion = self._portion(state, part)
-            except CorruptBatch as error:
-                state.stop_at(state.fetched, CorruptBatch(f"partition {_name(state)}: {error}"))
-                continue
-            if portion.next_offset > state.fetched:
-                state.empty_answers = 0
-                state.fetched = portion.next_offset
-                block.portions.append(portion)
-                continue
-            stable = part.last_stable_offset if self._job.read_committed else part.high_watermark
-            state.empty_answers += 1
-            if not len(part.records) and not no_room and stable >= state.end:
-                if state.empty_answers >= _EMPTY_ANSWERS:
-                    state.fetched = state.end
-                    block.portions.append(Portion(state, (), state.end, state.end))
-            elif not no_room and state.empty_answers > _EMPTY_ANSWERS:
-                self._fault([state], f"partition {_name(state)} brings nothing at offset {state.fetched}")
-
-    def _portion(self, state: RangeState, part: fetch.FetchedPartition) -> Portion:
-        first = next_offset = state.fetched
-        wanted: list[SourceBatch] = []
-        try:
-            for batch, data in visible(split(part.records), part.aborted):
-                header = batch.header
-                if header.base_offset >= state.end and header.magic >= 2:
-                    next_offset = state.end
-                    break
-                if header.next_offset <= first:
-                    continue
-                next_offset = min(header.next_offset, state.end)
-                if data:
-                    wanted.append(batch)
-        except CorruptBatch:
-            # What comes before it is good; the next answer begins with it.
-            if next_offset == first:
-                raise
-        return Portion(state, wanted, first, next_offset)
-
-    def _refused(self, state: RangeState, part: fetch.FetchedPartition) -> None:
-        code = part.error_code
-        if code == codes.OFFSET_OUT_OF_RANGE:
-            state.stop_at(
-                state.fetched,
-                DataLost(
-                    f"partition {_name(state)}: offset {state.fetched} is not in the source log any more; "
-                    "the next run applies on.data.loss"
-                ),
-            )
-        elif code in codes.DENIED:
-            state.stop_at(
-                state.fetched,
-                AccessDenied(
-                    f"partition {_name(state)}: reading is not allowed at {self._source.alias}; "
-                    f"grant READ on topic {state.upstream[0]}"
-                ),
-            )
-        elif code == codes.UNKNOWN_TOPIC_OR_PARTITION:
-            self._fault(
-                [state],
-                NoSuchPartition(f"partition {_name(state)} at {self._source.alias} does not exist, or was deleted"),
-            )
-        elif codes.retriable(code):
-            self._fault([state], f"partition {_name(state)} at {self._source.alias}: {codes.name(code)}")
-        else:
-            state.stop_at(
-                state.fetched,
-                PartitionError(f"partition {_name(state)}: the source answered {codes.name(code)}"),
-            )
+    def _let_collect(self, node: int, states: Sequence[RangeState]) -> None:
+        """A broker that brought all it had is asked again a little later, all such brokers at the same time: asked at
+        once, it would answer with the very next record."""
+        if all(state.tailing and not state.behind for state in states):
+            now = time.monotonic()
+            if now >= self._collect_until:
+                self._collect_until = now + self._job.linger_seconds / 2
+            self._collecting[node] = self._collect_until
 
     def _fault(self, states: Sequence[RangeState], reason: str | SrmError) -> None:
         self._stale_metadata = True
         error = PartitionError(reason) if isinstance(reason, str) else reason
         for state in states:
-            state.fault(error, self._job.retry_timeout_seconds)
+            state.fault(error, self._job.retry_timeout_seconds, at_source=True)
 
-    def next_event(self) -> float | None:
-        """When a paused range may be tried again, in monotonic seconds."""
-        now = time.monotonic()
-        times = [state.pause_until for state in self._states if not state.settled and state.pause_until > now]
-        return min(times, default=None)
-
-
-def _name(state: RangeState) -> str:
-    return f"{state.upstream[0]}-{state.upstream[1]}"
+    @property
+    def next_event(self) -> float:
+        """When a range that is paused, or a broker that collects, may be asked again, in monotonic seconds."""
+        return self._look_at

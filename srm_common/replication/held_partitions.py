@@ -6,13 +6,14 @@ to none when nothing is new there; its readers would then wait for ever.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
 from srm_common.kafka.leftovers import held_back
 from srm_common.kafka.link import ClusterLink, Partition
-from srm_common.kafka.producer import Producer
+from srm_common.kafka.producer import Producer, UncertainCommit
 from srm_common.replication.leftovers import end_leftovers
 
 
@@ -53,6 +54,7 @@ async def _free(
     link: ClusterLink, job: CopyJob, identities: Sequence[ProducerIdentity], wanted: dict[Partition, Copy]
 ) -> Freed:
     patience = job.retry_timeout_seconds
+    deadline = time.monotonic() + patience
     await link.open({topic for topic, _ in wanted} | {job.offsets_topic, job.segments_topic}, patience)
     held = await held_back(link, set(wanted))
     if not held:
@@ -68,6 +70,12 @@ async def _free(
             retry_seconds=patience,
         )
         await producer.start()
-        errors = await end_leftovers(job, link, producer, [wanted[place] for place in sorted(held)])
+        try:
+            errors = await end_leftovers(
+                job, link, producer, [wanted[place] for place in sorted(held)], deadline=deadline
+            )
+        except UncertainCommit as error:
+            faults.append(str(error))
+            continue
         faults += [str(error) for error in errors.values()]
     return Freed(looked_into=True, faults=tuple(faults))

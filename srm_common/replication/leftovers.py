@@ -8,8 +8,8 @@ commit where the offset map, committed in the same transaction, has the records,
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Protocol
 
 from srm_common.domain.offsets.segments import Segment
@@ -17,7 +17,7 @@ from srm_common.domain.runs.copying import CopyJob
 from srm_common.errors import CorruptRecord, PartitionError
 from srm_common.kafka.committed_log import committed_records
 from srm_common.kafka.leftovers import left_open
-from srm_common.kafka.link import LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.link import LATEST, ClusterLink, Partition
 from srm_common.kafka.producer import Producer, UncertainCommit
 from srm_common.wire.mm2 import source_offset_key
 from srm_common.wire.murmur2 import partition_for
@@ -35,12 +35,17 @@ class Copied(Protocol):
 
 
 async def end_leftovers(
-    job: CopyJob, target: ClusterLink, producer: Producer, states: Sequence[Copied]
+    job: CopyJob, target: ClusterLink, producer: Producer, states: Sequence[Copied], *, deadline: float | None = None
 ) -> dict[Partition, PartitionError]:
     """End transactions of ``producer`` that are open in the partitions which ``states`` write to, though none should
     be. Where that is not possible the downstream partition is in the answer, with the reason; it must not be written.
 
+    Args:
+        deadline: when to give up asking, in monotonic seconds; by default the job's patience from now.
+
     Raises:
+        UncertainCommit: whether they were ended is not known. ``producer`` must not be used any more: its next commit
+            could end them wrongly.
         Fenced, ClusterError: as :class:`Producer`.
     """
     homes = {state: homes_of(job, state) for state in states}
@@ -59,11 +64,16 @@ async def end_leftovers(
             unclear.add(state)
         else:
             verdicts[committed].append(state.downstream)
+    if deadline is None:
+        deadline = time.monotonic() + job.retry_timeout_seconds
     for committed, partitions in verdicts.items():
-        if partitions:
-            # Whether it helped is seen below; the next run tries again.
-            with suppress(RetriableFault, UncertainCommit):
-                await producer.end_empty(partitions, committed=committed)
+        if not partitions:
+            continue
+        try:
+            # Refused or not, whether it helped is seen below.
+            await producer.end_empty(partitions, committed=committed, deadline=deadline)
+        except UncertainCommit as error:
+            raise UncertainCommit(_doubt(job, partitions, found, committed, error)) from error
     ended = verdicts[True] + verdicts[False]
     still = await left_open(target, ended, producer.producer_id) if ended else {}
     return {
@@ -110,3 +120,13 @@ def _error(job: CopyJob, state: Copied, producer: Producer, found: dict[Partitio
         f"{producer.transactional_id} was never ended in {where}, though its coordinator says so, and whether its "
         f"records count cannot be told; docs/operations.md says how to find out and end it"
     )
+
+
+def _doubt(
+    job: CopyJob, partitions: Sequence[Partition], found: dict[Partition, int], committed: bool, error: UncertainCommit
+) -> str:
+    where = ", ".join(
+        f"{topic}-{partition} from offset {found[topic, partition]} on" for topic, partition in partitions
+    )
+    verdict = "committed" if committed else "aborted"
+    return f"whether a forgotten transaction in {where} at {job.target.alias} was {verdict} is not known: {error}"

@@ -3,29 +3,46 @@
 Taking ownership fences the driver's id and every slot id that may have been used: the stored highest slot count, and
 whatever ids of the flow the target's coordinators know (ListTransactions), MirrorMaker 2's included. Fencing only
 the ids in use leaves an orphaned slot able to commit; measured, that doubled a third of the records.
+
+Why two runs never both own a flow, whatever answers are lost (KIP-360; ``TransactionMetadata`` of Kafka):
+
+The coordinator keeps the current epoch of the driver's id and the one before it. An InitProducerId without an epoch
+*takes*: the epoch grows, and the one before is forgotten. One with an epoch *asserts*: it is carried out when it names
+the current epoch, which grows. When it names the one before, it counts as a repetition: nothing changes, and the
+current epoch is the answer. All else is refused. A coordinator that moved has forgotten the epoch before.
+
+1. A run goes on with an epoch only if a take of its own, or an assertion of the epoch that it held, was answered with
+   it. No two runs then ever hold the same epoch: a take makes a new one; an assertion of epoch *e* is answered with
+   *e* + 1, and only the one run that held *e* asks for it. So of all runs at most one holds one of the two epochs
+   that the coordinator takes, and every other one is refused from then on.
+2. An assertion whose answer was lost may be refused when it is repeated, because the coordinator moved in between:
+   *e* + 1 may be our own, or what another run has just taken. So *e* + 1 is asserted as a question. When the answer is
+   yes, no other run has asserted itself twice since it took the flow, for then both epochs would be beyond *e* + 1. The
+   answer's epoch is never gone on with, since the other run may hold it, too: the flow is taken instead, which
+   refuses that run for good, and everything is fenced again.
+3. A run believes that it owns the flow only after two assertions that follow its take. So a question is answered with
+   yes only while the other run believes nothing yet, and one that believes is asked to stop by a later take alone.
+4. Between question and take the other run may assert itself for the second time. Then the take is answered with
+   another epoch than the one after the question's, and whoever asked stops, as the other one does at its next
+   assertion: the next run takes the flow.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from typing import Any
 
-from kafka.net.selector import NetworkSelector
 from kafka.protocol.admin import ListTransactionsRequest
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import driver_transactional_id, task_transactional_id
 from srm_common.domain.runs.copying import ProducerIdentity
-from srm_common.errors import Fenced, FlowOwnedElsewhere, UnreachableCluster
+from srm_common.errors import ClusterError, Fenced, FlowOwnedElsewhere, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.link import ClusterLink, RetriableFault
 from srm_common.kafka.producer import FencedAfterRepeat, init_producer
 
 _LIST_TRANSACTIONS_API = 66
-#: So many bumps of our own in a row may have lost their answers. One more, and the epoch that is tried would be that
-#: of a run which has taken the flow and made sure of it.
-_OWN_BUMPS = 1
 
 
 class Ownership:
@@ -48,7 +65,7 @@ class Ownership:
         slots: int,
         known_slots: int,
         *,
-        timeout_seconds: float = 30.0,
+        timeout_seconds: float | None = None,
         task_id_prefix: str | None = None,
     ) -> Ownership:
         """Fence everybody else and become the owner.
@@ -56,14 +73,16 @@ class Ownership:
         Args:
             slots: how many slots this run may use.
             known_slots: the highest count any earlier run used.
+            timeout_seconds: how long the target may take to answer, here and in each :meth:`refence`; by default as
+                long as the flow has patience.
             task_id_prefix: what the transactional ids of a MirrorMaker 2 begin with that has names of its own; they
                 are fenced, too.
 
         Raises:
             UnreachableCluster, AccessDenied, ConfigError: the target does not hand out producer ids.
         """
-        link = ClusterLink(flow.target, loop=NetworkSelector(slow_task_threshold_secs=0), client_id="srm-driver")
-        owner = cls(flow, slots, link, timeout_seconds)
+        link = ClusterLink(flow.target, client_id="srm-driver")
+        owner = cls(flow, slots, link, flow.patience_seconds if timeout_seconds is None else timeout_seconds)
         owner._known = {task_transactional_id(flow.name, slot) for slot in range(max(slots, known_slots))}
         if task_id_prefix is not None:
             owner._prefixes.add(task_id_prefix)
@@ -109,82 +128,91 @@ class Ownership:
         self._link.close()
 
     async def _take(self) -> None:
-        await self._link.open(timeout_seconds=min(self._seconds, 15.0))
-        self._driver = await self._init(driver_transactional_id(self._flow.name))
-        # Only now: whoever confirmed its ownership before has made all its slots' ids by then.
-        self._known |= await self._listed()
-        await self._fence()
-        if not await self._confirm():
-            await self._again()
+        deadline = time.monotonic() + self._seconds
+        await self._link.open(timeout_seconds=self._seconds)
+        self._driver = await self._init(driver_transactional_id(self._flow.name), deadline)
+        await self._make_sure(deadline)
 
     async def _again(self) -> None:
+        await self._make_sure(time.monotonic() + self._seconds)
+
+    async def _make_sure(self, deadline: float) -> None:
+        """Assert ourselves, fence every slot, assert ourselves again; all of it before ``deadline``."""
         sure = False
         while not sure:
-            await self._confirm()
-            self._known |= await self._listed()
-            await self._fence()
+            first = await self._confirm(deadline)
+            # Only now: whoever asserted itself before has made all its slots' ids by then.
+            self._known |= await self._listed(deadline)
+            await self._fence(deadline)
             # Once more: a run that took the flow meanwhile may use slots that were not fenced here.
-            sure = await self._confirm()
+            sure = await self._confirm(deadline) and first
 
-    async def _confirm(self) -> bool:
+    async def _confirm(self, deadline: float) -> bool:
         """Bump the driver's own epoch, which the coordinator refuses when a newer run has taken the flow.
 
-        False when the answer may mean another run's bump as well as our own, so that all must be fenced once more:
-        the flow is taken again then, and whoever took it meanwhile is refused.
+        False when the flow had to be taken again, because a lost answer left open whose the current epoch is: all
+        must be fenced again, and two assertions follow.
         """
+        name = driver_transactional_id(self._flow.name)
         producer_id, epoch = self._driver
-        for guess in range(_OWN_BUMPS + 1):
-            try:
-                self._driver = await self._init(driver_transactional_id(self._flow.name), producer_id, epoch + guess)
-            except FencedAfterRepeat:
-                continue
-            except Fenced as error:
-                raise self._lost() from error
-            return guess == 0
-        raise self._lost()
+        try:
+            self._driver = await self._init(name, deadline, producer_id, epoch)
+            return True
+        except FencedAfterRepeat:
+            pass  # perhaps by our own bump: that is asked next
+        except Fenced as error:
+            raise self._lost() from error
+        try:
+            asked = await self._init(name, deadline, producer_id, epoch + 1)
+        except Fenced as error:
+            raise self._lost() from error
+        self._driver = await self._init(name, deadline)
+        if self._driver != (asked[0], asked[1] + 1):
+            raise self._lost()
+        return False
 
     def _lost(self) -> FlowOwnedElsewhere:
         return FlowOwnedElsewhere(
             f"another run took over flow {self._flow.name}; this one stopped and changed nothing more"
         )
 
-    async def _fence(self) -> None:
+    async def _fence(self, deadline: float) -> None:
         ids = sorted(self._known)
-        futures = [self._link.loop.call_soon_with_future(self._fence_one, one) for one in ids]
+        futures = [self._link.loop.call_soon_with_future(self._init, one, deadline) for one in ids]
         for one, future in zip(ids, futures, strict=True):
             producer_id, epoch = await future
             self._identities[one] = ProducerIdentity(one, producer_id, epoch)
 
-    async def _fence_one(self, transactional_id: str) -> tuple[int, int]:
-        return await self._init(transactional_id)
-
-    async def _init(self, transactional_id: str, producer_id: int = -1, epoch: int = -1) -> tuple[int, int]:
+    async def _init(
+        self, transactional_id: str, deadline: float, producer_id: int = -1, epoch: int = -1
+    ) -> tuple[int, int]:
         return await init_producer(
             self._link,
             transactional_id,
             transaction_timeout_ms=self._flow.transaction_timeout_ms,
             producer_id=producer_id,
             epoch=epoch,
-            deadline=time.monotonic() + self._seconds,
+            deadline=deadline,
         )
 
-    async def _listed(self) -> set[str]:
+    async def _listed(self, deadline: float) -> set[str]:
         """Slot ids of the flow that the coordinators know (KIP-664; brokers before 3.0 cannot tell)."""
-        if _LIST_TRANSACTIONS_API not in self._link.manager.broker_version_data.api_versions:
+        if not self._link.offers(_LIST_TRANSACTIONS_API):
             return set()
-        deadline = time.monotonic() + self._seconds
         while True:
             found: set[str] = set()
             fault = None
-            for broker in self._link.manager.cluster.brokers():
-                request: Any = ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
-                try:
-                    answer = await self._link.send(broker.node_id, request)
-                except RetriableFault as error:
-                    fault = str(error)
+            answers = await self._link.ask_each(
+                lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
+            )
+            for node, answer in answers.items():
+                if isinstance(answer, ClusterError):
+                    raise answer
+                if isinstance(answer, RetriableFault):
+                    fault = str(answer)
                     continue
                 if answer.error_code:
-                    fault = f"broker {broker.node_id}: {codes.name(answer.error_code)}"
+                    fault = f"broker {node}: {codes.name(answer.error_code)}"
                 found |= {state.transactional_id for state in answer.transaction_states}
             if fault is None:
                 pattern = re.compile(f"(?:{'|'.join(map(re.escape, self._prefixes))})\\d+")

@@ -17,7 +17,7 @@ from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity,
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.slots import cut_slots
 from srm_common.domain.topics.source_topics import SourceTopics
-from srm_common.errors import LostProcess, UnreachableCluster
+from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster
 from srm_common.replication.starting_points import Partition, StartingPoints
 
 PassRunner = Callable[[CopyJob, Sequence[SlotTask]], list[SlotResult]]
@@ -25,13 +25,17 @@ PassRunner = Callable[[CopyJob, Sequence[SlotTask]], list[SlotResult]]
 died."""
 
 IDLE_SECONDS = 0.5
-#: The longest pass. Between passes the record is written, slots are balanced anew, and what came meanwhile is seen.
+#: The longest pass. Between passes the record is written, slots are balanced again, and what came meanwhile is seen.
 PASS_SECONDS = 60.0
+#: The shortest pass of a run that tails, when a partition waits for the next one.
+_SHORT_PASS_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 #: Passes in a row that end uncertain and move nothing, before their partitions are given up.
 _FRUITLESS_PASSES = 5
 #: How often a long run looks for topics and partitions that appeared meanwhile.
 _MAPPING_SECONDS = 30.0
+#: A topic that is missing in a listing is looked for again after so long; missing again, it is gone.
+_LOOK_AGAIN_SECONDS = 5.0
 
 
 class Owner(Protocol):
@@ -91,6 +95,7 @@ class Passes:
     patience_seconds: float = 60.0
     watch: Callable[[Passes, Sequence[CopyRange]], None] = lambda passes, ranges: None
     clock: Callable[[], float] = time.monotonic
+    wall_clock: Callable[[], float] = time.time
     sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
@@ -102,6 +107,7 @@ class Passes:
         self._uncertain: str | None = None
         self._fruitless = 0
         self._mapped_at: float | None = None
+        self._missing_since: dict[Partition, float] = {}
         self._remembered = self.points.memory
         self._started = 0.0
 
@@ -142,11 +148,12 @@ class Passes:
         if self._uncertain is not None:
             self._make_certain()
         self._map_topics()
-        ready = [track for track in self._with_news() if track.lag > 0]
+        ready = self._ready()
         if not ready:
             self.watch(self, ())
             return Happened.IDLE
-        slots = cut_slots(map(self._range, ready), self.slots_max, self.record_bytes)
+        recent = {track.place: track.recent_bytes for track in ready} if self._tails else None
+        slots = cut_slots(map(self._range, ready), self.slots_max, self.record_bytes, recent_bytes=recent)
         tasks = tuple(
             SlotTask(number, identity, ranges)
             for number, (identity, ranges) in enumerate(zip(self._identities_for(len(slots)), slots, strict=True))
@@ -154,28 +161,63 @@ class Passes:
         self.watch(self, [one for ranges in slots for one in ranges])
         self.count += 1
         try:
-            results = self.runner(replace(self.job, pass_seconds=self._longest()), tasks)
+            results = self.runner(self._job_of_pass(), tasks)
         except LostProcess as error:
             return self._unsure(str(error), ready, moved=False)
         happened = self._take_in(tasks, results, ready)
         self.watch(self, ())
         return happened
 
-    def _longest(self) -> float:
-        """How long the next pass may take: a run with a time limit ends soon after it, whatever is left to copy."""
-        if self.max_seconds <= 0:
-            return PASS_SECONDS
-        left = self._started + self.max_seconds - self.clock()
-        return min(PASS_SECONDS, max(1.0, left))
+    @property
+    def _tails(self) -> bool:
+        return self.max_seconds > 0
+
+    def _job_of_pass(self) -> CopyJob:
+        """How long the next pass may take: a run with a time limit ends soon after it, whatever is left to copy, and
+        looks for topics now and then. It is shorter while a partition that is not in it waits for the next one."""
+        if not self._tails:
+            return replace(self.job, pass_seconds=PASS_SECONDS)
+        now = self.clock()
+        left = min(PASS_SECONDS, _MAPPING_SECONDS, max(1.0, self._started + self.max_seconds - now))
+        resting = [track for track in self.tracks.values() if not track.final and track.rest_until > now]
+        waiting = [track.rest_until - now for track in resting]
+        if self._missing_since or any(track.unlisted_since is not None for track in self.tracks.values()):
+            waiting.append(0.0)
+        if waiting:
+            left = min(left, max(_SHORT_PASS_SECONDS, min(waiting)))
+        return replace(self.job, pass_seconds=left, tail_until=self.wall_clock() + left)
+
+    def _ready(self) -> list[PartitionTrack]:
+        """The partitions of the next pass: those with records to copy, in a run that tails all others with them; none
+        when there is nothing to copy."""
+        listed = self._listed()
+        at_end: list[PartitionTrack] = []
+        news: list[PartitionTrack] = []
+        for track in listed:
+            (at_end if self.points.at_its_end(track) else news).append(track)
+        ready = self.points.place(news, self.clock()) if news else []
+        behind = [track for track in ready if track.lag > 0]
+        if behind and self._tails:
+            behind = ready + (self.points.place(at_end, self.clock()) if at_end else [])
+        self._store()
+        return behind
 
     def _map_topics(self) -> None:
         """Find out what there is to copy: at first, and now and then in a long run."""
         now = self.clock()
-        if self._mapped_at is not None and (self.max_seconds <= 0 or now - self._mapped_at < _MAPPING_SECONDS):
+        interval = _LOOK_AGAIN_SECONDS if self._missing_since else _MAPPING_SECONDS
+        if self._mapped_at is not None and (not self._tails or now - self._mapped_at < interval):
+            return
+        try:
+            topics = list(self.topics())
+        except (ClusterError, StateUnavailable) as error:
+            if self._mapped_at is None:
+                raise
+            self._mapped_at = now
+            self.points.note(f"topics and partitions that are new are not seen yet: {error}")
             return
         self._mapped_at = now
         there = set()
-        topics = list(self.topics())
         self.points.first_seen({topic.upstream: topic.partitions for topic in topics})
         for topic in topics:
             for partition in range(topic.partitions):
@@ -185,10 +227,19 @@ class Passes:
                     self.tracks[place] = PartitionTrack(topic.upstream, topic.downstream, partition)
                 self.tracks[place].max_message_bytes = topic.max_message_bytes
         for place, track in self.tracks.items():
-            if place not in there and not track.final:
-                self._gone(track, now)
+            if place in there:
+                self._missing_since.pop(place, None)
+            elif not track.final:
+                self._missing(track, now)
 
-    def _gone(self, track: PartitionTrack, now: float) -> None:
+    def _missing(self, track: PartitionTrack, now: float) -> None:
+        """A listing lacks the partition. One listing may be incomplete, as that of a broker which has just started; one
+        that comes seconds later is believed."""
+        since = self._missing_since.setdefault(track.place, now)
+        if now - since < _LOOK_AGAIN_SECONDS:
+            track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+            return
+        del self._missing_since[track.place]
         track.fail(
             f"topic {track.upstream_topic} was deleted at the source, or its copy {track.downstream_topic} "
             f"on the target, while the run was copying it",
@@ -197,31 +248,23 @@ class Passes:
         )
         track.final = True
 
-    def _with_news(self) -> list[PartitionTrack]:
-        """The partitions whose log ends elsewhere than where we are, placed."""
+    def _listed(self) -> list[PartitionTrack]:
+        """The partitions that may be copied now and whose log's end the source tells."""
         now = self.clock()
         asked = [
             track
             for track in self.tracks.values()
-            if not track.final and track.rest_until <= now and not (self.max_seconds <= 0 and self._settled(track))
+            if not track.final and track.rest_until <= now and not (not self._tails and self._settled(track))
         ]
         if not asked:
             return []
         ends, faults = self.points.source.ends([track.place for track in asked])
         if faults:
             self._unlisted([track for track in asked if track.place in faults], faults, bool(ends))
-        news = []
-        for track in asked:
-            if track.place in ends:
-                track.listed(ends[track.place])
-                if not self.points.at_its_end(track):
-                    news.append(track)
-        if not news:
-            self._store()
-            return []
-        ready = self.points.place(news, now)
-        self._store()
-        return ready
+        listed = [track for track in asked if track.place in ends]
+        for track in listed:
+            track.listed(ends[track.place])
+        return listed
 
     def _unlisted(self, tracks: list[PartitionTrack], faults: Mapping[Partition, str], others: bool) -> None:
         """Partitions that the source does not answer for: deleted, without a leader, or the source is
@@ -231,8 +274,9 @@ class Passes:
         now = self.clock()
         for track in tracks:
             if others and ids[track.upstream_topic] is None:
-                self._gone(track, now)
+                self._missing(track, now)
                 continue
+            self._missing_since.pop(track.place, None)
             track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
             if now - track.unlisted_since < self.patience_seconds:
                 continue
@@ -321,6 +365,7 @@ class Passes:
             end=track.end,
             max_message_bytes=track.max_message_bytes,
             generation=generation_of(self.points.memory.topic_id(track.upstream_topic)),
+            leader_epoch=track.leader_epoch,
         )
 
     def _store(self) -> None:

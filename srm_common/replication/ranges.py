@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.offsets.segments import Run
 from srm_common.domain.runs.copying import CopyRange, RangeResult
+from srm_common.domain.runs.leader_epochs import LeaderEpochs
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
+from srm_common.wire.batch import HEADER_SIZE
 from srm_common.wire.packed import Packed
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
@@ -15,7 +17,7 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _SPREAD_SECONDS = 5.0
 
 
-@dataclass
+@dataclass(slots=True)
 class Share:
     """What one chunk carries of one range; thrown away when the chunk is started over."""
 
@@ -25,7 +27,6 @@ class Share:
     acknowledged: int
     downstream_start: int = -1
     downstream_end: int = -1
-    runs: list[Run] = field(default_factory=list)
     records: int = 0
     bytes: int = 0
     batches: int = 0
@@ -35,38 +36,52 @@ class Share:
     oldest_ms: int = -1
     times_sum_ms: int = 0
     times: int = 0
+    _closed: list[Run] = field(default_factory=list)
+    #: The run that may still grow, as numbers: where it begins upstream and downstream, and where both go on.
+    _up: int = -1
+    _down: int = -1
+    _up_next: int = -1
+    _down_next: int = -1
+    #: Whether every upstream offset of it has its record.
+    _dense: bool = False
+
+    @property
+    def runs(self) -> list[Run]:
+        """What was acknowledged, as runs in order; neighbours that are dense are one."""
+        if self._up < 0:
+            return []
+        return [*self._closed, Run(self._up, self._up_next - self._up, self._down, self._down_next - self._down)]
 
     def acknowledge(self, packed: Packed, base_offset: int) -> None:
         """The target stored a batch at ``base_offset``."""
         if self.downstream_start < 0:
             self.downstream_start = base_offset
         down = base_offset
-        runs = self.runs
         for upstream, length, records in packed.runs:
-            last = runs[-1] if runs else None
-            if (
-                last is not None
-                and last.upstream + last.upstream_length == upstream
-                and last.downstream + last.length == down
-                and length == records
-                and last.length == last.upstream_length
-            ):
-                runs[-1] = Run(last.upstream, last.upstream_length + length, last.downstream, last.length + records)
-            else:
-                runs.append(Run(upstream, length, down, records))
+            dense = length == records
+            if not (dense and self._dense and upstream == self._up_next and down == self._down_next):
+                if self._up >= 0:
+                    self._closed.append(
+                        Run(self._up, self._up_next - self._up, self._down, self._down_next - self._down)
+                    )
+                self._up, self._down, self._dense = upstream, down, dense
             down += records
+            self._up_next, self._down_next = upstream + length, down
         self.downstream_end = down
         self.acknowledged = packed.upstream_end
-        self.records += packed.record_count
-        self.bytes += packed.size
+        count = packed.record_count
+        self.records += count
+        self.bytes += HEADER_SIZE + len(packed.body)
         self.batches += 1
         if packed.reencoded:
             self.reencoded_batches += 1
-            self.reencoded_records += packed.record_count
-        if packed.max_timestamp >= 0:
-            stamp = packed.max_timestamp
-            self.newest_ms = max(self.newest_ms, stamp)
-            self.oldest_ms = stamp if self.oldest_ms < 0 else min(self.oldest_ms, stamp)
+            self.reencoded_records += count
+        stamp = packed.max_timestamp
+        if stamp >= 0:
+            if stamp > self.newest_ms:
+                self.newest_ms = stamp
+            if stamp < self.oldest_ms or self.oldest_ms < 0:
+                self.oldest_ms = stamp
             self.times_sum_ms += stamp
             self.times += 1
 
@@ -75,46 +90,86 @@ class RangeState:
     """A range's way from ``start`` to ``end``.
 
     ``committed``: everything before it is committed on the target. ``fetched``: where the next Fetch begins.
+    ``tailing``: the end moves with the source log's, until :meth:`stop_at` fixes it. ``held``: it waits until others
+    had their chunk.
     """
 
-    def __init__(self, spec: CopyRange) -> None:
+    def __init__(self, spec: CopyRange, *, tailing: bool = False) -> None:
         self.spec = spec
         self.upstream = (spec.upstream_topic, spec.partition)
         self.downstream = (spec.downstream_topic, spec.partition)
         self.committed = self.fetched = spec.start
-        self.end = spec.end
+        self.end = self._seen_end = spec.end
         self.share: Share | None = None
         self.error: SrmError | None = None
         self.fetching = False
+        self.tailing = tailing
+        self.held = False
+        #: Leader epochs of what was read, and of the offset before the start.
+        self.epochs = LeaderEpochs(spec.start, spec.leader_epoch)
         #: Times in a row that the broker had nothing between the position and the end.
         self.empty_answers = 0
+        #: Why the source brings nothing, while that is tolerated: one sentence.
+        self.waits_for = ""
         self.pause_until = 0.0
         self._failures = 0
         self._failing_since = 0.0
         self._absent_since = 0.0
-        self._first_fault = ""
+        self._fault_at_source = False
+        self._first_fault = self.last_fault = ""
         self._totals = Share(spec.start, spec.start, spec.start)
         self._latency = [0.0, 0.0, 0.0]
 
     @property
     def settled(self) -> bool:
         """Nothing is left to do: copied up to its end, or given up."""
-        return self.committed >= self.end
+        return self.committed >= self.end and not self.tailing
+
+    @property
+    def behind(self) -> bool:
+        """Whether the source has more of it than was fetched."""
+        return self.fetched < self.end
 
     @property
     def wants_fetch(self) -> bool:
         """Whether more of it should be asked for now."""
-        return not self.fetching and self.fetched < self.end and self.pause_until <= time.monotonic()
+        return (
+            not (self.fetching or self.held)
+            and (self.tailing or self.fetched < self.end)
+            and self.pause_until <= time.monotonic()
+        )
+
+    @property
+    def failing(self) -> bool:
+        """Whether it failed since its last commit, or waits for a source that brings nothing, and is neither done nor
+        given up."""
+        return (self._failures > 0 or bool(self.waits_for)) and not self.settled and self.error is None
 
     @property
     def paused(self) -> bool:
-        """Whether it waits after a fault."""
-        return self.pause_until > time.monotonic()
+        """Whether it waits after a fault, or for a source that brings nothing."""
+        return self.pause_until > time.monotonic() or bool(self.waits_for)
 
     @property
     def acknowledged_only(self) -> bool:
         """Whether the target has data of it whose offset is not written yet (only without transactions)."""
         return self.share is not None and self.share.upstream_end > self.share.upstream_start
+
+    @property
+    def chunk_share(self) -> Share:
+        """The share of the chunk in work, of a range that takes part in it."""
+        if self.share is None:
+            raise AssertionError(f"range {self.upstream} has no share of the chunk")
+        return self.share
+
+    def log_ends(self, offset: int) -> None:
+        """The source can be read up to ``offset`` now (last stable offset or high watermark)."""
+        if self.tailing and offset > self.end:
+            self.end = self._seen_end = offset
+
+    def stay(self) -> None:
+        """Go no further than the source log's end as it is known now."""
+        self.tailing = False
 
     def open_share(self) -> Share:
         """The share of the chunk in work."""
@@ -129,6 +184,7 @@ class RangeState:
             return
         self.share = None
         self.committed = share.upstream_end
+        self.epochs.forget_before(self.committed - 1)
         self._failures, self._failing_since, self._absent_since = 0, 0.0, 0.0
         totals = self._totals
         totals.records += share.records
@@ -157,9 +213,11 @@ class RangeState:
             self.share = None
             self.fetched = self.committed
         self.empty_answers = 0
+        self.waits_for = ""
 
     def stop_at(self, offset: int, error: SrmError) -> None:
         """Copy up to ``offset`` only: what lies there cannot be copied."""
+        self.tailing = False
         self.end = max(min(self.end, offset), self.committed)
         self.fetched = min(self.fetched, self.end)
         if self.error is None:
@@ -169,13 +227,21 @@ class RangeState:
         """Nothing beyond what was fetched so far is copied in this pass."""
         self.stop_at(self.fetched, error)
 
-    def fault(self, error: SrmError, patience_seconds: float) -> bool:
+    def reads(self) -> None:
+        """The source answered for it: what went wrong there is over."""
+        if self._fault_at_source:
+            self._failures, self._failing_since, self._absent_since = 0, 0.0, 0.0
+            self._fault_at_source = False
+
+    def fault(self, error: SrmError, patience_seconds: float, *, at_source: bool = False) -> bool:
         """Something retriable happened: wait longer each time, give up after ``patience_seconds`` without progress
         (sooner where the topic is missing or may not be seen).
 
         True when it was given up.
         """
         now = time.monotonic()
+        self._fault_at_source = at_source
+        self.last_fault = str(error)
         lasting = isinstance(error, NoSuchPartition | AccessDenied)
         if not lasting:
             self._absent_since = 0.0
@@ -206,7 +272,7 @@ class RangeState:
             partition=self.spec.partition,
             start=self.spec.start,
             position=self.committed,
-            end=self.spec.end,
+            end=self._seen_end,
             records=totals.records,
             bytes=totals.bytes,
             batches=totals.batches,
@@ -219,4 +285,5 @@ class RangeState:
             last_timestamp_ms=totals.newest_ms if totals.newest_ms >= 0 else None,
             error=None if self.error is None else str(self.error),
             error_kind=None if self.error is None else type(self.error).__name__,
+            leader_epoch=self.epochs.at(self.committed - 1),
         )

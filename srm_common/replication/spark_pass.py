@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from srm_common.domain.runs.copying import CopyJob, RangeResult, SlotResult, Slo
 from srm_common.errors import ConfigError, LostProcess, RunFailed
 from srm_common.replication.installed_pyspark import prefer_installed_pyspark
 from srm_common.replication.slot import copy_slot
+from srm_common.replication.slot_watch import quiet_seconds
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, patient_master
 
 if TYPE_CHECKING:
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
 
 #: What spark-submit calls an application that was given no name.
 _NAMES_OF_NOBODY = (None, "pyspark-shell", "replicate.py")
+
+#: A pass is cancelled when it lasts longer than planned by so many times what a slot may wait for one answer.
+_QUIET_TIMES = 5
 
 CopySlot = Callable[[CopyJob, SlotTask], SlotResult]
 
@@ -103,13 +108,31 @@ class SparkPassRunner:
         from py4j.protocol import Py4JError, Py4JNetworkError
         from pyspark.errors import PySparkException
 
+        # Each slot watches itself. This is for one that cannot, such as a process that stands still.
+        limit = len(tasks) * (job.pass_seconds + _QUIET_TIMES * quiet_seconds(job))
+        overdue = threading.Event()
+
+        def cancel() -> None:
+            overdue.set()
+            context.cancelAllJobs()
+
+        watchdog = threading.Timer(limit, cancel)
+        watchdog.daemon = True
+        watchdog.start()
         try:
             rows = context.parallelize(list(tasks), len(tasks)).mapPartitions(SlotWork(job, self._copy))
             results: list[SlotResult] = rows.collect()
         except (Py4JNetworkError, ConnectionError) as error:
             raise RunFailed("the Spark application's JVM is gone; start the run again") from error
         except (Py4JError, PySparkException) as error:
+            if overdue.is_set():
+                raise LostProcess(
+                    f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start, and Spark was told to "
+                    "end them; what they waited for is in the logs of its executors"
+                ) from error
             raise _translated(str(error)) from error
+        finally:
+            watchdog.cancel()
         return sorted(results, key=lambda result: result.slot)
 
 

@@ -12,14 +12,16 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.runs.data_loss import Bookmark, Loss, SourceLog, decide, find_loss
+from srm_common.domain.runs.first_offsets import explicit_offset, listed_end, offset_behind_copied
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.start_position import StartKind, StartPosition
 from srm_common.domain.runs.start_rules import StartRules
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
+from srm_common.replication.log_identity import EpochAnswer, EpochSource, LogIdentity, Position
 
 Partition = tuple[str, int]
 Listed = tuple[dict[Partition, int], dict[Partition, str]]
@@ -30,7 +32,16 @@ partition that it never wrote to is absent."""
 _EARLIEST = StartPosition(StartKind.EARLIEST)
 
 
-class Source(Protocol):
+class Committed(NamedTuple):
+    """What the target has of the flow's progress: next offsets by (upstream topic, partition), a sentence for each
+    partition whose record cannot be read, and the leader epochs of the last offsets copied, where they are known."""
+
+    offsets: Mapping[Partition, int]
+    faults: Mapping[Partition, str]
+    epochs: Mapping[Partition, int] = {}
+
+
+class Source(EpochSource, Protocol):
     """What is asked of the source cluster; :class:`srm_common.replication.source_view.SourceView` is the real
     one."""
 
@@ -52,8 +63,7 @@ class StartingPoints:
     Args:
         source: the source cluster.
         memory: topic ids and pins; changes by :meth:`place`, and is stored by the caller.
-        read_committed: reads the next offsets by (upstream topic, partition), and a sentence for each partition
-            whose record cannot be read.
+        read_committed: reads the progress.
         rules: where partitions without progress start.
         opposite_ends: for the rule ``opposite``.
         override: the run's start position, applied once to each of ``overridden``.
@@ -64,7 +74,7 @@ class StartingPoints:
 
     source: Source
     memory: SourceTopics
-    read_committed: Callable[[], tuple[Mapping[Partition, int], Mapping[Partition, str]]]
+    read_committed: Callable[[], Committed]
     on_data_loss: OnDataLoss
     rules: StartRules = field(default_factory=StartRules)
     opposite_ends: OppositeEnds = lambda places: {}
@@ -75,7 +85,8 @@ class StartingPoints:
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000)
 
     def __post_init__(self) -> None:
-        self._committed, self._corrupt = self.read_committed()
+        self._committed, self._corrupt, self._epochs = self.read_committed()
+        self._identity = LogIdentity(self.source)
         #: Partitions known not to hold anything that would go back.
         self._checked: set[Partition] = set()
 
@@ -103,13 +114,17 @@ class StartingPoints:
         ids = self.source.topic_ids(sorted({topic for topic, _ in places}))
         starts, faults = self.source.starts(places)
         suspicious = [
-            track.place for track in tracks if (known := self._known(track)) is not None and known > _end(track)
+            track.place for track in tracks if (known := self._known(track)) is not None and known > listed_end(track)
         ]
         log_ends, end_faults = self.source.high_watermarks(suspicious) if suspicious else ({}, {})
-        faults = {**faults, **end_faults}
-        if self._finds_loss_on_the_way(tracks, starts, log_ends, ids):
+        epochs, epoch_faults = self._identity.ask(
+            {track.place: found for track in tracks if (found := self._position(track)) is not None}
+        )
+        faults = {**faults, **end_faults, **epoch_faults}
+        logs = {track.place: _log(track, starts, log_ends, ids, epochs) for track in tracks if track.place in starts}
+        if self._finds_loss_on_the_way(tracks, logs):
             # A pin stands in for the offset that is committed now, not for that of the run's start.
-            self._committed, self._corrupt = self.read_committed()
+            self._committed, self._corrupt, self._epochs = self.read_committed()
         wanted = self._overrides([track for track in tracks if track.place in self.overridden], starts)
         firsts = self._firsts(tracks, starts)
         backward = self._backward(tracks)
@@ -127,13 +142,14 @@ class StartingPoints:
             if place in faults or place not in starts:
                 track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
                 continue
-            log = _log(track, starts, log_ends, ids)
+            log = logs[place]
             if place in wanted:
                 self.overridden.discard(place)
                 pins[place] = Pin(wanted[place], self._committed.get(place))
-                track.position = wanted[place]
+                track.position, track.leader_epoch = wanted[place], -1
                 ready.append(track)
                 continue
+            before = self._position(track)
             start, pin = self._start(track, log, firsts.get(place), now)
             if pin is not None:
                 pins[place] = pin
@@ -141,7 +157,10 @@ class StartingPoints:
                 if track.final and self._is_other_topic(log):
                     recreated.add(place[0])
                 continue
-            track.position = start
+            track.position, track.leader_epoch = start, -1
+            if before is not None and before.offset == start:
+                sound = epochs.get(place)
+                track.leader_epoch = before.epoch if sound is None else self._identity.holds(place, before, sound)
             ready.append(track)
         self.memory = self.memory.with_pins(pins).with_ids(
             {topic: topic_id for topic, topic_id in ids.items() if topic not in recreated}
@@ -157,7 +176,10 @@ class StartingPoints:
             known = 0
         if known is None or known != track.end:
             return False
-        track.position = known
+        epoch = self._epoch(track)
+        if self._identity.is_due(track.place, Position(known, epoch)):
+            return False
+        track.position, track.leader_epoch = known, epoch
         return True
 
     def forget_spent_pins(self, moved: Iterable[PartitionTrack]) -> None:
@@ -167,9 +189,12 @@ class StartingPoints:
     def read_again(self, tracks: Iterable[PartitionTrack]) -> bool:
         """Read the committed offsets after an uncertain answer and believe them; True when any partition had
         gone further than was reported."""
-        self._committed, self._corrupt = self.read_committed()
+        self._committed, self._corrupt, self._epochs = self.read_committed()
         self.memory = self.memory.without_spent_pins(self._committed)
-        further = [track.reposition(self._known(track, ignoring_position=True)) for track in tracks]
+        further = []
+        for track in tracks:
+            known = self._known(track, ignoring_position=True)
+            further.append(track.reposition(known, self._epoch(track, ignoring_position=True)))
         return any(further)
 
     def _known(self, track: PartitionTrack, ignoring_position: bool = False) -> int | None:
@@ -177,20 +202,26 @@ class StartingPoints:
             return track.position
         return self.memory.position(*track.place, self._committed.get(track.place))
 
-    def _finds_loss_on_the_way(
-        self,
-        tracks: Iterable[PartitionTrack],
-        starts: Mapping[Partition, int],
-        log_ends: Mapping[Partition, int],
-        ids: Mapping[str, str | None],
-    ) -> bool:
+    def _epoch(self, track: PartitionTrack, ignoring_position: bool = False) -> int:
+        """The leader epoch of the offset before :meth:`_known`; -1 when it is not known, as behind a pin."""
+        if track.position is not None and not ignoring_position:
+            return track.leader_epoch
+        committed = self._committed.get(track.place)
+        known = self._known(track, ignoring_position)
+        return self._epochs.get(track.place, -1) if known is not None and known == committed else -1
+
+    def _position(self, track: PartitionTrack) -> Position | None:
+        known = self._known(track)
+        return None if known is None else Position(known, self._epoch(track))
+
+    def _finds_loss_on_the_way(self, tracks: Iterable[PartitionTrack], logs: Mapping[Partition, SourceLog]) -> bool:
         return any(
             find_loss(
-                Bookmark(track.position, self.memory.topic_id(track.upstream_topic)),
-                _log(track, starts, log_ends, ids),
+                Bookmark(track.position, self.memory.topic_id(track.upstream_topic), leader_epoch=track.leader_epoch),
+                logs[track.place],
             )
             for track in tracks
-            if track.position is not None and track.place in starts
+            if track.position is not None and track.place in logs
         )
 
     def _is_other_topic(self, log: SourceLog) -> bool:
@@ -203,11 +234,11 @@ class StartingPoints:
         if self.override.kind is StartKind.EARLIEST:
             return {track.place: starts[track.place] for track in tracks if track.place in starts}
         if self.override.kind is StartKind.LATEST:
-            return {track.place: _end(track) for track in tracks}
+            return {track.place: listed_end(track) for track in tracks}
         return self._at(tracks, self.override.timestamp_ms or 0)
 
     def _at(self, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> dict[Partition, int]:
-        ends = {track.place: _end(track) for track in tracks}
+        ends = {track.place: listed_end(track) for track in tracks}
         found, _ = self.source.at(list(ends), timestamp_ms)
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
 
@@ -273,20 +304,23 @@ class StartingPoints:
             if where.kind is StartKind.OFFSETS and where.offset(track.partition) is None:
                 where = self.rules.otherwise
             if where.kind is StartKind.LATEST:
-                found[place] = _end(track)
+                found[place] = listed_end(track)
             elif where.kind is StartKind.TIMESTAMP:
                 times[where.timestamp_ms or 0].append(track)
             elif where.kind is StartKind.OPPOSITE:
                 opposite.append(place)
             elif where.kind is StartKind.OFFSETS:
-                found[place] = _explicit(track, where, starts[place], why)
+                found[place] = explicit_offset(track, where, starts[place], why)
             else:
                 found[place] = starts[place]
         for moment, some in times.items():
             found |= self._at(some, moment)
         if opposite:
             ends = self.opposite_ends(opposite)
-            found |= {place: _behind(ends.get(place, starts[place]), by_place[place], starts) for place in opposite}
+            found |= {
+                place: offset_behind_copied(ends.get(place, starts[place]), by_place[place], starts)
+                for place in opposite
+            }
         self._tell(rules, found)
         return found
 
@@ -328,7 +362,8 @@ class StartingPoints:
                 return None, None
             else:
                 return first, None if self._begins_at_start(track) else Pin(first, None)
-        bookmark = Bookmark(position, self.memory.topic_id(log.topic), self.last_ends.get(track.place))
+        last_end = self.last_ends.get(track.place)
+        bookmark = Bookmark(position, self.memory.topic_id(log.topic), last_end, self._epoch(track))
         finding = find_loss(bookmark, log)
         if finding is None:
             return position, None
@@ -337,31 +372,11 @@ class StartingPoints:
         if decision.start is None:
             if finding.loss is not Loss.RECREATED:
                 # Where it stands, so that what waits behind the loss counts as lag.
-                track.position = position
+                track.leader_epoch, track.position = self._epoch(track), position
             track.fail(decision.error or str(finding), "DataLost", now)
             return None, None
         self.note(decision.note)
         return decision.start, Pin(decision.start, committed)
-
-
-def _explicit(track: PartitionTrack, where: StartPosition, start: int, why: str) -> int | str:
-    offset, end = where.offset(track.partition) or 0, _end(track)
-    if start <= offset <= end:
-        return offset
-    return (
-        f"{track.upstream_topic}-{track.partition} cannot start at offset {offset} ({why}): its log has the offsets "
-        f"{start} to {end}; change start.positions"
-    )
-
-
-def _behind(copied: int | str, track: PartitionTrack, starts: Mapping[Partition, int]) -> int | str:
-    """Where the records begin that the opposite flow did not bring, as far as they are still there."""
-    if isinstance(copied, int) and copied > _end(track):
-        return (
-            f"{track.upstream_topic}-{track.partition} cannot start where the opposite flow ended, at {copied}: its "
-            f"log ends at {_end(track)}, so it was truncated or created again; change start.positions"
-        )
-    return copied if isinstance(copied, str) else max(copied, starts[track.place])
 
 
 def _log(
@@ -369,20 +384,18 @@ def _log(
     starts: Mapping[Partition, int],
     log_ends: Mapping[Partition, int],
     ids: Mapping[str, str | None],
+    epochs: Mapping[Partition, EpochAnswer],
 ) -> SourceLog:
+    epoch = epochs.get(track.place, EpochAnswer())
     return SourceLog(
         track.upstream_topic,
         track.partition,
         start=starts[track.place],
-        end=log_ends.get(track.place, _end(track)),
+        end=log_ends.get(track.place, listed_end(track)),
         topic_id=ids.get(track.upstream_topic),
+        epoch_end=epoch.end,
+        compacted=epoch.compacted,
     )
 
 
-def _end(track: PartitionTrack) -> int:
-    if track.end is None:
-        raise ValueError(f"{track.upstream_topic}-{track.partition} has no listed end")
-    return track.end
-
-
-__all__ = ["Listed", "Partition", "Source", "StartingPoints"]
+__all__ = ["Committed", "Listed", "Partition", "Source", "StartingPoints"]

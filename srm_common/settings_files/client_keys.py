@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
+from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, OauthClient, PemTexts
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.jaas import parse_jaas
@@ -30,14 +30,14 @@ NO_EFFECT = frozenset({
     "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
 })  # fmt: skip
 _READ = frozenset({
-    "bootstrap.servers", "security.protocol",
+    "bootstrap.servers", "security.protocol", "client.rack",
     "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password", "ssl.truststore.certificates",
     "ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "ssl.keystore.key",
     "ssl.keystore.certificate.chain", "ssl.key.password", "ssl.endpoint.identification.algorithm",
     "ssl.cipher.suites", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location",
     "sasl.mechanism", "sasl.jaas.config", "sasl.username", "sasl.password", "sasl.oauthbearer.token.endpoint.url",
     "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.scope", "sasl.login.callback.handler.class",
+    "sasl.oauthbearer.scope", "sasl.login.callback.handler.class", "https.ca.location",
 })  # fmt: skip
 CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -72,7 +72,7 @@ def is_connection_key(key: str) -> bool:
 def cluster_settings(alias: str, written: Mapping[str, Entry], resolve: Callable[[Entry], str]) -> ClusterSettings:
     """Translate the connection settings of ``alias``. Raises :class:`ConfigError`."""
     client = _Client(alias, written, {key: resolve(entry) for key, entry in written.items()})
-    confluent: dict[str, str] = {}
+    confluent: dict[str, str] = dict(LIBRDKAFKA_DEFAULTS)
     kafka_python: dict[str, Any] = {}
     servers = [server.strip() for server in (client.get("bootstrap.servers") or "").split(",") if server.strip()]
     if not servers:
@@ -107,7 +107,7 @@ def cluster_settings(alias: str, written: Mapping[str, Entry], resolve: Callable
             raise client.fault(key, f"must be a whole number of milliseconds, and is '{value}'")
         confluent[key] = value
         kafka_python[key.replace(".", "_")] = kind(value)
-    return ClusterSettings(alias, ",".join(servers), confluent, kafka_python)
+    return ClusterSettings(alias, ",".join(servers), confluent, kafka_python, client.get("client.rack") or "")
 
 
 def _store(client: _Client, which: str, pem_key: str) -> str | None:
@@ -250,4 +250,27 @@ def _oauth(
         confluent["sasl.oauthbearer.scope"] = scope
     if extensions:
         confluent["sasl.oauthbearer.extensions"] = ",".join(f"{name}={value}" for name, value in extensions)
-    kafka_python["sasl_oauth_token_provider"] = OauthClient(endpoint, client_id, secret, scope, extensions)
+    authority_file, authority = _endpoint_authority(client, options)
+    if authority_file:
+        confluent["https.ca.location"] = authority_file
+    elif authority:
+        confluent["https.ca.pem"] = authority
+    kafka_python["sasl_oauth_token_provider"] = OauthClient(
+        endpoint, client_id, secret, scope, extensions, authority_file, authority
+    )
+
+
+def _endpoint_authority(client: _Client, options: Mapping[str, str]) -> tuple[str | None, str | None]:
+    """Whom to trust at the token endpoint: (PEM file, PEM text). Java has this in the login's options, librdkafka in a
+    key of its own; neither looks into the truststore for the brokers."""
+    location, text = options.get("ssl.truststore.location"), options.get("ssl.truststore.certificates")
+    if location is not None:
+        kind = (options.get("ssl.truststore.type") or ("PEM" if location.endswith((".pem", ".crt")) else "JKS")).upper()
+        if kind != "PEM":
+            raise client.fault(
+                "sasl.jaas.config",
+                f"ssl.truststore.location: a {kind} truststore can be read by Java only; export it as PEM, and set "
+                "ssl.truststore.type=PEM beside it, or https.ca.location",
+            )
+    file = client.get("https.ca.location") or location
+    return file, None if file else text

@@ -156,6 +156,15 @@ _CLUSTER_KEYS = (
         "Where tokens come from; the client by `clientId`, `clientSecret` and `scope` in `sasl.jaas.config`.",
     ),
     (
+        "`<alias>.https.ca.location`",
+        "PEM file of the authorities to trust there, in place of the system's; or `ssl.truststore.location` in"
+        " `sasl.jaas.config`, as in Java.",
+    ),
+    (
+        "`<alias>.client.rack`",
+        "Where the flow runs, for a source whose brokers let consumers read from replicas in their own rack (KIP-392).",
+    ),
+    (
         "`<alias>.client.dns.lookup`, `<alias>.reconnect.backoff.ms`, `<alias>.reconnect.backoff.max.ms`, "
         "`<alias>.socket.connection.setup.timeout.ms`, `<alias>.connections.max.idle.ms`, "
         "`<alias>.metadata.max.age.ms`",

@@ -1,4 +1,4 @@
-"""``python -m srm_common.testing fetch [kafka] [mirror-maker] [tools]``: Kafka's jars into the cache;
+"""``python -m srm_common.testing fetch [kafka] [mirror-maker] [tools] [tiered]``: Kafka's jars into the cache;
 ``archive``: a class-data archive beside them, with which brokers start quicker;
 ``check-spark``: is the installed PySpark whole? Errors go to standard error, with exit code 1.
 """
@@ -9,11 +9,16 @@ import sys
 from collections.abc import Sequence
 
 from srm_common.errors import LocalKafkaError
-from srm_common.testing.artifacts import kafka_jars, kafka_tools_jars, mirror_maker_jars
+from srm_common.testing.artifacts import kafka_jars, kafka_tools_jars, mirror_maker_jars, tiered_storage_jars
 from srm_common.testing.class_archive import kafka_class_archive
 from srm_common.testing.installation import spark_faults
 
-_KINDS = {"kafka": kafka_jars, "mirror-maker": mirror_maker_jars, "tools": kafka_tools_jars}
+_KINDS = {
+    "kafka": kafka_jars,
+    "mirror-maker": mirror_maker_jars,
+    "tools": kafka_tools_jars,
+    "tiered": tiered_storage_jars,
+}
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,6 +6,7 @@
     kafka/<version>/*.jar       broker
     mirror-maker/<version>/*.jar  MirrorMaker 2 with the Connect runtime
     tools/<version>/*.jar       what kafka-consumer-groups.sh and its like run
+    tiered/<version>/*.jar      Kafka's own tiered storage for tests, a plug-in of the broker
     kafka/<version>-<java>.jsa  classes as that Java keeps them, see class_archive.py
 
 A folder counts as fetched only when its marker file, written last, lists the jars that are there with their sizes.
@@ -43,11 +44,16 @@ FETCH_TIMEOUT_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Artifact:
-    """Maven coordinates of one jar; its runtime dependencies come with it."""
+    """Maven coordinates of one jar; its runtime dependencies come with it, unless it has a classifier."""
 
     organisation: str
     name: str
     version: str
+    classifier: str = ""
+
+    def __str__(self) -> str:
+        parts = (self.organisation, self.name, self.version, self.classifier)
+        return ":".join(part for part in parts if part)
 
 
 def cache_folder() -> Path:
@@ -99,6 +105,12 @@ def kafka_tools_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:
     return fetch(wanted, cache_folder() / "tools" / version)
 
 
+def tiered_storage_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:
+    """Folder with ``LocalTieredStorage`` of Kafka's own tests (KIP-405), fetched when it is not there yet."""
+    wanted = [Artifact("org.apache.kafka", name, version, "test") for name in ("kafka-storage", "kafka-clients")]
+    return fetch(wanted, cache_folder() / "tiered" / version)
+
+
 def fetch(artifacts: Sequence[Artifact], folder: Path) -> Path:
     """The artifacts and their runtime dependencies as jars in ``folder``; a complete folder is returned at once.
 
@@ -118,8 +130,7 @@ def fetch(artifacts: Sequence[Artifact], folder: Path) -> Path:
             if wait is None or "not found" in failure:
                 break
             time.sleep(wait)
-    names = ", ".join(f"{a.organisation}:{a.name}:{a.version}" for a in artifacts)
-    raise LocalKafkaError(f"could not fetch {names} into {folder}: {failure}")
+    raise LocalKafkaError(f"could not fetch {', '.join(_names(artifacts))} into {folder}: {failure}")
 
 
 def is_complete(folder: Path, artifacts: Sequence[Artifact]) -> bool:
@@ -148,7 +159,7 @@ def ivy_jar() -> Path:
 
 
 def _names(artifacts: Sequence[Artifact]) -> list[str]:
-    return [f"{a.organisation}:{a.name}:{a.version}" for a in artifacts]
+    return [str(artifact) for artifact in artifacts]
 
 
 def _fetch_once(artifacts: Sequence[Artifact], folder: Path) -> str:
@@ -188,14 +199,22 @@ def _fetch_once(artifacts: Sequence[Artifact], folder: Path) -> str:
 
 
 def _ivy_file(artifacts: Sequence[Artifact]) -> str:
-    wanted = "".join(
-        f"<dependency org={quoteattr(a.organisation)} name={quoteattr(a.name)} rev={quoteattr(a.version)}"
-        ' conf="default->default"/>'
-        for a in artifacts
-    )
+    wanted = "".join(_dependency(artifact) for artifact in artifacts)
     return (
-        '<ivy-module version="2.0"><info organisation="srm" module="local"/>'
+        '<ivy-module version="2.0" xmlns:extra="http://ant.apache.org/ivy/extra">'
+        '<info organisation="srm" module="local"/>'
         f'<configurations><conf name="default"/></configurations><dependencies>{wanted}</dependencies></ivy-module>'
+    )
+
+
+def _dependency(wanted: Artifact) -> str:
+    name = quoteattr(wanted.name)
+    coordinates = f"org={quoteattr(wanted.organisation)} name={name} rev={quoteattr(wanted.version)}"
+    if not wanted.classifier:
+        return f'<dependency {coordinates} conf="default->default"/>'
+    return (
+        f'<dependency {coordinates} transitive="false" conf="default->default"><artifact name={name} type="jar" '
+        f'ext="jar" extra:classifier={quoteattr(wanted.classifier)}/></dependency>'
     )
 
 

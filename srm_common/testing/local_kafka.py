@@ -26,7 +26,9 @@ from typing import Any, Literal, Self
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from srm_common.domain.cluster import NO_AUTO_CREATION
 from srm_common.errors import LocalKafkaError
+from srm_common.testing import tiered_storage
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
 from srm_common.testing.java import JavaProcess
@@ -64,6 +66,7 @@ ADMIN_SETTINGS: Mapping[str, Any] = {
     "topic.metadata.refresh.interval.ms": 1000,
     "socket.timeout.ms": 10_000,
     "log_level": 0,
+    **NO_AUTO_CREATION,
 }
 
 
@@ -78,6 +81,8 @@ class LocalKafka:
     ``logins`` (passwords by user name) turn on SASL PLAIN for clients and Kafka's authorizer, see
     :mod:`srm_common.testing.logins`; ``admin()`` may do everything.
     ``java_options`` come behind the JVM's own.
+    ``racks`` names the rack of each node in turn, and lets consumers read from replicas in their own rack (KIP-392).
+    ``tiered`` keeps closed segments of topics that ask for it in a folder, see :mod:`.tiered_storage`.
     ``directory`` is kept after the end when it is given; else a temporary one is removed, unless something failed.
     """
 
@@ -94,6 +99,8 @@ class LocalKafka:
         logins: Mapping[str, str] | None = None,
         name: str = "kafka",
         java_options: Sequence[str] = (),
+        racks: Sequence[str] = (),
+        tiered: bool = False,
     ) -> None:
         self.version = version or DEFAULT_KAFKA_VERSION
         self.cluster_id, self.name = random_id(), name
@@ -102,6 +109,7 @@ class LocalKafka:
         self._settings = {**(broker_settings(logins) if logins else {}), **(settings or {})}
         self._features, self._java_options = dict(features or {}), tuple(java_options)
         self._client_protocol = client_protocol
+        self._racks, self._tiered = tuple(racks), tiered
         self._tuned_for: TunedFor = tuned_for
         self._keep_directory = directory is not None
         self._directory = None if directory is None else Path(directory).absolute()
@@ -351,6 +359,12 @@ class LocalKafka:
             "share.coordinator.state.topic.min.isr": quorum,
             "group.initial.rebalance.delay.ms": "0",
         }
+        if self._racks:
+            settings["broker.rack"] = self._racks[node.number - 1]
+            settings["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+        if self._tiered:
+            store, listener = self.directory / "remote", settings["inter.broker.listener.name"]
+            settings |= tiered_storage.broker_settings(store, listener, version=self.version, copies=int(copies))
         return settings | QUICK_SETTINGS[self._tuned_for] | self._settings
 
     def _launch(self, node: _Node, jars: Path) -> None:

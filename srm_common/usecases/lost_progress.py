@@ -1,4 +1,4 @@
-"""A flow without any progress, whose copies MirrorMaker 2 has made: copying would begin anew behind what is there."""
+"""A flow without any progress, whose copies MirrorMaker 2 has made: copying would start again behind what is there."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Iterable
 
 from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
-from srm_common.errors import CorruptRecord, StateTopicInvalid
+from srm_common.errors import CorruptRecord, StateTopicInvalid, StateUnavailable
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.passes import Mapped
 from srm_common.wire.mm2 import decode_offset_sync
-
-_LISTING_SECONDS = 10.0
 
 
 def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
@@ -23,18 +21,28 @@ def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
 
     Raises:
         StateTopicInvalid: a copy holds records that such a sync tells of.
+        StateUnavailable: a copy that such a sync tells of does not say whether it holds any.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
+    synced = _synced(flow)
     copies = {
-        (topic.downstream, number): (topic.upstream, number) for topic in topics for number in range(topic.partitions)
+        (topic.downstream, number): (topic.upstream, number)
+        for topic in topics
+        for number in range(topic.partitions)
+        if (topic.upstream, number) in synced
     }
     if not copies:
         return
     with ClusterLink(flow.target, client_id="srm-driver", request_timeout_ms=flow.request_timeout_ms) as link:
-        ends, _ = link.end_offsets(copies, timeout_seconds=_LISTING_SECONDS)
-        starts, _ = link.start_offsets(copies, timeout_seconds=_LISTING_SECONDS)
-    filled = {copies[place] for place, end in ends.items() if end > starts.get(place, end)}
-    known = sorted(filled & _synced(flow)) if filled else []
+        ends, faults = link.end_offsets(copies, timeout_seconds=flow.patience_seconds)
+        starts, more_faults = link.start_offsets(copies, timeout_seconds=flow.patience_seconds)
+    known = sorted(copies[place] for place, end in ends.items() if end > starts.get(place, end))
+    unknown = faults | more_faults
+    if unknown and not known:
+        raise StateUnavailable(
+            f"flow {flow.name} has no progress, and whether MirrorMaker 2 has copied for it cannot be told now: "
+            f"{next(iter(unknown.values()))}; run again"
+        )
     if known:
         more = "" if len(known) == 1 else f" and {len(known) - 1} more partitions"
         raise StateTopicInvalid(
@@ -50,7 +58,9 @@ def _synced(flow: FlowSettings) -> set[tuple[str, int]]:
     topic = names.offset_syncs_topic(flow)
     cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
     found = set()
-    with StateReader(cluster, timeout_seconds=flow.admin_timeout_ms / 1000) as reader:
+    with StateReader(
+        cluster, timeout_seconds=flow.admin_timeout_ms / 1000, patience_seconds=flow.patience_seconds
+    ) as reader:
         for record in reader.read(topic) if reader.partitions(topic) else ():
             try:
                 sync = decode_offset_sync(record.key, record.value)

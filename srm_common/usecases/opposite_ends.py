@@ -32,7 +32,7 @@ def opposite_ends(flow: FlowSettings, places: Iterable[Partition]) -> dict[Parti
     other = FlowName(flow.name.target, flow.name.source)
     wanted = set(places)
     ends: dict[Partition, int | str] = {}
-    with StateReader(flow.source) as reader:
+    with StateReader(flow.source, patience_seconds=flow.patience_seconds) as reader:
         topic = names.segments_topic(other.source)
         partitions = reader.partitions(topic)
         maps = SegmentLog(reader, topic, partitions).read_all().segments if partitions else {}

@@ -16,7 +16,7 @@ from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.runs.start_position import StartKind, StartPosition
 from srm_common.domain.runs.start_rules import StartRules
 from srm_common.domain.topics.source_topics import SourceTopics
-from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError
+from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
 from srm_common.kafka.driver_presence import PREFIX, DriverPresence, drivers
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import read_source_offsets
@@ -26,13 +26,15 @@ from srm_common.replication.ownership import Ownership
 from srm_common.replication.pass_watch import PassWatch
 from srm_common.replication.passes import Mapped, Passes, PassRunner
 from srm_common.replication.source_view import SourceView
-from srm_common.replication.starting_points import Partition, StartingPoints
+from srm_common.replication.starting_points import Committed, Partition, StartingPoints
 from srm_common.usecases.emit_heartbeat import SteadyHeartbeats
 from srm_common.usecases.lost_progress import refuse_lost_progress
 from srm_common.usecases.opposite_ends import opposite_ends
 from srm_common.usecases.others_at_work import new_owner, others_at_work
 from srm_common.usecases.run_journal import RunJournal
 from srm_common.usecases.topic_mappings import replicated_topics
+
+_LOOK_AGAIN_SECONDS = 1.0
 
 ProgressReport = Callable[[Progress], None]
 
@@ -65,7 +67,7 @@ class _Run:
         self._run = run
         self._runner = runner
         self._progress = progress
-        self._store = FlowState(flow)
+        self._store = FlowState(flow, patience_seconds=flow.patience_seconds)
         self._journal = RunJournal(flow, run, self._store)
         self._started = time.monotonic()
         self._passes: Passes | None = None
@@ -92,19 +94,19 @@ class _Run:
         flow = self._flow
         for note in self._run.notes:
             self._journal.note(note)
-        state = ensure_state_topics(flow)
+        state = ensure_state_topics(flow, patience_seconds=flow.patience_seconds)
         for note in state.notes:
             self._journal.note(note, logging.INFO)
         known = self._store.read_all("run", "slots", "topics", "sizes", "start", "plan")
         self._journal.recall(known)
-        topics = self._topics()
+        topics = self._first_topics()
         if not topics:
             self._journal.note(
                 "no topic of the source is both accepted by the flow's filters and present on the target"
             )
         slots = max(1, min(flow.tasks_max, sum(topic.partitions for topic in topics)))
         with ExitStack() as stack:
-            source = stack.enter_context(SourceView(flow))
+            source = stack.enter_context(SourceView(flow, patience_seconds=flow.patience_seconds))
             job = copy_job(flow, state)
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(flow))
@@ -141,6 +143,17 @@ class _Run:
             )
             self._prepare_override(points, topics, known.get("start"))
             passes.run()
+
+    def _first_topics(self) -> list[Mapped]:
+        """What there is to copy at the start, with the patience that slots have: a broker's restart ends no run."""
+        deadline = time.monotonic() + self._flow.patience_seconds
+        while True:
+            try:
+                return self._topics()
+            except UnreachableCluster:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_AGAIN_SECONDS)
 
     def _topics(self) -> list[Mapped]:
         return [
@@ -187,11 +200,11 @@ class _Run:
     ) -> StartingPoints:
         flow, last = self._flow, self._journal.last
 
-        def committed() -> tuple[Mapping[Partition, int], Mapping[Partition, str]]:
-            offsets = read_source_offsets(flow, state)
+        def committed() -> Committed:
+            offsets = read_source_offsets(flow, state, patience_seconds=flow.patience_seconds)
             if not (offsets or offsets.faults or offsets.resets):
                 refuse_lost_progress(flow, topics)
-            return offsets, {place: str(fault) for place, fault in offsets.faults.items()}
+            return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)
 
         return StartingPoints(
             source=source,
@@ -291,6 +304,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         read_committed=flow.read_committed,
         chunk_bytes=flow.chunk_bytes,
         chunk_seconds=flow.chunk_seconds,
+        linger_seconds=flow.chunk_linger_ms / 1000,
         fetch_bytes=flow.fetch_bytes,
         fetch_partition_bytes=flow.fetch_partition_bytes,
         transaction_timeout_ms=flow.transaction_timeout_ms,

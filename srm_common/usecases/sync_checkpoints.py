@@ -27,11 +27,13 @@ from srm_common.kafka.state_topics import ensure_topics, request_seconds
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.usecases.foreign_records import check_copies
 from srm_common.usecases.make_checkpoints import CheckpointsMade, make_checkpoints
-from srm_common.usecases.prune_segments import prune_segments
+from srm_common.usecases.prune_segments import Pruned, prune_segments
 from srm_common.usecases.sync_groups import GroupsSynced, sync_groups
 from srm_common.wire.mm2 import encode_checkpoint, encode_offset_sync
 
 _STATE_KEY = "checkpoints"
+#: With so many new segments the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.
+_MANY_SEGMENTS = 5_000
 
 
 def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> CheckpointReport:
@@ -56,7 +58,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
     now_ms = int(time.time() * 1000)
     skipped: list[str] = []
     faults: list[str] = []
-    made, synced, pruned, foreign = CheckpointsMade(), GroupsSynced(), 0, None
+    made, synced, pruned, foreign = CheckpointsMade(), GroupsSynced(), Pruned(), None
     acknowledged = 0.0
     with FlowState(flow) as state, StateReader(flow.target) as reader:
         memory = _remembered(state, skipped)
@@ -100,8 +102,15 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
                 memory = memory.done([Part.GROUPS], now_ms)
         if Part.CHECKPOINTS in due:
             _keep_groups(state, made, acknowledged, synced.kept if Part.GROUPS in due else None)
-        if Part.PRUNING in due:
-            pruned = prune_segments(flow, log, writer, segments_topic, segments_partitions)
+        if Part.PRUNING in due or report.segments >= _MANY_SEGMENTS:
+            if not flow.emit_checkpoints and memory.checked:
+                # When they are switched on again they begin with the whole map: its newer part was joined meanwhile.
+                memory = replace(memory, checked={})
+                state.write(_STATE_KEY, memory.to_json())
+            # What is not kept yet does not count: the next round may have to read the same news again.
+            told = before.checked if flow.emit_checkpoints else {}
+            told = {home: told.get(home, ends[home]) for home in range(segments_partitions)}
+            pruned = prune_segments(flow, log, writer, segments_topic, told)
             foreign = check_copies(flow).summary()
             state.write(FOREIGN, foreign_record(foreign, now_ms))
             memory = memory.done([Part.PRUNING], now_ms)
@@ -117,7 +126,9 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
         rewound=tuple(sorted(made.rewound)),
         untranslated=tuple(made.untranslated),
         unsupported=tuple(made.unsupported),
-        pruned_segments=pruned,
+        pruned_segments=pruned.dropped,
+        joined_segments=pruned.joined,
+        joins=pruned.written,
         group_positions=synced.positions,
         groups_synced=synced.groups,
         groups_in_use=synced.in_use,

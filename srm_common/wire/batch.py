@@ -31,8 +31,8 @@ CONTROL = 0x20
 #: The cleaner re-uses the base timestamp as delete horizon when this is set.
 DELETE_HORIZON = 0x40
 
-_PREFIX = struct.Struct(">qiibI")
-_STAMP = struct.Struct(">hiqqqhii")
+_PREFIX = struct.Struct(">qiibI").pack
+_STAMP = struct.Struct(">hiqqqhii").pack
 
 
 class Header(NamedTuple):
@@ -134,7 +134,6 @@ def verify(batch: SourceBatch) -> None:
 
 
 def stamp(
-    *,
     attributes: int,
     last_offset_delta: int,
     base_timestamp: int,
@@ -144,17 +143,14 @@ def stamp(
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
-) -> bytearray:
+) -> bytes:
     """A fresh 61-byte header for ``body`` under our producer, checksum included.
 
     The broker assigns the base offset and the leader epoch. Control and delete-horizon bits are always cleared: kept,
     the first is refused (INVALID_RECORD) and the second would make the target's cleaner take the base timestamp for
     a delete horizon.
     """
-    header = bytearray(HEADER_SIZE)
-    _STAMP.pack_into(
-        header,
-        CRC_START,
+    signed = _STAMP(
         attributes & ~(CONTROL | DELETE_HORIZON),
         last_offset_delta,
         base_timestamp,
@@ -164,9 +160,8 @@ def stamp(
         base_sequence,
         record_count,
     )
-    crc = crc32c(body, crc32c(memoryview(header)[CRC_START:]))
-    _PREFIX.pack_into(header, 0, 0, HEADER_SIZE - LENGTH_OVERHEAD + len(body), -1, 2, crc)
-    return header
+    crc = crc32c(body, crc32c(signed))
+    return _PREFIX(0, HEADER_SIZE - LENGTH_OVERHEAD + len(body), -1, 2, crc) + signed
 
 
 def control_type(batch: SourceBatch) -> int:

@@ -17,10 +17,18 @@ VERSION = 12
 _HEAD = struct.Struct(">ihi")
 _PARTITION = struct.Struct(">ihqqq")
 _ABORTED = struct.Struct(">qq")
+_REPLICA = struct.Struct(">i")
+_EPOCH_END = struct.Struct(">iq")
+#: The tag of the first offset range that the log does not have as the reader remembers it (KIP-595).
+_DIVERGING_TAG = 0
 
 
 class FetchedPartition(NamedTuple):
-    """One partition of an answer. ``aborted`` is (producer id, first offset) pairs; ``records`` is a view."""
+    """One partition of an answer. ``aborted`` is (producer id, first offset) pairs; ``records`` is a view.
+
+    ``preferred_replica``: the node to ask instead (KIP-392), -1 for none. ``diverging``: the log does not have what was
+    read last; its newest leader epoch up to that one, and the offset after it (KIP-595).
+    """
 
     topic: str
     partition: int
@@ -30,6 +38,8 @@ class FetchedPartition(NamedTuple):
     log_start_offset: int
     aborted: list[tuple[int, int]]
     records: memoryview
+    preferred_replica: int = -1
+    diverging: tuple[int, int] | None = None
 
 
 class FetchAnswer(NamedTuple):
@@ -59,10 +69,27 @@ def decode(body: memoryview) -> FetchAnswer:
             for _ in range(count - 1):
                 aborted.append(_ABORTED.unpack_from(body, at))
                 at = skip_tags(body, at + _ABORTED.size)
-            at += 4  # preferred read replica
-            size, at = read_uvarint(body, at)
+            (replica,) = _REPLICA.unpack_from(body, at)
+            size, at = read_uvarint(body, at + _REPLICA.size)
             length = max(size - 1, 0)
-            found.append(FetchedPartition(topic, index, code, high, stable, start, aborted, body[at : at + length]))
-            at = skip_tags(body, at + length)
+            records = body[at : at + length]
+            diverging, at = _diverging(body, at + length)
+            found.append(
+                FetchedPartition(topic, index, code, high, stable, start, aborted, records, replica, diverging)
+            )
         at = skip_tags(body, at)
     return FetchAnswer(throttle_time_ms, error_code, found)
+
+
+def _diverging(body: memoryview, at: int) -> tuple[tuple[int, int] | None, int]:
+    """What the tags at ``at`` say of diverging epochs, and the position after them."""
+    found = None
+    count, at = read_uvarint(body, at)
+    for _ in range(count):
+        tag, at = read_uvarint(body, at)
+        size, at = read_uvarint(body, at)
+        if tag == _DIVERGING_TAG:
+            epoch, end = _EPOCH_END.unpack_from(body, at)
+            found = (epoch, end)
+        at += size
+    return found, at

@@ -16,6 +16,13 @@ from srm_common.wire.batch import (
     verify,
     write_varint,
 )
+from srm_common.wire.reencode import legacy_records
+
+Newest = dict[bytes, tuple[int, bytes | None]]
+"""Key -> offset and value of its last record; None for a tombstone."""
+Headers = Sequence[tuple[bytes, bytes]]
+Entry = tuple[bytes, bytes | None] | tuple[bytes, bytes | None, Headers]
+"""Key, value and headers of a record to be written."""
 
 _NULL = write_varint(-1)
 
@@ -28,10 +35,10 @@ class PlainRecord(NamedTuple):
     value: bytes | None
 
 
-def plain_records(entries: Sequence[tuple[bytes, bytes | None]]) -> bytes:
+def plain_records(entries: Sequence[Entry]) -> bytes:
     """Records of magic 2 with the batch's base timestamp, in order; a value of None is a tombstone."""
     out = bytearray()
-    for number, (key, value) in enumerate(entries):
+    for number, (key, value, *headers) in enumerate(entries):
         record = b"".join(
             (
                 b"\x00\x00",
@@ -39,12 +46,29 @@ def plain_records(entries: Sequence[tuple[bytes, bytes | None]]) -> bytes:
                 write_varint(len(key)),
                 key,
                 *((_NULL,) if value is None else (write_varint(len(value)), value)),
-                b"\x00",
+                _written(headers[0]) if headers else b"\x00",
             )
         )
         out += write_varint(len(record))
         out += record
     return bytes(out)
+
+
+def in_batches(entries: Sequence[Entry], most_bytes: int) -> Iterator[Sequence[Entry]]:
+    """``entries`` in order, cut so that the records of each piece take at most ``most_bytes`` (a single one may take
+    more)."""
+    begin = size = 0
+    for number, (key, value, *headers) in enumerate(entries):
+        # Lengths and the number in the batch are varints; with the rest of a record no more than this.
+        taken = len(key) + len(value or b"") + 24
+        if headers:
+            taken += sum(len(name) + len(text) + 10 for name, text in headers[0])
+        if number > begin and size + taken > most_bytes:
+            yield entries[begin:number]
+            begin, size = number, 0
+        size += taken
+    if begin < len(entries):
+        yield entries[begin:]
 
 
 def read_plain_records(batch: SourceBatch) -> Iterator[PlainRecord]:
@@ -68,6 +92,94 @@ def read_plain_records(batch: SourceBatch) -> Iterator[PlainRecord]:
         value, at = _bytes(body, at)
         yield PlainRecord(header.base_offset + delta, key or b"", value)
         at = end
+
+
+def _written(headers: Headers) -> bytes:
+    parts = [write_varint(len(headers))]
+    for name, value in headers:
+        parts += (write_varint(len(name)), name, write_varint(len(value)), value)
+    return b"".join(parts)
+
+
+def read_headers(body: Buffer) -> dict[bytes, bytes]:
+    """The headers of a record of magic 2, from their number on; those without a value are left out. Empty for none.
+
+    Raises:
+        CorruptBatch: they do not end with the bytes.
+    """
+    found: dict[bytes, bytes] = {}
+    try:
+        count, at = read_varint(body, 0) if len(body) else (0, 0)
+        for _ in range(count):
+            name, at = _bytes(body, at)
+            value, at = _bytes(body, at)
+            if name is not None and value is not None:
+                found[name] = value
+    except IndexError:
+        at = -1
+    if at != len(body):
+        raise CorruptBatch("the headers of a record do not end with the record")
+    return found
+
+
+def newest_of_each_key(batch: SourceBatch, found: Newest, headers: dict[bytes, bytes] | None = None) -> None:
+    """Put the records of a data batch into ``found``, later ones over earlier ones; those without a key are left out.
+
+    As :func:`read_plain_records`, and of any magic, but at a microsecond a record: the log of a busy flow's state holds
+    hundreds of thousands of them for a few keys.
+
+    Args:
+        headers: gets the headers of the same records by key, as :func:`read_headers` takes them.
+
+    Raises:
+        CorruptBatch: the checksum or the body is wrong.
+    """
+    verify(batch)
+    header = batch.header
+    if header.magic < 2:
+        for record in legacy_records(batch):
+            key, at = _bytes(record.tail, 0)
+            if key is not None:
+                found[key] = record.offset, _bytes(record.tail, at)[0]
+                if headers is not None:
+                    headers[key] = b""
+        return
+    body = bytes(codec.decompress(header.attributes & CODEC_MASK, batch.data[HEADER_SIZE:]))
+    base = header.base_offset
+    at = 0
+    try:
+        for _ in range(header.record_count):
+            size = body[at]
+            at += 1
+            if size > 127:
+                size, at = read_varint(body, at - 1)
+                size <<= 1
+            end = at + (size >> 1)
+            at += 1  # attributes
+            while body[at] > 127:  # time
+                at += 1
+            delta = body[at + 1]
+            at += 2
+            if delta > 127:
+                delta, at = read_varint(body, at - 1)
+                delta <<= 1
+            size = body[at]
+            at += 1
+            if size > 127:
+                size, at = read_varint(body, at - 1)
+                size = -1 if size < 0 else size << 1
+            if not size & 1:
+                key_end = at + (size >> 1)
+                length, start = read_varint(body, key_end)
+                key = body[at:key_end]
+                found[key] = (base + (delta >> 1), None if length < 0 else body[start : start + length])
+                if headers is not None:
+                    headers[key] = body[start + length if length > 0 else start : end]
+            at = end
+    except IndexError:
+        at = -1
+    if at != len(body):
+        raise CorruptBatch(f"batch at offset {base} does not end with its last record")
 
 
 def _bytes(body: Buffer, at: int) -> tuple[bytes | None, int]:

@@ -5,21 +5,34 @@ A flow that has run for long has a million segments; of most of them nobody want
 
 from __future__ import annotations
 
+import struct
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import overload
 
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation, Unmapped, translate
 from srm_common.errors import CorruptRecord
-from srm_common.wire.segments import VALUE_HEAD, decode_segment_value
+from srm_common.wire.segments import (
+    PLACE_BYTES,
+    body_bytes,
+    decode_segment_value,
+    is_joined,
+    joined_key,
+    segment_key,
+)
 
+#: The fixed part of what is kept of a segment: place in the order of commits, downstream start, generation.
+_STORED_HEAD = struct.Struct(">QQI")
 _NONE = Segment("", 0, 0, 0, 0, 0, ())
 
 
 class CommittedSegments(Sequence[Segment]):
-    """The live segments of one source partition in the order of their commits.
+    """The live segments of one source partition in the order of their commits, joined ones in the place of the last
+    chunk that they hold.
 
     Args:
         unreadable: gets a sentence for each segment that turns out not to be readable when it is looked at; iteration
@@ -33,33 +46,63 @@ class CommittedSegments(Sequence[Segment]):
         self.topic = topic
         self.partition = partition
         self._unreadable = unreadable
+        # Values behind their places: a flow may have a million of them, so nothing is kept beside the bytes.
         self._values: dict[int, bytes] = {}
+        self._joined: dict[tuple[int, int], bytes] = {}
 
-    def put(self, upstream_start: int, value: bytes | None) -> None:
-        """The log's next record; None is a tombstone."""
+    def put(self, upstream_start: int, value: bytes | None, place: int) -> None:
+        """The log's next record, at the offset ``place``; None is a tombstone."""
         values = self._values
         if upstream_start in values:
             del values[upstream_start]
         if value is not None:
-            values[upstream_start] = value
+            values[upstream_start] = place.to_bytes(PLACE_BYTES, "big") + value
+
+    def put_joined(self, upstream_start: int, value: bytes | None, place: int) -> None:
+        """As :meth:`put`, for a joined segment that belongs at ``place``."""
+        if value is None:
+            self._joined.pop((upstream_start, place), None)
+        else:
+            self._joined[upstream_start, place] = place.to_bytes(PLACE_BYTES, "big") + value
 
     def items(self) -> Iterable[tuple[int, bytes]]:
-        """Upstream starts and encoded values."""
-        return self._values.items()
+        """Upstream starts and encoded values, each behind its place (8 bytes), without what a joined one holds."""
+        if not self._joined:
+            return self._values.items()
+        found = [*self._values.items(), *((start, stored) for (start, _), stored in self._joined.items())]
+        # Of those in one place the one that reaches back furthest comes last, and holds the others.
+        found.sort(key=_place_and_start)
+        out: list[tuple[int, bytes]] = []
+        for start, stored in found:
+            if is_joined(stored, PLACE_BYTES):
+                while out and out[-1][0] >= start:
+                    out.pop()
+            out.append((start, stored))
+        return out
+
+    def record_keys(self) -> Iterator[bytes]:
+        """The keys of all live records, also of those that a joined one holds."""
+        for start in self._values:
+            yield segment_key(self.topic, self.partition, start)
+        for start, place in self._joined:
+            yield joined_key(self.topic, self.partition, start, place)
 
     def __len__(self) -> int:
-        return len(self._values)
+        return len(self._values) if not self._joined else len(list(self.items()))
 
     def __iter__(self) -> Iterator[Segment]:
         corrupt = []
-        for start in self._values:
+        for start, stored in self.items():
             try:
-                yield self._decoded(start)
+                yield self._decoded(start, stored)
             except CorruptRecord as error:
                 self._unreadable.append(str(error))
-                corrupt.append(start)
-        for start in corrupt:
-            del self._values[start]
+                corrupt.append((start, stored))
+        for start, stored in corrupt:
+            if is_joined(stored, PLACE_BYTES):
+                del self._joined[start, int.from_bytes(stored[:PLACE_BYTES], "big")]
+            else:
+                del self._values[start]
 
     @overload
     def __getitem__(self, index: int) -> Segment: ...
@@ -68,10 +111,10 @@ class CommittedSegments(Sequence[Segment]):
     def __getitem__(self, index: int | slice) -> Segment | list[Segment]:
         if isinstance(index, slice):
             return list(self)[index]
-        return self._decoded(next(reversed(self._values)) if index == -1 else list(self._values)[index])
+        return self._decoded(*list(self.items())[index])
 
-    def _decoded(self, start: int) -> Segment:
-        return decode_segment_value(self.topic, self.partition, start, self._values[start])
+    def _decoded(self, start: int, stored: bytes) -> Segment:
+        return decode_segment_value(self.topic, self.partition, start, stored[PLACE_BYTES:])
 
 
 class SegmentMap(Sequence[Segment]):
@@ -90,9 +133,9 @@ class SegmentMap(Sequence[Segment]):
         starts, downs, values = self.starts, self.downstream_starts, self._values
         generation = 0
         last_start = last_down = -1
-        head = VALUE_HEAD.unpack_from
+        head = _STORED_HEAD.unpack_from
         for start, value in committed.items():
-            down, own = head(value)
+            _, down, own = head(value)
             if own != generation and own:
                 if generation:
                     del starts[:], downs[:], values[:]
@@ -107,6 +150,31 @@ class SegmentMap(Sequence[Segment]):
             last_start, last_down = start, down
         #: Of the source topic that the map is about; 0 where no segment tells.
         self.generation: int = generation
+
+    def place(self, index: int) -> int:
+        """Where a segment lies in the order of commits: an offset in the segments topic."""
+        return int.from_bytes(self._values[index][:PLACE_BYTES], "big")
+
+    def key(self, index: int) -> bytes:
+        """The key of a segment's record."""
+        start = self.starts[index]
+        if is_joined(self._values[index], PLACE_BYTES):
+            return joined_key(self._topic, self._partition, start, self.place(index))
+        return segment_key(self._topic, self._partition, start)
+
+    def body_bytes(self, index: int) -> int:
+        """What a segment's runs take before compression."""
+        return body_bytes(self._values[index], PLACE_BYTES)
+
+    def left_behind(self, log_start: int) -> int:
+        """How many of the oldest lie before ``log_start``, the first offset of the copy that is still there. The newest
+        is never among them: it says where the copy ends."""
+        # Where one begins at or before it, those before that one have ended.
+        count = max(0, bisect_right(self.downstream_starts, log_start) - 1)
+        if count < len(self) - 1:
+            with suppress(CorruptRecord):  # what cannot be read is not known to be gone
+                count += self[count].downstream_end <= log_start
+        return count
 
     def translate(self, position: int, replicated_to: int | None = None) -> Translation:
         """As :func:`srm_common.domain.offsets.translation.translate`; a segment that cannot be read maps nothing."""
@@ -135,8 +203,13 @@ class SegmentMap(Sequence[Segment]):
             index += len(self._values)
         if index == self._looked_at[0]:
             return self._looked_at[1]  # groups stand close together
-        segment = decode_segment_value(self._topic, self._partition, self.starts[index], self._values[index])
+        value = self._values[index][PLACE_BYTES:]
+        segment = decode_segment_value(self._topic, self._partition, self.starts[index], value)
         if index + 1 < len(self._values) and segment.upstream_end > self.starts[index + 1]:
             segment = replace(segment, upstream_end=self.starts[index + 1])
         self._looked_at = index, segment
         return segment
+
+
+def _place_and_start(item: tuple[int, bytes]) -> tuple[bytes, int]:
+    return item[1][:PLACE_BYTES], -item[0]

@@ -14,18 +14,31 @@ and UTF-8 bytes. What a reader needs of every record has a fixed width: a flow m
 Gaps of the first run count from the segment's starts. All segments of one source partition lie in one
 partition of the topic, in the order of their commits, so that a reader sees a later map after the one that it
 replaces.
+
+A joined segment is written long after the chunks that it holds, and belongs where the last of them lay. Its key says
+where that was, so that whoever replaces it cannot take one for another:
+
+    key     version (one byte, 3) | topic | partition | upstream start (8 bytes) | place (8 bytes)
+    value   downstream start (8 bytes) | generation (4 bytes) | 0 | size of the body | zlib: body of a value as above
+
+Readers that know version 2 only tell that they cannot read it, and have a gap in their map there.
 """
 
 from __future__ import annotations
 
 import struct
+import zlib
 
 from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, Run, Segment
 from srm_common.errors import CorruptRecord
 from srm_common.wire.murmur2 import partition_for
 
-_VERSION = 2
-START_BYTES = 8
+_VERSION, _JOINED_VERSION = 2, 3
+START_BYTES = PLACE_BYTES = 8
+#: No segment's body begins with this byte: it covers at least one offset.
+_COMPRESSED = 0
+#: What a body may at most be unpacked to, before it counts as damaged.
+_MOST_BODY_BYTES = 1 << 20
 #: The fixed part of a value: downstream start, generation.
 VALUE_HEAD = struct.Struct(">QI")
 assert VALUE_HEAD.size == VALUE_HEAD_BYTES
@@ -51,8 +64,47 @@ def segment_key(topic: str, partition: int, upstream_start: int) -> bytes:
     return segment_key_prefix(topic, partition) + upstream_start.to_bytes(START_BYTES, "big")
 
 
+def joined_key(topic: str, partition: int, upstream_start: int, place: int) -> bytes:
+    """The key of a joined segment; ``place`` is the offset, in the segments topic, of the last that it holds."""
+    key = segment_key(topic, partition, upstream_start)
+    return bytes((_JOINED_VERSION,)) + key[1:] + place.to_bytes(PLACE_BYTES, "big")
+
+
+def place_of_key(key: bytes) -> int | None:
+    """The place that a joined segment's key names, None where the key is another's."""
+    joined = key[:1] == bytes((_JOINED_VERSION,))
+    return int.from_bytes(key[-PLACE_BYTES:], "big") if joined else None
+
+
+def plain_key(key: bytes) -> bytes:
+    """The key with the same start that a segment of one chunk has; it alone says what a joined one's begins with."""
+    return bytes((_VERSION,)) + key[1:-PLACE_BYTES] if place_of_key(key) is not None else key
+
+
+def encode_joined(segment: Segment, place: int) -> tuple[bytes, bytes]:
+    """Key and value of a joined segment; ``place`` as :func:`joined_key` takes it."""
+    value = encode_segment(segment)[1]
+    out = bytearray(value[:VALUE_HEAD_BYTES])
+    out.append(_COMPRESSED)
+    _put(out, len(value) - VALUE_HEAD_BYTES)
+    out += zlib.compress(value[VALUE_HEAD_BYTES:])
+    return joined_key(segment.topic, segment.partition, segment.upstream_start, place), bytes(out)
+
+
+def body_bytes(value: bytes, at: int = 0) -> int:
+    """What the runs in a value take before compression, about; the value begins at ``at``."""
+    if not is_joined(value, at):
+        return len(value) - at - VALUE_HEAD_BYTES
+    return _take(value, at + VALUE_HEAD_BYTES + 1)[0]
+
+
+def is_joined(value: bytes, at: int = 0) -> bool:
+    """Whether the value that begins at ``at`` is a joined segment's."""
+    return value[at + VALUE_HEAD_BYTES] == _COMPRESSED
+
+
 def encode_segment(segment: Segment) -> tuple[bytes, bytes]:
-    """Key and value of one segment."""
+    """Key and value of the segment of one chunk."""
     out = bytearray(VALUE_HEAD.pack(segment.downstream_start, segment.generation))
     upstream, downstream = segment.upstream_start, segment.downstream_start
     _put(out, segment.upstream_end - upstream)
@@ -84,6 +136,7 @@ def decode_segment_key(key: bytes | None) -> tuple[str, int, int]:
     """
     if not key:
         raise CorruptRecord("a segment's key is empty")
+    key = plain_key(key)
     topic, partition = decode_segment_key_prefix(key[:-START_BYTES])
     return topic, partition, int.from_bytes(key[-START_BYTES:], "big")
 
@@ -91,7 +144,7 @@ def decode_segment_key(key: bytes | None) -> tuple[str, int, int]:
 def decode_segment_key_prefix(prefix: bytes) -> tuple[str, int]:
     """(topic, partition) of a key without its upstream start. Raises as :func:`decode_segment_key`."""
     if prefix and prefix[0] != _VERSION:
-        raise CorruptRecord(f"a segment's key has version {prefix[0]}; only {_VERSION} is known")
+        raise CorruptRecord(f"a segment's key has version {prefix[0]}; {_VERSION} and {_JOINED_VERSION} are known")
     try:
         length, at = _take(prefix, 1)
         topic = prefix[at : at + length].decode()
@@ -118,6 +171,9 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} is a tombstone")
     try:
         downstream_start, generation = VALUE_HEAD.unpack_from(value)
+        joined = is_joined(value)
+        if joined:
+            value = _unpacked(value)
         covered, at = _take(value, VALUE_HEAD_BYTES)
         count, at = _take(value, at)
         runs = []
@@ -149,7 +205,7 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
             runs.append(Run(upstream, upstream_length, downstream, length, foreign))
             upstream += upstream_length
             downstream += length
-    except (IndexError, struct.error):
+    except (IndexError, struct.error, zlib.error):
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} ends too early") from None
     if at != len(value):
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} goes on after its end")
@@ -164,7 +220,15 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
         downstream,
         tuple(runs),
         generation,
+        joined,
     )
+
+
+def _unpacked(value: bytes) -> bytes:
+    """The value as it would be without compression; what is missing or too much shows in its body."""
+    size, at = _take(value, VALUE_HEAD_BYTES + 1)
+    body = zlib.decompressobj().decompress(value[at:], min(size, _MOST_BODY_BYTES) + 1)
+    return value[:VALUE_HEAD_BYTES] + body
 
 
 def _place(topic: str, partition: int, upstream_start: int) -> str:

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 22, 24, 26
-FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR = 1, 2, 3, 10
+FETCH, LIST_OFFSETS, METADATA, FIND_COORDINATOR, DESCRIBE_PRODUCERS = 1, 2, 3, 10, 61
 
 _SIZE = struct.Struct(">i")
 #: api key, version, correlation id, length of the client id

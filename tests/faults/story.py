@@ -14,7 +14,7 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -60,7 +60,10 @@ SMALL_CHUNKS: dict[str, Any] = {
 
 
 class Story:
-    """One topic from one cluster to another. ``flow`` has small chunks, so that a few seconds hold many."""
+    """One topic from one cluster to another. ``flow`` has small chunks, so that a few seconds hold many.
+
+    ``clusters`` is how the flow reaches source and target, where that is not by their plain addresses.
+    """
 
     def __init__(
         self,
@@ -74,6 +77,8 @@ class Story:
         replication_factor: int = 1,
         module: str = "tests.faults.copier",
         target_address: str | None = None,
+        clusters: tuple[ClusterSettings, ClusterSettings] | None = None,
+        topic_settings: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         self.source, self.target = source, target
@@ -94,13 +99,19 @@ class Story:
         self.flow = replace(
             FlowSettings(
                 FlowName(SOURCE, TARGET),
-                ClusterSettings.plaintext(SOURCE, source.bootstrap_servers),
-                ClusterSettings.plaintext(TARGET, target_address or target.bootstrap_servers),
+                *(
+                    clusters
+                    or (
+                        ClusterSettings.plaintext(SOURCE, source.bootstrap_servers),
+                        ClusterSettings.plaintext(TARGET, target_address or target.bootstrap_servers),
+                    )
+                ),
             ),
             topics=(re.escape(name),),
             **chosen,
         )
-        source.create_topic(name, partitions=partitions, replication_factor=min(replication_factor, len(source.nodes)))
+        copies = min(replication_factor, len(source.nodes))
+        source.create_topic(name, partitions=partitions, replication_factor=copies, config=topic_settings)
         self._state: StateTopics | None = None
         self.refresh_topics()
 
@@ -155,7 +166,7 @@ class Story:
     def writing(self, **options: Any) -> Iterator[LiveWriter]:
         """Write live while the block lasts."""
         with LiveWriter(
-            self.source.bootstrap_servers, self.topic, self.partitions, self.dice.randrange(1 << 30), **options
+            self.source.internal_servers, self.topic, self.partitions, self.dice.randrange(1 << 30), **options
         ) as writer:
             yield writer
 
@@ -210,8 +221,8 @@ class Story:
 
         Not ``exactly``: repetitions at the target are allowed, but nothing is missing and the order is kept.
         """
-        expected = read_committed(self.source.bootstrap_servers, self.topic, self.partitions)
-        actual = read_committed(self.target.bootstrap_servers, self.remote, self.partitions)
+        expected = read_committed(self.source.internal_servers, self.topic, self.partitions)
+        actual = read_committed(self.target.internal_servers, self.remote, self.partitions)
         if not exactly:
             expected, actual = numbered_once(expected), numbered_once(actual)
         found = differences(expected, actual)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import ListTransactionsRequest
+from kafka.protocol.producer import EndTxnRequest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
@@ -16,8 +17,8 @@ from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.errors import Fenced
 from srm_common.kafka import codes
 from srm_common.kafka.frames import RawProduce
-from srm_common.kafka.link import ClusterLink
-from srm_common.kafka.producer import Producer, init_producer
+from srm_common.kafka.link import ClusterLink, RetriableFault
+from srm_common.kafka.producer import Producer, UncertainCommit, init_producer
 from srm_common.replication.ownership import Ownership
 from srm_common.testing import LocalKafka
 from srm_common.wire.batch import TRANSACTIONAL, stamp
@@ -139,6 +140,33 @@ def test_timed_out_transaction_is_never_committed(kafka: LocalKafka, name: str) 
         else:
             await bench.producer.renew()
             assert await bench.write() == codes.NONE
+
+    _with_producer(kafka, name, work, timeout_ms=3000)
+
+
+def test_lost_commit_that_meets_a_timed_out_transaction_is_in_doubt_at_once(
+    kafka: LocalKafka, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asking again and again would bring the same answer until the patience is over."""
+
+    async def work(bench: Bench) -> None:
+        assert await bench.write() == codes.NONE
+        original = bench.link.send
+        sent: list[object] = []
+
+        async def send(node: object, request: object) -> object:
+            if not isinstance(request, EndTxnRequest):
+                return await original(node, request)
+            sent.append(request)
+            if len(sent) == 1:
+                await bench.until_timed_out()
+                raise RetriableFault("the connection was lost")
+            return await original(node, request)
+
+        monkeypatch.setattr(bench.link, "send", send)
+        with pytest.raises(UncertainCommit):
+            await bench.producer.commit(time.monotonic() + 5)
+        assert len(sent) == 2
 
     _with_producer(kafka, name, work, timeout_ms=3000)
 

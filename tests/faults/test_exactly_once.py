@@ -66,6 +66,18 @@ def test_target_broker_killed(clusters: Clusters, story: MakeStory, round_: int)
     survive(story(*clusters), kill)
 
 
+@pytest.mark.soak
+def test_target_away_for_longer_than_a_write_is_waited_for(clusters: Clusters, story: MakeStory) -> None:
+    """As long as ``retry.timeout.seconds`` allows, the run goes on: what it tells of itself can wait."""
+
+    def stay_away(one: Story, run: Run) -> None:
+        one.target.kill()
+        one.pause(45.0, 50.0)
+        one.target.restart()
+
+    survive(story(*clusters, retry_timeout_seconds=180.0), stay_away)
+
+
 @pytest.mark.parametrize("round_", range(2))
 def test_source_broker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
     """And started again after a moment; the same run goes on."""

@@ -132,7 +132,7 @@ def ongoing(kafka: LocalKafka, flow: FlowName) -> list[str]:
     """Transactional ids of the flow's slots whose transaction was neither committed nor aborted."""
     slots = re.compile(re.escape(task_transactional_id(flow, 0)[:-1]) + r"\d+")
     request: Any = ListTransactionsRequest(version=0, state_filters=["Ongoing"], producer_id_filters=[])
-    with ClusterLink(ClusterSettings.plaintext("verification", kafka.bootstrap_servers), client_id="tests") as link:
+    with ClusterLink(ClusterSettings.plaintext("verification", kafka.internal_servers), client_id="tests") as link:
 
         async def ask() -> list[str]:
             await link.open()

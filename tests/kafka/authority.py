@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+import ipaddress
 from pathlib import Path
 
 from cryptography import x509
@@ -32,7 +34,7 @@ class Authority:
         name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         certificate = (
             self._certificate(name, key.public_key())
-            .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+            .add_extension(x509.SubjectAlternativeName([_named(host)]), critical=False)
             .sign(self._key, hashes.SHA256())
         )
         secret = key.private_bytes(
@@ -53,3 +55,10 @@ class Authority:
             .not_valid_before(now - datetime.timedelta(days=1))
             .not_valid_after(now + datetime.timedelta(days=2))
         )
+
+
+def _named(host: str) -> x509.GeneralName:
+    """``host`` is a name or an address."""
+    with contextlib.suppress(ValueError):
+        return x509.IPAddress(ipaddress.ip_address(host))
+    return x509.DNSName(host)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
@@ -24,6 +28,7 @@ from tests.kafka.markers import wait_until_readable
 from tests.kafka.records import Placed, read_all
 
 DEFAULT_LIMIT = 1_048_588
+_PATIENCE_SECONDS = 240.0
 Partition = tuple[str, int]
 
 
@@ -116,7 +121,9 @@ class Engine:
         targets = self.ends(*topics, committed=job.get("read_committed", True), held=held) | dict(ends or {})
         owner = Ownership.take(self.flow, slots, slots) if exactly_once else None
         try:
-            positions = self.committed() | dict(starts or {})
+            offsets = read_source_offsets(self.flow, self.state)
+            assert not offsets.faults
+            positions = dict(offsets) | dict(starts or {})
             ranges = [
                 CopyRange(
                     topic,
@@ -125,6 +132,7 @@ class Engine:
                     positions.get((topic, partition), 0),
                     end,
                     self.limits.get(topic, DEFAULT_LIMIT),
+                    leader_epoch=-1 if starts else offsets.epochs.get((topic, partition), -1),
                 )
                 for (topic, partition), end in sorted(targets.items())
             ]
@@ -215,6 +223,24 @@ class Background:
             raise self._error
         assert self.outcome is not None
         return self.outcome
+
+
+def wait_for_copies(engine: Engine, topic: str, partition: int, count: int) -> None:
+    """Until a reader of committed records has seen ``count`` of them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": engine.target.internal_servers,
+            "group.id": "copies",
+            "isolation.level": "read_committed",
+            "allow.auto.create.topics": False,
+        }
+    )
+    with contextlib.closing(consumer):
+        consumer.assign([TopicPartition(engine.copy_of(topic), partition, 0)])
+        deadline, seen = time.monotonic() + _PATIENCE_SECONDS, 0
+        while seen < count:
+            assert time.monotonic() < deadline, f"{seen} of {count} records were copied"
+            seen += sum(message.error() is None for message in consumer.consume(count - seen, 0.2))
 
 
 def assert_same(upstream: Sequence[Placed], downstream: Sequence[Placed], place: str) -> None:

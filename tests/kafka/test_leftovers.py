@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -28,6 +28,7 @@ from srm_common.wire.mm2 import source_offset_key, source_offset_value
 from srm_common.wire.murmur2 import partition_for
 from srm_common.wire.plain_records import plain_records
 from srm_common.wire.segments import encode_segment, segment_partition
+from tests.faults.lossy_proxy import ADD_PARTITIONS, DESCRIBE_PRODUCERS, END_TXN, LIST_OFFSETS, LossyProxy
 from tests.kafka.engine import Engine
 from tests.kafka.records import mixed_records, produce, read_all
 
@@ -36,10 +37,24 @@ TRUSTING = {"transaction.partition.verification.enable": "false"}
 
 
 @pytest.fixture(scope="module", params=["0", "2"], ids=["transaction.version=0", "transaction.version=2"])
-def target(request: pytest.FixtureRequest) -> Iterator[LocalKafka]:
+def proxied(request: pytest.FixtureRequest) -> Iterator[tuple[LocalKafka, LossyProxy]]:
     """Takes transactional batches without asking the coordinator, as brokers before 3.6 did."""
-    with LocalKafka(name="trusting", settings=TRUSTING, features={"transaction.version": request.param}) as kafka:
-        yield kafka
+    proxy = LossyProxy()
+    settings = {**TRUSTING, "advertised.listeners": f"CLIENT://{proxy.address}"}
+    kafka = LocalKafka(name="trusting", settings=settings, features={"transaction.version": request.param})
+    with proxy.before(kafka.bootstrap_servers), kafka:
+        yield kafka, proxy
+
+
+@pytest.fixture
+def target(proxied: tuple[LocalKafka, LossyProxy]) -> LocalKafka:
+    return proxied[0]
+
+
+@pytest.fixture
+def proxy(proxied: tuple[LocalKafka, LossyProxy]) -> LossyProxy:
+    """In front of the target; loses nothing unless it is told to."""
+    return proxied[1]
 
 
 @dataclass
@@ -51,6 +66,7 @@ class Scene:
     identity: ProducerIdentity
     link: ClusterLink
     other: ProducerIdentity
+    owner: Ownership
 
     @property
     def place(self) -> Partition:
@@ -122,12 +138,53 @@ def scene(source_kafka: LocalKafka, target: LocalKafka, name: str, monkeypatch: 
     for partition in range(2):
         produce(source_kafka, name, partition, mixed_records(RECORDS))
     with Ownership.take(engine.flow, 2, 2) as owner, ClusterLink(engine.flow.target) as link:
-        yield Scene(engine, name, owner.identities[0], link, owner.identities[1])
+        yield Scene(engine, name, owner.identities[0], link, owner.identities[1], owner)
 
 
 def _equal(scene: Scene, target: LocalKafka) -> bool:
     there, here = read_all(scene.engine.source, scene.topic), read_all(target, scene.place[0])
     return all([one.seen for one in there[part]] == [one.seen for one in here[part]] for part in range(2))
+
+
+def _leave_open(scene: Scene) -> None:
+    """Records in no map, which are to be aborted."""
+
+    async def work() -> None:
+        await scene.send(scene.producer(), scene.place, plain_records([(b"k", b"v")] * 3), 3)
+
+    scene.run(work)
+
+
+@pytest.mark.parametrize("kind", [LIST_OFFSETS, DESCRIBE_PRODUCERS, ADD_PARTITIONS, END_TXN])
+def test_lost_answers_do_not_make_aborted_records_count(
+    scene: Scene, target: LocalKafka, proxy: LossyProxy, kind: int
+) -> None:
+    """They are found, and the transaction that is to end them is begun and ended, though the slot does not hear of it
+    at first."""
+    _leave_open(scene)
+    proxy.lose_answers(kind)
+    lost = proxy.lost[kind]
+    assert scene.copy(0) == (None, None)
+    assert proxy.lost[kind] == lost + 1
+    assert _equal(scene, target)
+
+
+def test_a_slot_in_doubt_ends_and_commits_nothing(scene: Scene, target: LocalKafka, proxy: LossyProxy) -> None:
+    _leave_open(scene)
+    proxy.lose_share(ADD_PARTITIONS, 1.0)
+    ranges = tuple(CopyRange(scene.topic, scene.place[0], partition, 0, RECORDS) for partition in range(2))
+    job = replace(scene.engine.job(), retry_timeout_seconds=1.0)
+    result = copy_slot(job, SlotTask(0, scene.identity, ranges))
+    proxy.calm()
+    assert result.needs_new_epoch
+    assert result.identity is None
+    assert [one.position for one in result.ranges] == [0, 0]
+    assert any(f"{scene.place[0]}-0 from offset 0 on" in note and "is not known" in note for note in result.notes)
+    # As the driver goes on: it fences, reads what is committed, and deals out new epochs.
+    scene.owner.refence()
+    scene.identity = scene.owner.identities[0]
+    assert scene.copy(0) == (None, None)
+    assert _equal(scene, target)
 
 
 def test_found_only_where_it_is_ours(scene: Scene) -> None:
@@ -141,10 +198,7 @@ def test_found_only_where_it_is_ours(scene: Scene) -> None:
 
 
 def test_records_that_are_in_no_map_are_aborted(scene: Scene, target: LocalKafka) -> None:
-    async def work() -> None:
-        await scene.send(scene.producer(), scene.place, plain_records([(b"k", b"v")] * 3), 3)
-
-    scene.run(work)
+    _leave_open(scene)
     assert scene.copy(0) == (None, None)
     assert _equal(scene, target)
 

@@ -124,7 +124,10 @@ def test_a_run_copies_what_is_there_and_the_next_what_came_since(pair: Pair) -> 
         assert state.read("slots") == {"highest": 2}
 
 
-def test_a_long_run_follows_the_source_and_grows_with_it(pair: Pair, clock: Clock) -> None:
+def test_a_long_run_follows_the_source_and_grows_with_it(
+    pair: Pair, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("srm_common.replication.passes.PASS_SECONDS", 2.0)
     write(pair.source, pair.topic, values(0, 100))
     seen: list[Progress] = []
 

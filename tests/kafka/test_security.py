@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
 import ipaddress
+import json
+import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,13 +19,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from srm_common.domain.cluster import ClusterSettings, OauthClient
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotTask
-from srm_common.errors import AccessDenied
+from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
+from tests.token_endpoint import serving
 
 SECRET = "open-sesame-7"
 
@@ -135,3 +141,70 @@ def test_wrong_password_is_one_sentence_without_the_password(
         link.end_offsets([("any", 0)], timeout_seconds=60)
     assert "cluster a refused the login" in str(caught.value)
     assert "not-the-password" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "secure", "sentence"),
+    [
+        (
+            "PLAINTEXT",
+            True,
+            "{0} (speaks TLS|closed the connection at the first request); .*security.protocol to SSL",
+        ),
+        ("SSL", False, "{0} closed the connection during the TLS handshake; .*set security.protocol to PLAINTEXT"),
+        ("SSL", True, "{0}: .* if its listener wants a login, set security.protocol to SASL_"),
+    ],
+)
+def test_a_wrong_protocol_is_named(
+    secured: LocalKafka, target_kafka: LocalKafka, certificate: Path, protocol: str, secure: bool, sentence: str
+) -> None:
+    server = (secured if secure else target_kafka).bootstrap_servers
+    arguments = {"bootstrap_servers": [server], "security_protocol": protocol, "ssl_cafile": certificate}
+    for seconds in (1, 10, 100):  # a server is asked until the time is over: little, where that is enough
+        with (
+            ClusterLink(ClusterSettings("a", server, {}, arguments)) as link,
+            pytest.raises(UnreachableCluster) as caught,
+        ):
+            link.run(lambda: link.open(timeout_seconds=seconds))  # noqa: B023
+        if re.search(sentence.format(server), str(caught.value)):
+            return
+    raise AssertionError(str(caught.value))
+
+
+def _unsecured(number: int) -> str:
+    """A token that a broker without a validator of its own takes (RFC 7515, appendix A.5)."""
+    now = int(time.time())
+    parts = {"alg": "none"}, {"sub": f"copier-{number}", "iat": now, "exp": now + 3600}
+    return ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + "."
+
+
+def test_login_by_oauth_outlasts_failures_of_the_token_endpoint() -> None:
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    kafka = LocalKafka(
+        name="oauth",
+        client_protocol="SASL_PLAINTEXT",
+        settings={
+            "listener.name.client.sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.client.oauthbearer.sasl.jaas.config": f"{module} required unsecuredLoginStringClaim_sub=a;",
+        },
+    )
+    with kafka, serving(token=_unsecured) as endpoint:
+        login = OauthClient(endpoint.url, "me", "hush")
+        arguments = {
+            "bootstrap_servers": [kafka.bootstrap_servers],
+            "security_protocol": "SASL_PLAINTEXT",
+            "sasl_mechanism": "OAUTHBEARER",
+            "sasl_oauth_token_provider": login,
+            "socket_connection_setup_timeout_ms": 300_000,
+        }
+        endpoint.failures = [503, 503]
+        with ClusterLink(ClusterSettings("a", kafka.bootstrap_servers, {}, arguments)) as link:
+            link.run(lambda: link.open(timeout_seconds=300))
+            assert link.run(link.any_node) == 1
+        assert len(endpoint.asked) == 3
+        # A refresh that meets a refusal leaves it to the next use.
+        refused = {**arguments, "sasl_oauth_token_provider": OauthClient(endpoint.url, "me", "wrong")}
+        with ClusterLink(ClusterSettings("a", kafka.bootstrap_servers, {}, refused)) as link:
+            link.run(link.refresh)
+            with pytest.raises(AccessDenied, match="gave no token: status 401; check the client's id"):
+                link.run(lambda: link.open(timeout_seconds=300))

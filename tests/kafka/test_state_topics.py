@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -120,6 +121,30 @@ def test_settings_that_lose_nothing_are_repaired(
         wait_until(lambda t=topic: settings_of(target_kafka, t)["cleanup.policy"] == "compact")  # type: ignore[misc]
 
 
+def test_a_topic_of_mirror_maker_is_read_sooner_from_now_on(
+    flow: FlowSettings, target_kafka: LocalKafka, name: str
+) -> None:
+    topic = f"mm2-offsets.{name}.internal"
+    target_kafka.create_topic(topic, 25, 1, {"cleanup.policy": "compact"})
+    notes = [note for note in ensure_state_topics(flow).notes if topic in note]
+    assert notes == [
+        f"set segment.bytes=1048576, max.compaction.lag.ms=3600000 on state topic {topic} of cluster '{name}-t'"
+    ]
+    wait_until(lambda: settings_of(target_kafka, topic)["segment.bytes"] == "1048576")
+    assert not ensure_state_topics(flow).notes
+
+
+def test_a_cluster_that_takes_no_such_setting_is_used_all_the_same(
+    flow: FlowSettings, target_kafka: LocalKafka, name: str
+) -> None:
+    """Here because of another setting of the topic; elsewhere for want of a right."""
+    topic = f"mm2-offsets.{name}.internal"
+    target_kafka.create_topic(topic, 25, 1, {"cleanup.policy": "compact", "min.compaction.lag.ms": "7200000"})
+    (note,) = [note for note in ensure_state_topics(flow).notes if topic in note]
+    assert "takes longer to read than it has to" in note
+    assert f"--entity-name {topic} --add-config segment.bytes=1048576,max.compaction.lag.ms=3600000" in note
+
+
 def test_a_policy_that_has_deleted_records_is_refused(
     flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
 ) -> None:
@@ -149,6 +174,29 @@ def test_offsets_are_read_as_mirror_maker_means_them(
     offsets = read_source_offsets(flow, state)
     assert offsets == {("moved", 0): 42}
     assert not offsets.faults
+
+
+def test_many_commits_cost_no_memory(flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka) -> None:
+    """What counts is the newest record of each key, however long the log is."""
+    producer = Producer({"bootstrap.servers": target_kafka.bootstrap_servers, "linger.ms": 20, "log_level": 0})
+    keys = [source_offset_key(flow.name.source, f"t-{number}", 0) for number in range(20)]
+    for number in range(100_000):
+        key = keys[number % 20]
+        producer.produce(
+            state.offsets_topic, key=key, value=source_offset_value(number), partition=partition_for(key, 25)
+        )
+        if number % 10_000 == 0:
+            producer.flush()
+    assert producer.flush(120) == 0
+    read_source_offsets(flow, state)
+    tracemalloc.start()
+    try:
+        offsets = read_source_offsets(flow, state)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert offsets == {(f"t-{number}", 0): 99_980 + number + 1 for number in range(20)}
+    assert peak < 12 << 20
 
 
 def test_a_corrupt_offset_fails_its_own_partition_alone(

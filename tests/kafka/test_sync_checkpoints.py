@@ -198,6 +198,47 @@ def test_parts_of_the_map_that_left_the_target_are_dropped(
     assert [(c.group, c.upstream, c.downstream) for c in checkpoints(flow)] == [(name + "-new", 15, 16)]
 
 
+def test_small_segments_are_joined_and_nothing_translates_otherwise(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    source_kafka.create_topic(name, 1)
+    topic = names.segments_topic(flow.name.source)
+    flow = replace(flow, offset_syncs_topic_location="target", sync_group_offsets=False)
+
+    def map_now() -> SegmentLog:
+        log = SegmentLog(reader, topic, reader.partitions(topic))
+        log.read_news({})
+        return log
+
+    with StateReader(flow.target) as reader:
+        for start in range(0, 50, 5):
+            write(source_kafka, name, values(start, start + 5))
+            copy(flow)
+        before = map_now()
+        assert len(before.read_all()) == 10
+        commit(source_kafka, f"{name}-a", TopicPartition(name, 0, 12))
+        report = sync_checkpoints(flow)
+        assert (report.joined_segments, report.joins, report.pruned_segments) == (6, 1, 0)
+        assert "6 segments joined to 1" in str(report)
+        after = map_now()
+        live = [record for record in last_of_each_key(reader.read(topic)).values() if record.value is not None]
+        assert len(live) == len(after.read_all()) == 5
+        for position in range(53):
+            assert after.translate(name, 0, position) == before.translate(name, 0, position)
+        # What was joined is no news: neither for offset syncs nor for checkpoints.
+        seen = syncs(flow)
+        report = sync_checkpoints(flow, at_once=True)
+        assert (report.segments, report.offset_syncs, report.checkpoints, report.unchanged) == (0, 0, 0, 1)
+        assert syncs(flow) == seen
+        # A group that moves within the older part is put where it was before.
+        commit(source_kafka, f"{name}-a", TopicPartition(name, 0, 23))
+        write(source_kafka, name, values(50, 55))
+        copy(flow)
+        report = sync_checkpoints(flow, at_once=True)
+        assert (report.segments, report.checkpoints) == (1, 1)
+        assert [(one.upstream, one.downstream) for one in checkpoints(flow)] == [(12, 14), (23, 27)]
+
+
 def test_mirror_makers_own_connector_reads_our_syncs(
     flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
 ) -> None:

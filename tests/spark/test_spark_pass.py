@@ -18,6 +18,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.errors import LostProcess
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.spark_conf import local_master, patient_master, spark_settings
 from srm_common.replication.spark_pass import SparkPassRunner
@@ -202,3 +203,35 @@ def test_local_masters_survive_a_lost_worker(given: str, patient: str) -> None:
 def test_a_shared_cluster_gives_no_more_cores_than_slots() -> None:
     assert spark_settings("spark://h:7077", 3)["spark.cores.max"] == "3"
     assert "spark.cores.max" not in spark_settings(local_master(3), 3)
+
+
+def test_a_pass_that_does_not_end_is_cancelled(flow: FlowSettings, spark: SparkContext) -> None:
+    """A worker that stands still, as one would that waits inside a library for what never comes."""
+    job = CopyJob(
+        str(flow.name),
+        "a",
+        flow.source,
+        flow.target,
+        "offsets",
+        1,
+        "segments",
+        1,
+        pass_seconds=1.0,
+        retry_timeout_seconds=0.2,
+        request_timeout_ms=100,
+        transaction_timeout_ms=100,
+    )
+    tasks = [SlotTask(0, None, (CopyRange("t", "a.t", 0, 5, 9),))]
+
+    def stands_still(job: CopyJob, task: SlotTask) -> SlotResult:
+        time.sleep(3600)
+        raise AssertionError("it was not ended")
+
+    with pytest.raises(LostProcess, match="a pass of 1 slots had not ended"):
+        SparkPassRunner(lambda: spark, stands_still)(job, tasks)
+
+    def ends(job: CopyJob, task: SlotTask) -> SlotResult:
+        return SlotResult(task.slot, ())
+
+    (result,) = SparkPassRunner(lambda: spark, ends)(job, tasks)
+    assert result.slot == 0

@@ -22,7 +22,8 @@ class CheckpointReport:
     ``checkpoints_emitted`` is the switch, ``due_in_seconds`` when checkpoints are due again, None when they were made
     now. ``checkpoints`` were written, ``unchanged`` positions needed none, ``renewed`` ones had one of a former copy;
     groups ``rewound`` were moved back at the source. ``untranslated`` positions could get none.
-    ``unsupported`` (name, kind) are no consumer groups.
+    ``unsupported`` (name, kind) are no consumer groups. ``pruned_segments`` were removed from the offset map,
+    ``joined_segments`` became ``joins`` larger ones.
 
     ``group_sync_seconds`` is how often offsets are committed on the target at best, None: never. ``group_positions``
     were, for ``groups_synced`` groups; ``groups_in_use`` (name, state) were left alone; ``groups_beyond`` (name,
@@ -45,6 +46,8 @@ class CheckpointReport:
     untranslated: tuple[Untranslated, ...] = ()
     unsupported: tuple[tuple[str, str], ...] = ()
     pruned_segments: int = 0
+    joined_segments: int = 0
+    joins: int = 0
     group_sync_seconds: float | None = None
     group_positions: int = 0
     groups_synced: int = 0
@@ -119,6 +122,8 @@ class CheckpointReport:
             yield f"{len(self.unsupported)} groups are not supported: {shown}"
         if self.pruned_segments:
             yield f"{self.pruned_segments} old segments removed"
+        if self.joins:
+            yield f"{self.joined_segments} segments joined to {self.joins}"
         if self.untranslated:
             first = _some([_sentence(row) for row in self.untranslated], "; ")
             yield f"{len(self.untranslated)} positions not translated ({first})"

@@ -231,7 +231,8 @@ def _originals_read(position: int, offset: int, back: OffsetMap | None) -> int:
             break
         for run in segment.runs:
             read = min(max(0, position - run.downstream), run.length)
-            before = 0 if run.foreign else max(0, run.length - max(0, run.upstream_end - offset))
+            left = max(0, run.upstream_end - offset)
+            before = 0 if run.foreign and left else max(0, run.length - left)
             total += max(0, read - before)
     return total
 

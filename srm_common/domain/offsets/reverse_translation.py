@@ -51,7 +51,10 @@ def _within(segment: Segment, position: int) -> Translated:
     index = bisect_right(segment.runs, position, key=_downstream) - 1
     run = segment.runs[index]
     if position >= run.downstream_end:
-        return Translated(segment.runs[index + 1].upstream, exact=True)
+        return Translated(min(segment.runs[index + 1].upstream, segment.upstream_end), exact=True)
+    if run.upstream >= segment.upstream_end:
+        # A later segment copied it again, and counts from there on.
+        return Translated(segment.upstream_end, exact=True)
     ahead = position - run.downstream
     if run.dense or not ahead:
         return Translated(run.upstream + ahead, exact=True)

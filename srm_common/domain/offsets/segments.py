@@ -18,6 +18,9 @@ from zlib import crc32
 
 #: Bytes of the encoded value before its varints: downstream start and generation.
 VALUE_HEAD_BYTES = 12
+#: No segment's value takes more, however large the chunk: brokers refuse records beyond ``max.message.bytes`` (1 MB
+#: where nobody set it), and with its map the whole chunk.
+MOST_VALUE_BYTES = 512 << 10
 _SMALLEST_RUN_BYTES = 2
 
 
@@ -55,7 +58,9 @@ class Segment:
 
     ``topic`` is the upstream name. ``upstream_end`` (exclusive) is the next offset to read after the chunk:
     dropped records and control batches at its end are included. The downstream range spans the runs.
-    ``generation`` tells topics of the same name apart (:func:`generation_of`).
+    ``generation`` tells topics of the same name apart (:func:`generation_of`). ``joined``: it holds the runs of several
+    chunks that followed one another (:mod:`srm_common.domain.offsets.joining`); where it has a gap of one offset
+    downstream, there is the marker of a chunk.
     """
 
     topic: str
@@ -66,6 +71,7 @@ class Segment:
     downstream_end: int
     runs: tuple[Run, ...]
     generation: int = 0
+    joined: bool = False
 
 
 def generation_of(topic_id: str | None) -> int:
@@ -86,7 +92,8 @@ def build_segment(
     max_bytes: int,
     generation: int = 0,
 ) -> Segment:
-    """The segment of a committed chunk; its encoded value takes at most ``max_bytes`` where that is possible.
+    """The segment of a committed chunk; its encoded value takes at most ``max_bytes`` where possible, and
+    never more than ``MOST_VALUE_BYTES``.
 
     Adjacent runs are joined. If the rest is too large, neighbours are merged into sparse runs, small ones
     first, so that long dense stretches stay exact; at least one run stays, however small ``max_bytes`` is.
@@ -102,7 +109,8 @@ def build_segment(
         ValueError: the runs are empty, overlap, go backwards or leave the range.
     """
     _check(upstream_start, upstream_end, runs)
-    joined = _joined(runs)
+    max_bytes = min(max_bytes, MOST_VALUE_BYTES)
+    joined = with_neighbours_joined(runs)
     kept = joined
     records = sum(run.length for run in joined)
     # Start near the run length that fills the budget, then double: a handful of linear rounds at most.
@@ -157,7 +165,7 @@ def _check(upstream_start: int, upstream_end: int, runs: Sequence[Run]) -> None:
         raise ValueError(f"the last run ends at {upstream}, beyond the end of the chunk {upstream_end}")
 
 
-def _joined(runs: Iterable[Run]) -> list[Run]:
+def with_neighbours_joined(runs: Iterable[Run]) -> list[Run]:
     """Dense neighbours without a jump on either side become one run; nothing is lost."""
     out: list[Run] = []
     for run in runs:

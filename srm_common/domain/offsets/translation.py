@@ -168,23 +168,6 @@ def current_map(committed: Iterable[Segment]) -> list[Segment]:
     return out
 
 
-def dead_segments(committed: Sequence[Segment], log_start: int) -> list[Segment]:
-    """Those of one partition's segments that no translation needs any more.
-
-    They were replaced, or lie before ``log_start``, the first offset of the copy that is still there. The newest
-    always stays: it says where the copy ends.
-
-    Args:
-        committed: in the order of their commits.
-    """
-    current = {segment.upstream_start for segment in current_map(committed)}
-    return [
-        segment
-        for segment in committed[:-1]
-        if segment.upstream_start not in current or segment.downstream_end <= log_start
-    ]
-
-
 def _within(segment: Segment, position: int) -> Translated:
     index = bisect_right(segment.runs, position, key=_upstream) - 1
     if index < 0:
@@ -193,6 +176,9 @@ def _within(segment: Segment, position: int) -> Translated:
     if position >= run.upstream_end:
         return Translated(run.downstream_end, exact=True)
     ahead = position - run.upstream
+    if not ahead and index and run.downstream - segment.runs[index - 1].downstream_end <= 1:
+        # As between two chunks: the end of what lies before, when no more than a marker is in between.
+        return Translated(segment.runs[index - 1].downstream_end, exact=True)
     if run.dense or not ahead:
         return Translated(run.downstream + ahead, exact=True)
     if run.foreign:

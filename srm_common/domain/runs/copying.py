@@ -18,7 +18,8 @@ class CopyRange:
     ``start`` and ``end`` are upstream offsets, start inclusive, end exclusive (the last stable offset when the range
     was cut, or the high watermark for read_uncommitted flows). ``max_message_bytes`` is the target topic's
     ``max.message.bytes``: the largest batch, header included, that its leader accepts. ``generation`` tells source
-    topics of the same name apart (:func:`srm_common.domain.offsets.segments.generation_of`).
+    topics of the same name apart (:func:`srm_common.domain.offsets.segments.generation_of`). ``leader_epoch`` is that
+    of the offset before ``start`` in the source log, -1 when it is not known.
     """
 
     upstream_topic: str
@@ -28,6 +29,7 @@ class CopyRange:
     end: int
     max_message_bytes: int = 1_048_588
     generation: int = 0
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,9 @@ class CopyJob:
     """What all slots of a pass share. Picklable; credentials are hidden from ``repr``.
 
     ``pass_seconds``: a slot ends with the first chunk it commits after so long, whatever is left of its ranges; 0 is no
-    such limit.
+    such limit. ``tail_until`` (Unix time in seconds, 0 for never): until then a slot does not stop at the ends of its
+    ranges but goes on with what is written behind them; a slot that starts later copies its ranges and ends.
+    ``linger_seconds``: how long a record that is read while tailing may wait for its commit.
     """
 
     flow: str
@@ -65,6 +69,8 @@ class CopyJob:
     request_timeout_ms: int = 30_000
     retry_timeout_seconds: float = 60.0
     pass_seconds: float = 0.0
+    tail_until: float = 0.0
+    linger_seconds: float = 0.2
     client_id: str = "srm"
 
 
@@ -82,8 +88,9 @@ class RangeResult:
     """What happened to one range. ``position`` is the next upstream offset to copy: everything before it is committed.
 
     ``bytes`` counts record batches as they lie in the source log (compressed, headers included). Latencies are
-    milliseconds from a batch's newest record timestamp to the commit of its chunk. ``error`` is None or one
-    sentence; ``error_kind`` is the name of the class in :mod:`srm_common.errors`.
+    milliseconds from a batch's newest record timestamp to the commit of its chunk. ``error`` is None or one sentence;
+    ``error_kind`` is the name of the class in :mod:`srm_common.errors`. ``leader_epoch`` is that of the offset before
+    ``position`` in the source log, -1 when it is not known.
     """
 
     upstream_topic: str
@@ -104,6 +111,7 @@ class RangeResult:
     last_timestamp_ms: int | None = None
     error: str | None = None
     error_kind: str | None = None
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True)

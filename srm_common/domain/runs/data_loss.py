@@ -1,14 +1,15 @@
 """Records that vanished at the source before they were copied: how that is noticed, and what is done about
 it.
 
-What always holds: nothing is found exactly when the topic is the one the position belongs to and the position
-lies inside its log; a decision never passes over a record that can still be read and was not copied, except
-where the log was truncated and the operator chose to skip; and under ``fail`` nothing is ever started.
+What always holds: nothing is found exactly when the topic is the one the position belongs to, the position lies inside
+its log, and the log still has what was read before it (as far as that can be told); a decision never passes over a
+record that can still be read and was not copied, except where the log was truncated and the operator chose to skip; and
+under ``fail`` nothing is ever started.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from srm_common.domain.flow import OnDataLoss
@@ -23,29 +24,48 @@ class Loss(StrEnum):
     """The topic was deleted and created again: its id changed, its offsets mean something else."""
     TRUNCATED = "truncated"
     """The log ends before the position: an unclean leader election, or a cluster restored from a backup."""
+    DIVERGED = "diverged"
+    """The log was truncated and has grown beyond the position again, with other records."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochEnd:
+    """A leader's answer to where an epoch ends in its log (KIP-101): the newest epoch up to that one which it has, and
+    the offset after its last."""
+
+    epoch: int
+    offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLog:
-    """One partition as the source describes it now. ``end`` is the high watermark; an id may be unknown."""
+    """One partition as the source describes it now. ``end`` is the high watermark; an id may be unknown.
+
+    ``epoch_end`` answers for the bookmark's leader epoch; None when it was not asked or the log has no epochs.
+    ``compacted``: whether compaction may have removed all batches of an epoch; True also when it is not known.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
     topic_id: str | None = None
+    epoch_end: EpochEnd | None = None
+    compacted: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
     """How far a partition was copied: ``offset`` is the next to read, out of the topic ``topic_id``.
 
-    ``last_end`` is the end of the log as last seen, if it was ever seen.
+    ``last_end`` is the end of the log as last seen, if it was ever seen. ``leader_epoch`` is that of the offset before
+    ``offset``, -1 when it is not known.
     """
 
     offset: int
     topic_id: str | None = None
     last_end: int | None = None
+    leader_epoch: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +78,23 @@ class Finding:
     log: SourceLog
     count: int
 
+    @property
+    def parts_at(self) -> int:
+        """Where the log parts from the one that was copied, as far as that can be told; of a truncated log its end."""
+        known = self.log.epoch_end
+        limit = min(self.log.end, self.bookmark.offset)
+        return limit if known is None else min(known.offset, limit)
+
     def __str__(self) -> str:
         place = f"{self.log.topic}-{self.log.partition}"
+        if self.loss is Loss.DIVERGED:
+            now = "none" if self.log.epoch_end is None else self.log.epoch_end.epoch
+            return (
+                f"{place}: the source log was truncated and has grown again: it was copied up to offset "
+                f"{self.bookmark.offset} (leader epoch {self.bookmark.leader_epoch}), and the log of today parts from "
+                f"that one at offset {self.parts_at} (leader epoch {now}) and ends at {self.log.end}; {self.count} "
+                f"offsets that were copied are others now"
+            )
         if self.loss is Loss.RECREATED:
             return (
                 f"{place}: the topic was deleted and created again at the source (id "
@@ -67,10 +102,11 @@ class Finding:
                 f"former topic, from {self.bookmark.offset} on, were never copied"
             )
         if self.loss is Loss.TRUNCATED:
+            parting = "" if self.parts_at == self.log.end else f" from offset {self.parts_at} on"
             return (
                 f"{place}: the source log ends at offset {self.log.end}, {self.count} offsets before the "
-                f"copied position {self.bookmark.offset}; the source was truncated, and what it got since "
-                f"may differ from what the target has"
+                f"copied position {self.bookmark.offset}; the source was truncated, and what it got since"
+                f"{parting} may differ from what the target has"
             )
         return (
             f"{place}: {self.count} offsets were deleted at the source before they were copied (the log "
@@ -91,7 +127,7 @@ class Decision:
 
 def find_loss(bookmark: Bookmark, log: SourceLog) -> Finding | None:
     """Compare a position with the log it belongs to. An unknown id on either side is taken for the same
-    topic."""
+    topic, an unknown leader epoch for the same log."""
     if bookmark.topic_id is not None and log.topic_id is not None and bookmark.topic_id != log.topic_id:
         unseen = 0 if bookmark.last_end is None else max(0, bookmark.last_end - bookmark.offset)
         return Finding(Loss.RECREATED, bookmark, log, unseen)
@@ -99,15 +135,27 @@ def find_loss(bookmark: Bookmark, log: SourceLog) -> Finding | None:
         return Finding(Loss.TRUNCATED, bookmark, log, bookmark.offset - log.end)
     if bookmark.offset < log.start:
         return Finding(Loss.RETENTION, bookmark, log, log.start - bookmark.offset)
+    if _diverges(bookmark, log):
+        found = Finding(Loss.DIVERGED, bookmark, log, 0)
+        return replace(found, count=bookmark.offset - max(found.parts_at, log.start))
     return None
+
+
+def _diverges(bookmark: Bookmark, log: SourceLog) -> bool:
+    """The rule of consumers (``SubscriptionState.maybeCompleteValidation``), and for logs that keep their batches that
+    of followers, too: the epoch that was read last must be there."""
+    end = log.epoch_end
+    if end is None or bookmark.leader_epoch < 0:
+        return False
+    return end.offset < bookmark.offset or (end.epoch < bookmark.leader_epoch and not log.compacted)
 
 
 def decide(finding: Finding, choice: OnDataLoss) -> Decision:
     """Apply ``on.data.loss`` to one finding.
 
     ``fail``: this partition stops, with the count. ``skip``: go on with what was not copied yet, that is from
-    the log's start, or, where the log was truncated, from its end. ``reset``: copy the whole log again from
-    its start.
+    the log's start, or, where the log was truncated, from where it parts from the one that was copied: by its leader
+    epochs, or, where those are not known, its end. ``reset``: copy the whole log again from its start.
     """
     if choice is OnDataLoss.FAIL:
         return Decision(
@@ -116,8 +164,10 @@ def decide(finding: Finding, choice: OnDataLoss) -> Decision:
             error=f"{finding}; set on.data.loss to skip or reset to go on without them",
             note="stopped",
         )
-    truncated = finding.loss is Loss.TRUNCATED
-    start = finding.log.end if truncated and choice is OnDataLoss.SKIP else finding.log.start
+    truncated = finding.loss in (Loss.TRUNCATED, Loss.DIVERGED)
+    start = finding.log.start
+    if truncated and choice is OnDataLoss.SKIP:
+        start = max(start, finding.parts_at)
     return Decision(
         start=start,
         lost_records=finding.count,

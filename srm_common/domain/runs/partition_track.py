@@ -13,18 +13,22 @@ FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 60.0
 
 @dataclass
 class PartitionTrack:
-    """``position`` is the next upstream offset to copy, None until it is known; ``goal`` the end that a run
-    of one pass has to reach; ``end`` the end as last listed. Times are seconds of a monotonic clock."""
+    """``position`` is the next upstream offset to copy, None until it is known; ``goal`` the end that a run of one pass
+    has to reach; ``end`` the end as last seen; ``leader_epoch`` that of the offset before ``position`` in the source
+    log, -1 when it is not known; ``recent_bytes`` what the last pass brought. Times are seconds of a monotonic
+    clock."""
 
     upstream_topic: str
     downstream_topic: str
     partition: int
     max_message_bytes: int = 1_048_588
     position: int | None = None
+    leader_epoch: int = -1
     goal: int | None = None
     end: int | None = None
     records: int = 0
     bytes: int = 0
+    recent_bytes: int = 0
     measured_records: int = 0
     offsets_done: int = 0
     reencoded_records: int = 0
@@ -78,10 +82,12 @@ class PartitionTrack:
     def absorb(self, result: RangeResult, slot: SlotResult, now: float) -> bool:
         """Take in what a pass did to this partition; True when it moved on."""
         moved = result.position > result.start
-        self.position = result.position
+        self.position, self.leader_epoch = result.position, result.leader_epoch
+        self.end = result.end if self.end is None else max(self.end, result.end)
         self.records += result.records
         self.measured_records += result.records
         self.bytes += result.bytes
+        self.recent_bytes = result.bytes
         self.offsets_done += result.position - result.start
         self.reencoded_records += result.reencoded_records
         self.transactions += slot.transactions
@@ -103,14 +109,14 @@ class PartitionTrack:
             self.rest_seconds = self.rest_until = 0.0
         return moved
 
-    def reposition(self, position: int | None) -> bool:
+    def reposition(self, position: int | None, leader_epoch: int = -1) -> bool:
         """The committed offset was read again after an uncertain answer; True when more was committed than
         thought.
 
         A range that is known to have gone further than its result said counts as moved, its records as copied
         once: their number is the distance, the only figure there is.
         """
-        before, self.position = self.position, position
+        before, self.position, self.leader_epoch = self.position, position, leader_epoch
         if position is None or before is None or position <= before:
             return False
         self.offsets_done += position - before

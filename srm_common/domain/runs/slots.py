@@ -1,7 +1,7 @@
 """Cutting the ranges of a pass into slots of about equal work.
 
-What always holds: every range that has something to read is in exactly one slot, whole; there are never more
-slots than ``tasks_max`` nor than such ranges; and the result depends on the set of ranges alone, not on their
+What always holds: every range that has something to read, or may have, is in exactly one slot, whole; there are never
+more slots than ``tasks_max`` nor than such ranges; and the result depends on the set of ranges alone, not on their
 order. A partition is never split, since its order must be kept.
 """
 
@@ -17,6 +17,9 @@ DEFAULT_RECORD_BYTES = 256.0
 
 MINIMUM_SLOT_BYTES = 4 << 20
 """Less than this is not worth a second slot: its connections and its transaction cost more than they save."""
+
+_FOLLOWING = 16
+"""Following a partition as it is written is so much less of a load on a slot than catching up with the same bytes."""
 
 
 def estimated_bytes(copy_range: CopyRange, record_bytes: Mapping[str, float]) -> int:
@@ -36,17 +39,27 @@ def cut_slots(
     tasks_max: int,
     record_bytes: Mapping[str, float] | None = None,
     minimum_slot_bytes: int = MINIMUM_SLOT_BYTES,
+    recent_bytes: Mapping[tuple[str, int], int] | None = None,
 ) -> tuple[tuple[CopyRange, ...], ...]:
     """Share the non-empty ranges out, largest first, each to the slot that has least so far.
 
     No slot ends up with more than 4/3 of the least possible maximum (Graham's bound for this rule). The index
     of a slot in the result is its number. Raises :class:`ValueError` when ``tasks_max`` is below 1.
+
+    With ``recent_bytes`` (what each upstream partition brought in the last pass) the slots will go on with what is
+    written behind their ranges: empty ranges are shared out, too.
     """
     if tasks_max < 1:
         raise ValueError(f"tasks.max is {tasks_max}; a flow needs at least one slot")
     sizes = record_bytes or {}
     weighed = [(estimated_bytes(one, sizes), one) for one in ranges]
-    weighed = [(weight, one) for weight, one in weighed if weight > 0]
+    if recent_bytes is None:
+        weighed = [(weight, one) for weight, one in weighed if weight > 0]
+    else:
+        weighed = [
+            (max(1, weight + recent_bytes.get((one.upstream_topic, one.partition), 0) // _FOLLOWING), one)
+            for weight, one in weighed
+        ]
     if not weighed:
         return ()
     total = sum(weight for weight, _ in weighed)

@@ -85,6 +85,19 @@ def copying_keys() -> Iterator[Key]:
         field="chunk_seconds",
     )
     yield Key(
+        "chunk.linger.ms",
+        section,
+        Kind.WHOLE,
+        "200",
+        "How long a record may wait for its transaction in a run that goes on reading (`run.max.seconds`), as long as "
+        "the flow keeps up; half of it on average.",
+        "A tenth of a second of delay, at about ten transactions a second and slot.",
+        unit="milliseconds",
+        minimum=1,
+        levels=ALL_LEVELS,
+        field="chunk_linger_ms",
+    )
+    yield Key(
         "fetch.bytes",
         section,
         Kind.WHOLE,
@@ -148,7 +161,8 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "60",
-        "How long a partition is retried within a run before it is reported as failed.",
+        "How long a partition is retried within a run before it is reported as failed. A run waits as long for its own "
+        "state, but at least 30 s.",
         "Longer than a broker's restart and a leader's move.",
         unit="seconds",
         minimum=0,
@@ -176,8 +190,9 @@ def scheduling_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "0",
-        "How long a run goes on reading. 0: one bounded pass. With a value the delay is a second or two instead "
-        "of a schedule interval.",
+        "How long a run goes on reading. 0: one bounded pass. With a value the delay is a fraction of a second "
+        "(`chunk.linger.ms`) instead of a schedule interval, and each of the `tasks.max` slots takes one of Spark's "
+        "cores all the time.",
         "A run that ends is a run that can be judged.",
         unit="seconds",
         minimum=0,

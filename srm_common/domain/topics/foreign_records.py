@@ -91,8 +91,10 @@ def suspicious_gaps(segments: Iterable[Segment], log: LogRange, *, exactly_once:
             if offsets is not None:
                 yield Gap(offsets, unmapped=segment.upstream_start > before.upstream_end)
         end = segment.downstream_start
+        # Chunks were joined only where nothing but their markers lay between them.
+        inner = 1 if segment.joined else 0
         for run in segment.runs:
-            offsets = _within(end, run.downstream, log)
+            offsets = _within(end, run.downstream, log) if run.downstream - end > inner else None
             if offsets is not None:
                 yield Gap(offsets)
             end = run.downstream_end

@@ -20,9 +20,19 @@ _MIB = 1 << 20
 #: The active segment of a log is never compacted, and every run reads these topics from their start. Kafka's
 #: default of 1 GiB would have a busy flow read gigabytes to learn a few hundred numbers.
 _SMALL_LOG_SEGMENTS = str(16 * _MIB)
+#: Each chunk writes an offset of each of its partitions, and a marker: a busy flow a hundred thousand records an hour,
+#: of which a few hundred count. The smallest segments that brokers take, and cleaning within the hour whatever the
+#: share of what is superseded (KIP-354: it also rolls the active segment), keep what a start reads near what counts.
+#: MirrorMaker 2 reads the same topic whole at its start, and needs nothing older either.
+_SUPERSEDED_SOON = {"segment.bytes": _MIB, "max.compaction.lag.ms": 3_600_000}
 #: A round of checkpoints writes a few records of each of its thousands of groups, which compress well: 16 MiB of them
 #: would be millions to read at each round. With a new segment an hour the cleaner keeps the log near what it says.
 _HOURLY_LOG_SEGMENTS = {"segment.bytes": _SMALL_LOG_SEGMENTS, "segment.ms": str(3_600_000)}
+#: Segments are joined, and tombstones take the place of those that were. What a flow that copies a trickle writes in an
+#: hour is a quarter of its data, until the cleaner has seen it; readers need an hour of tombstones at the very most.
+_MAP_SETTINGS = {**_HOURLY_LOG_SEGMENTS, "delete.retention.ms": str(3_600_000)}
+#: Kafka's default; the batches of a chunk's map are as large as that.
+_MAP_MESSAGE_BYTES = 1_048_588
 #: A run record of a flow with tens of thousands of partitions has a few MiB before it is compressed.
 _LARGE_RECORDS = str(16 * _MIB)
 
@@ -36,7 +46,8 @@ class StateTopic:
     ``partitions`` and ``replication_factor`` (-1: the broker's default) are what it is created with.
     ``exact_partitions``: with any other number it cannot be used. ``precious``: records that are gone cannot be
     derived again, so a cleanup policy that may have deleted some is not mended silently. ``at_least`` are numeric
-    settings that may be larger. ``cleanup_policy`` is what the topic must have.
+    settings that may be larger, ``at_most`` such as may be smaller and are there for speed alone. ``cleanup_policy`` is
+    what the topic must have.
     """
 
     name: str
@@ -47,13 +58,14 @@ class StateTopic:
     precious: bool = False
     created_with: Mapping[str, str] = field(default_factory=dict)
     at_least: Mapping[str, int] = field(default_factory=dict)
+    at_most: Mapping[str, int] = field(default_factory=dict)
     cleanup_policy: Literal["compact", "delete"] = "compact"
 
     @property
     def settings(self) -> dict[str, str]:
         """Topic settings at creation."""
-        least = {name: str(value) for name, value in self.at_least.items()}
-        return {"cleanup.policy": self.cleanup_policy, **self.created_with, **least}
+        limits = {name: str(value) for name, value in {**self.at_least, **self.at_most}.items()}
+        return {"cleanup.policy": self.cleanup_policy, **self.created_with, **limits}
 
 
 @dataclass(frozen=True)
@@ -75,10 +87,12 @@ class Create:
 
 @dataclass(frozen=True)
 class Repair:
-    """Some settings are to be set; nothing was lost."""
+    """Some settings are to be set; nothing was lost. Without those in ``wanted`` the topic can be used all the same:
+    it may be another software's, and the cluster may not let us set them."""
 
     topic: StateTopic
     settings: Mapping[str, str]
+    wanted: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,7 +117,6 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
     """All state topics of ``flow``; the offset-syncs topic only where the flow emits them."""
     source = flow.name.source
     internal = flow.internal_replication_factor
-    small = {"segment.bytes": _SMALL_LOG_SEGMENTS}
     out = [
         StateTopic(
             names.offsets_topic(source),
@@ -111,10 +124,16 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
             flow.offsets_partitions,
             internal,
             precious=True,
-            created_with=small,
+            at_most=_SUPERSEDED_SOON,
         ),
         StateTopic(
-            names.segments_topic(source), "target", SEGMENTS_PARTITIONS, internal, precious=True, created_with=small
+            names.segments_topic(source),
+            "target",
+            SEGMENTS_PARTITIONS,
+            internal,
+            precious=True,
+            created_with=_MAP_SETTINGS,
+            at_least={"max.message.bytes": _MAP_MESSAGE_BYTES},
         ),
         flow_state_topic(flow),
         meta_topic(internal),
@@ -240,7 +259,8 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
     for name, least in topic.at_least.items():
         if int(found.settings.get(name, least)) < least:
             repairs[name] = str(least)
-    return Repair(topic, repairs) if repairs else Fine(topic)
+    wanted = {name: str(most) for name, most in topic.at_most.items() if int(found.settings.get(name, most)) > most}
+    return Repair(topic, repairs, wanted) if repairs or wanted else Fine(topic)
 
 
 def alter_command(topic: StateTopic, bootstrap_servers: str, settings: Mapping[str, str]) -> str:

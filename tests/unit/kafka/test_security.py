@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import socket
 import ssl
 import subprocess
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -20,10 +17,12 @@ from kafka.net.transport import KafkaSSLTransport
 
 from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
 from srm_common.domain.settings.layers import Entry
-from srm_common.errors import AccessDenied, ConfigError
+from srm_common.errors import AccessDenied, ConfigError, UnreachableCluster
 from srm_common.kafka.compacted import silent_logger
-from srm_common.kafka.security import ClientCredentials, connection_arguments, tls_context
+from srm_common.kafka.oauth_tokens import ClientCredentials
+from srm_common.kafka.security import connection_arguments, tls_context
 from srm_common.settings_files.client_keys import cluster_settings
+from tests.token_endpoint import TokenEndpoint, serving
 
 
 @pytest.fixture(scope="module")
@@ -105,49 +104,68 @@ def test_plain_settings_are_passed_on() -> None:
     assert arguments is not cluster.kafka_python
 
 
+def server_context(certificate: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem", "hush")
+    return context
+
+
 @pytest.fixture
-def token_endpoint() -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """A token endpoint that knows one client, and the (login, form) pairs it was asked with."""
-    asked: list[tuple[str, str]] = []
-
-    class Endpoint(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            form = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            login = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
-            asked.append((login, form))
-            body = json.dumps({"access_token": f"t{len(asked)}", "expires_in": 3600}).encode()
-            self.send_response(200 if login == "me:hush" else 401)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Tests stay silent."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/token", asked
-    finally:
-        server.shutdown()
-        thread.join(180)
-        server.server_close()
+def token_endpoint() -> Iterator[TokenEndpoint]:
+    with serving() as endpoint:
+        yield endpoint
 
 
-def test_tokens_are_fetched_once_and_kept(token_endpoint: tuple[str, list[tuple[str, str]]]) -> None:
-    url, asked = token_endpoint
-    client = OauthClient(url, "me", "hush", "kafka", (("cluster", "x"),))
+def test_tokens_are_fetched_once_and_kept(token_endpoint: TokenEndpoint) -> None:
+    client = OauthClient(token_endpoint.url, "me", "hush", "kafka", (("cluster", "x"),))
     cluster = ClusterSettings("a", "h:1", {}, {"sasl_oauth_token_provider": client})
     provider = connection_arguments(cluster)["sasl_oauth_token_provider"]
     assert (provider.token(), provider.token()) == ("t1", "t1")
-    assert asked == [("me:hush", "grant_type=client_credentials&scope=kafka")]
+    assert token_endpoint.asked == [("me:hush", "grant_type=client_credentials&scope=kafka")]
     assert provider.extensions() == {"cluster": "x"}
 
 
-def test_a_refused_client_is_one_sentence(token_endpoint: tuple[str, list[tuple[str, str]]]) -> None:
-    provider = ClientCredentials(OauthClient(token_endpoint[0], "me", "wrong"))
-    with pytest.raises(AccessDenied, match=r"/token gave no token: status 401$"):
-        provider.token()
+def test_a_token_endpoint_that_fails_is_asked_again(token_endpoint: TokenEndpoint) -> None:
+    token_endpoint.failures = [503, 404, 500]
+    assert ClientCredentials(OauthClient(token_endpoint.url, "me", "hush")).token(300) == "t4"
+
+
+def test_a_token_endpoint_that_goes_on_failing_is_one_sentence(token_endpoint: TokenEndpoint) -> None:
+    token_endpoint.failures = [503] * 100
+    with pytest.raises(UnreachableCluster, match=r"/token gave no token: status 503$"):
+        ClientCredentials(OauthClient(token_endpoint.url, "me", "hush")).token(0.5)
+    assert len(token_endpoint.asked) > 1
+
+
+def test_a_token_is_used_to_its_end_when_there_is_no_new_one(token_endpoint: TokenEndpoint) -> None:
+    provider = ClientCredentials(OauthClient(token_endpoint.url, "me", "hush"))
+    assert provider.token() == "t1"
+    provider._renew_at = 0.0
+    token_endpoint.failures = [503]
+    assert (provider.token(), provider.token()) == ("t1", "t3")
+
+
+@pytest.mark.parametrize("status", [400, 401, 403])
+def test_a_refused_client_is_one_sentence_at_once(token_endpoint: TokenEndpoint, status: int) -> None:
+    token_endpoint.failures = [status]
+    provider = ClientCredentials(OauthClient(token_endpoint.url, "me", "wrong"))
+    with pytest.raises(AccessDenied, match=rf"/token gave no token: status {status}; check the client's id"):
+        provider.token(300)
+    assert len(token_endpoint.asked) == 1
+
+
+def test_the_token_endpoint_is_trusted_by_an_authority_of_its_own(certificate: Path) -> None:
+    ca = certificate / "cert.pem"
+    with serving(tls=server_context(certificate)) as endpoint:
+        for trusted in (
+            OauthClient(endpoint.url, "me", "hush", certificate_authority_file=str(ca)),
+            OauthClient(endpoint.url, "me", "hush", certificate_authority=ca.read_text()),
+        ):
+            assert ClientCredentials(trusted).token(300)
+        with pytest.raises(UnreachableCluster, match="CERTIFICATE_VERIFY_FAILED"):
+            ClientCredentials(OauthClient(endpoint.url, "me", "hush")).token(0.5)
+    with pytest.raises(ConfigError, match=r"the certificates for .* cannot be used"):
+        ClientCredentials(OauthClient(endpoint.url, "me", "hush", certificate_authority="nonsense")).token()
 
 
 def translated(settings: dict[str, str]) -> ClusterSettings:
@@ -182,6 +200,12 @@ def test_both_libraries_know_every_setting(certificate: Path) -> None:
         {"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-256", **user, **files},
         {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", **user},
         {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **oauth},
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            **oauth,
+            "https.ca.location": str(cert),
+        },
     ):
         cluster = translated(settings)
         # librdkafka refuses unknown settings and unreadable certificates when a client is made.

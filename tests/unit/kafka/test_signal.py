@@ -6,25 +6,25 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from kafka.net.selector import NetworkSelector
 
+from srm_common.kafka.event_loop import EventLoop
 from srm_common.kafka.signal import Signal
 
 
 @pytest.fixture
-def loop() -> Iterator[NetworkSelector]:
-    loop = NetworkSelector(slow_task_threshold_secs=0)
+def loop() -> Iterator[EventLoop]:
+    loop = EventLoop()
     yield loop
     loop.close()
 
 
-def seconds_of(loop: NetworkSelector, work: object) -> float:
+def seconds_of(loop: EventLoop, work: object) -> float:
     began = time.monotonic()
     loop.run(work)
     return time.monotonic() - began
 
 
-def test_waiting_ends_when_it_is_set(loop: NetworkSelector) -> None:
+def test_waiting_ends_when_it_is_set(loop: EventLoop) -> None:
     signal = Signal(loop)
 
     async def work() -> None:
@@ -34,7 +34,7 @@ def test_waiting_ends_when_it_is_set(loop: NetworkSelector) -> None:
     assert 0.04 < seconds_of(loop, work) < 300
 
 
-def test_waiting_ends_without_it_after_the_given_time(loop: NetworkSelector) -> None:
+def test_waiting_ends_without_it_after_the_given_time(loop: EventLoop) -> None:
     signal = Signal(loop)
 
     async def work() -> None:
@@ -43,7 +43,7 @@ def test_waiting_ends_without_it_after_the_given_time(loop: NetworkSelector) -> 
     assert seconds_of(loop, work) > 0.04
 
 
-def test_a_wake_up_while_nobody_waits_is_kept_once(loop: NetworkSelector) -> None:
+def test_a_wake_up_while_nobody_waits_is_kept_once(loop: EventLoop) -> None:
     signal = Signal(loop)
 
     async def work() -> None:
@@ -57,7 +57,7 @@ def test_a_wake_up_while_nobody_waits_is_kept_once(loop: NetworkSelector) -> Non
     loop.run(work)
 
 
-def test_a_wake_up_that_came_leaves_no_timer_behind(loop: NetworkSelector) -> None:
+def test_a_wake_up_that_came_leaves_no_timer_behind(loop: EventLoop) -> None:
     signal = Signal(loop)
 
     async def work() -> None:
@@ -70,7 +70,7 @@ def test_a_wake_up_that_came_leaves_no_timer_behind(loop: NetworkSelector) -> No
     loop.run(work)
 
 
-def test_a_time_in_the_past_is_no_wait(loop: NetworkSelector) -> None:
+def test_a_time_in_the_past_is_no_wait(loop: EventLoop) -> None:
     signal = Signal(loop)
 
     async def work() -> None:

@@ -6,13 +6,15 @@ records and its offset together, as a transaction does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, RangeResult, SlotResult, SlotTask
-from srm_common.replication.starting_points import Listed, Partition
+from srm_common.domain.runs.data_loss import EpochEnd
+from srm_common.replication.log_identity import EpochEnds
+from srm_common.replication.starting_points import Committed, Listed, Partition
 
 _cluster = ClusterSettings.plaintext("c", "localhost:1")
 JOB = CopyJob("a->b", "a", _cluster, _cluster, "offsets", 25, "segments", 25)
@@ -26,10 +28,22 @@ class Log:
     start: int = 0
     records: list[int] = field(default_factory=list)
     unstable: int = 0
+    #: Leader epochs and the offsets at which they begin.
+    epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
 
     @property
     def end(self) -> int:
         return self.start + len(self.records)
+
+    def epoch_at(self, offset: int) -> int:
+        return max((epoch for epoch, first in self.epochs if first <= offset), default=-1)
+
+    def elect(self, keep: int | None = None) -> None:
+        """A new leader, which has the log up to offset ``keep`` only (default: all of it)."""
+        end = self.end if keep is None else keep
+        del self.records[end - self.start :]
+        leading = self.epochs[-1][0] + 1
+        self.epochs = [*((epoch, first) for epoch, first in self.epochs if first < end), (leading, end)]
 
     def expire(self, records: int) -> None:
         del self.records[:records]
@@ -43,6 +57,7 @@ class SimulatedSource:
         self.logs = logs
         self.down = False
         self.listings = 0
+        self.epoch_questions = 0
 
     def _listed(self, partitions: Iterable[Partition], value: Callable[[Log], int]) -> Listed:
         self.listings += 1
@@ -71,6 +86,25 @@ class SimulatedSource:
 
         return self._listed(partitions, first)
 
+    def leader_epoch(self, place: Partition) -> int:
+        return self.logs[place].epochs[-1][0] if place in self.logs else -1
+
+    def epoch_ends(self, epochs: Mapping[Partition, int]) -> EpochEnds:
+        """As ``LeaderEpochFileCache.endOffsetFor``."""
+        self.epoch_questions += len(epochs)
+        found: dict[Partition, EpochEnd | None] = {}
+        for place, asked in epochs.items():
+            log = self.logs[place]
+            if asked >= log.epochs[-1][0]:
+                found[place] = EpochEnd(log.epochs[-1][0], log.end)
+            else:
+                known = max((epoch for epoch, _ in log.epochs if epoch <= asked), default=asked)
+                found[place] = EpochEnd(known, min(first for epoch, first in log.epochs if epoch > asked))
+        return found, {}
+
+    def compacted(self, topics: Iterable[str]) -> dict[str, bool | None]:
+        return dict.fromkeys(topics, False)
+
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:
         return {
             topic: next((log.topic_id for place, log in self.logs.items() if place[0] == topic), None)
@@ -87,6 +121,7 @@ class SimulatedTarget:
         self.chunk = chunk
         self.records: dict[Partition, list[int]] = {}
         self.offsets: dict[Partition, int] = {}
+        self.epochs: dict[Partition, int] = {}
         self.fences = 0
         self._epochs = count(1)
         self._valid: dict[int, ProducerIdentity] = {}
@@ -110,6 +145,7 @@ class SimulatedTarget:
         assert log.start <= start <= end <= log.end
         self.records.setdefault(place, []).extend(log.records[start - log.start : end - log.start])
         self.offsets[place] = end
+        self.epochs[place] = log.epoch_at(end - 1)
         return True
 
     def bumped(self, slot: int) -> ProducerIdentity:
@@ -117,8 +153,8 @@ class SimulatedTarget:
         self._valid[slot] = replace(self._valid[slot], epoch=next(self._epochs))
         return self._valid[slot]
 
-    def read_offsets(self) -> tuple[dict[Partition, int], dict[Partition, str]]:
-        return dict(self.offsets), {}
+    def read_offsets(self) -> Committed:
+        return Committed(dict(self.offsets), {}, dict(self.epochs))
 
 
 @dataclass
@@ -145,6 +181,11 @@ class SimulatedSlots:
         if "lost" in fates.values():
             raise LostProcess("a worker died")
         return results
+
+    def _epoch(self, one: CopyRange, position: int) -> int:
+        if position == one.start:
+            return one.leader_epoch
+        return self.target.source.logs[one.upstream_topic, one.partition].epoch_at(position - 1)
 
     def _slot(self, task: SlotTask, fate: str) -> SlotResult:
         moved = {one: one.start for one in task.ranges}
@@ -173,6 +214,7 @@ class SimulatedSlots:
                     one.end,
                     records=0 if hides else moved[one] - one.start,
                     bytes=0 if hides else 10 * (moved[one] - one.start),
+                    leader_epoch=one.leader_epoch if hides else self._epoch(one, moved[one]),
                     error="it went wrong" if fate == "error" and moved[one] < one.end else None,
                     error_kind="PartitionError" if fate == "error" and moved[one] < one.end else None,
                 )

@@ -59,6 +59,7 @@ class World:
             slots_max=self.target.slots,
             record_bytes={"t": 1e7},
             clock=lambda: self.now,
+            wall_clock=lambda: 1000 + self.now,
             sleep=self.sleep,
             **changes,
         )
@@ -187,7 +188,7 @@ def test_slots_are_told_how_long_they_may_take() -> None:
     passes = there.passes(max_seconds=100.0)
     passes.runner = slots
     passes.run()
-    assert told == [60, 60, 60, 55, 40, 25, 10]
+    assert told == [30, 30, 30, 30, 30, 25, 10]
 
 
 def test_an_at_least_once_flow_has_no_identities() -> None:
@@ -378,10 +379,57 @@ class TestSource:
             there.source.logs[("t", 0)].records.append(9)
 
         there.while_asleep = delete
-        passes = there.run(max_seconds=3.0)
+        passes = there.run(max_seconds=9.0)
         assert "topic u was deleted" in str(passes.tracks[("u", 0)].error)
         assert passes.tracks[("t", 0)].error is None
         assert passes.tracks[("t", 0)].lag == 0
+
+    def test_a_topic_that_one_listing_lacks_is_copied_on(self) -> None:
+        there = world(3)
+        there.source.logs[("u", 0)] = log = Log(records=[1, 2])
+        whole, listings = there.topics, 0
+
+        def incomplete() -> Iterable[Mapped]:
+            nonlocal listings
+            listings += 1
+            return [one for one in whole() if listings != 2 or one.upstream != "u"]
+
+        there.topics = incomplete  # type: ignore[method-assign]
+        there.while_asleep = lambda: log.records.append(3)
+        passes = there.run(max_seconds=60.0)
+        there.while_asleep = lambda: None
+        assert listings > 2
+        assert passes.tracks[("u", 0)].error is None
+        there.run()
+        assert copied(there) == everything(there)
+
+    def test_a_mapping_that_fails_keeps_the_one_before(self) -> None:
+        there = world(3)
+        whole, listings = there.topics, 0
+
+        def fails() -> Iterable[Mapped]:
+            nonlocal listings
+            listings += 1
+            if listings == 2:
+                raise UnreachableCluster("cluster a is not reachable")
+            return whole()
+
+        there.topics = fails  # type: ignore[method-assign]
+        there.while_asleep = lambda: there.source.logs[("t", 0)].records.append(7)
+        passes = there.run(max_seconds=70.0)
+        assert passes.tracks[("t", 0)].error is None
+        assert any("cluster a is not reachable" in note for note in there.notes)
+        assert len(there.target.records["t", 0]) > 100
+
+    def test_a_first_mapping_that_fails_ends_the_run(self) -> None:
+        there = world(3)
+
+        def fails() -> Iterable[Mapped]:
+            raise UnreachableCluster("cluster a is not reachable")
+
+        there.topics = fails  # type: ignore[method-assign]
+        with pytest.raises(UnreachableCluster):
+            there.run(max_seconds=70.0)
 
     def test_new_partitions_are_found_by_a_long_run(self) -> None:
         there = world(3)
@@ -392,3 +440,56 @@ class TestSource:
         there.while_asleep = grow
         there.run(max_seconds=60.0)
         assert copied(there) == everything(there)
+
+
+class TestTailing:
+    def test_all_partitions_take_part_once_there_is_anything_to_copy(self) -> None:
+        there = world(3, 0, 0)
+        passes = there.run(max_seconds=3.0)
+        assert passes.count == 1
+        (tasks,) = there.slots.passes
+        assert sorted(one.partition for task in tasks for one in task.ranges) == [0, 1, 2]
+
+    def test_nothing_to_copy_starts_nothing(self) -> None:
+        there = world(0, 0)
+        assert there.run(max_seconds=30.0).count == 0
+
+    def test_slots_are_told_until_when_they_go_on(self) -> None:
+        there = world(1)
+        told: list[float] = []
+
+        def slots(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+            told.append(job.tail_until - 1000)
+            there.now = told[-1] + 0.5
+            there.source.logs[("t", 0)].records.append(1)
+            return there.slots(job, tasks)
+
+        passes = there.passes(max_seconds=100.0)
+        passes.runner = slots
+        passes.run()
+        assert told == [30.0, 60.5, 91.0, 100.0]
+
+    def test_a_run_of_one_pass_does_not_tail(self) -> None:
+        there = world(1)
+        passes = there.passes()
+        passes.runner = lambda job, tasks: [] if job.tail_until else there.slots(job, tasks)
+        passes.run()
+        assert copied(there) == everything(there)
+
+    def test_who_rests_after_a_fault_waits_for_a_short_pass_only(self) -> None:
+        there = world(4, 4, slots=1)
+        told: list[float] = []
+        fates = iter(["error"])
+        there.slots.fate = lambda slot: next(fates, "")
+
+        def slots(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+            told.append(job.pass_seconds)
+            there.source.logs[("t", 1)].records.append(1)
+            there.now += 1
+            return there.slots(job, tasks)
+
+        there.source.logs[("t", 0)].records += [1] * 10
+        passes = there.passes(max_seconds=40.0)
+        passes.runner = slots
+        passes.run()
+        assert told[:2] == [30.0, 5.0]

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from srm_common.domain.cluster import NO_AUTO_CREATION
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.airflow_connections import AirflowConnection, from_environment, variable_name
 from srm_common.settings_files.configuration import Configuration, load_configuration
@@ -41,6 +42,8 @@ def test_a_connection_says_how_to_reach_a_cluster(tmp_path: Path, monkeypatch: p
     flow = load(tmp_path, SECRET, monkeypatch).flow("A->B")
     assert flow.source.bootstrap_servers == "east-1:9093,east-2:9099"
     assert flow.source.confluent == {
+        **NO_AUTO_CREATION,
+        "socket.connection.setup.timeout.ms": "10000",  # librdkafka has 30 s
         "bootstrap.servers": "east-1:9093,east-2:9099",
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "SCRAM-SHA-512",

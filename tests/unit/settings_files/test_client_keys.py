@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
+from srm_common.domain.cluster import NO_AUTO_CREATION, ClusterSettings, OauthClient, PemTexts
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import cluster_settings
@@ -23,6 +23,8 @@ def test_plain_text() -> None:
     cluster = translate(bootstrap_servers=" h1:9092 , h2:9093 ", client_dns_lookup="use_all_dns_ips")
     assert cluster.bootstrap_servers == "h1:9092,h2:9093"
     assert cluster.confluent == {
+        **NO_AUTO_CREATION,
+        "socket.connection.setup.timeout.ms": "10000",  # librdkafka has 30 s
         "bootstrap.servers": "h1:9092,h2:9093",
         "security.protocol": "PLAINTEXT",
         "client.dns.lookup": "use_all_dns_ips",
@@ -33,6 +35,13 @@ def test_plain_text() -> None:
         "client_dns_lookup": "use_all_dns_ips",
     }
     assert ClusterSettings.plaintext("A", "h:9092") == translate()
+
+
+def test_the_rack_is_that_of_the_reader_and_no_setting_of_a_connection() -> None:
+    cluster = translate(client_rack="east-1a")
+    assert cluster.rack == "east-1a"
+    assert "client_rack" not in cluster.kafka_python
+    assert translate().rack == ""
 
 
 def test_scram_over_tls_with_pem_files() -> None:
@@ -48,6 +57,8 @@ def test_scram_over_tls_with_pem_files() -> None:
         ssl_endpoint_identification_algorithm="",
     )
     assert cluster.confluent == {
+        **NO_AUTO_CREATION,
+        "socket.connection.setup.timeout.ms": "10000",  # librdkafka has 30 s
         "bootstrap.servers": "h:9092",
         "security.protocol": "SASL_SSL",
         "ssl.endpoint.identification.algorithm": "none",
@@ -104,6 +115,30 @@ def test_oauth() -> None:
     provider = cluster.kafka_python["sasl_oauth_token_provider"]
     assert provider == OauthClient("https://t", "i", "hush", "s", (("a", "b"),))
     assert "hush" not in repr(provider)
+
+
+@pytest.mark.parametrize(
+    ("options", "key", "confluent", "trusted"),
+    [
+        ("", "/c.pem", {"https.ca.location": "/c.pem"}, ("/c.pem", None)),
+        (" ssl.truststore.location='/j.pem'", "", {"https.ca.location": "/j.pem"}, ("/j.pem", None)),
+        (" ssl.truststore.certificates='CA'", "", {"https.ca.pem": "CA"}, (None, "CA")),
+        ("", "", {}, (None, None)),
+    ],
+)
+def test_whom_to_trust_at_the_token_endpoint(
+    options: str, key: str, confluent: dict[str, str], trusted: tuple[str | None, str | None]
+) -> None:
+    cluster = translate(
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_endpoint_url="https://t",
+        sasl_jaas_config=f"x.OAuthBearerLoginModule required clientId='i' clientSecret='hush'{options};",
+        https_ca_location=key,
+    )
+    assert {name: value for name, value in cluster.confluent.items() if name.startswith("https.")} == confluent
+    provider = cluster.kafka_python["sasl_oauth_token_provider"]
+    assert (provider.certificate_authority_file, provider.certificate_authority) == trusted
 
 
 @pytest.mark.parametrize(

@@ -150,3 +150,19 @@ def test_any_answer_is_read_as_the_library_reads_it(topics: list[Any], throttle:
         for topic in theirs.responses
         for one in topic.partitions
     ]
+
+
+def test_a_preferred_replica_and_a_diverging_log_are_told() -> None:
+    diverging = Partition.EpochEndOffset(epoch=4, end_offset=1234)
+    leader = Partition.LeaderIdAndEpoch(leader_id=3, leader_epoch=5)
+    ones = [
+        partition(0, b"", preferred_read_replica=7),
+        partition(1, b"", diverging_epoch=diverging, current_leader=leader),
+        partition(2, b"", current_leader=leader),
+    ]
+    answer = fetch.decode(encoded([Topic(topic="a", partitions=ones)]))
+    assert [(one.preferred_replica, one.diverging) for one in answer.partitions] == [
+        (7, None),
+        (-1, (4, 1234)),
+        (-1, None),
+    ]

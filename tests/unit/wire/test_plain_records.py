@@ -10,7 +10,7 @@ from kafka.record.memory_records import MemoryRecords, MemoryRecordsBuilder
 from srm_common.errors import CorruptBatch
 from srm_common.wire import codec
 from srm_common.wire.batch import Buffer, SourceBatch, parse_header, split, stamp
-from srm_common.wire.plain_records import plain_records, read_plain_records
+from srm_common.wire.plain_records import Newest, in_batches, newest_of_each_key, plain_records, read_plain_records
 
 
 def test_library_reads_keys_values_and_tombstones() -> None:
@@ -77,3 +77,45 @@ def test_a_wrong_checksum_is_refused() -> None:
     broken[-1] ^= 1
     with pytest.raises(CorruptBatch, match="checksum"):
         list(read_plain_records(SourceBatch(batch.header, memoryview(broken))))
+
+
+@given(
+    st.lists(
+        st.tuples(st.binary(max_size=2) | st.binary(min_size=60, max_size=9000), st.none() | st.binary(max_size=9000)),
+        min_size=1,
+        max_size=200,
+    ),
+    st.sampled_from(sorted(codec.NAMES)),
+)
+def test_the_newest_of_each_key_is_kept(entries: list[tuple[bytes, bytes | None]], kind: int) -> None:
+    batch = _batch(codec.compress(kind, plain_records(entries)), len(entries), kind)
+    found: Newest = {b"before": (1, b"1")}
+    newest_of_each_key(batch, found)
+    assert found == {b"before": (1, b"1")} | {one.key: (one.offset, one.value) for one in read_plain_records(batch)}
+
+
+def test_records_without_a_key_are_passed_over() -> None:
+    # Length, attributes, time, offset, no key, one byte of value, no headers.
+    found: Newest = {}
+    newest_of_each_key(_batch(bytes([14, 0, 0, 0, 1, 2, 65, 0]), 1), found)
+    assert found == {}
+
+
+def test_a_body_that_ends_too_early_is_corrupt() -> None:
+    body = plain_records([(b"k", b"v")])
+    for wrong, count in ((body[:-3], 1), (body, 2), (body + b"\x00", 1)):
+        with pytest.raises(CorruptBatch, match="does not end with its last record"):
+            newest_of_each_key(_batch(wrong, count), {})
+
+
+@given(
+    st.lists(st.tuples(st.binary(max_size=30), st.one_of(st.none(), st.binary(max_size=200))), max_size=40),
+    st.integers(1, 500),
+)
+def test_batches_hold_all_in_order_and_no_more_than_they_may(
+    entries: list[tuple[bytes, bytes | None]], most: int
+) -> None:
+    found = list(in_batches(entries, most))
+    assert [entry for batch in found for entry in batch] == entries
+    assert all(len(batch) == 1 or len(plain_records(batch)) <= most for batch in found)
+    assert all(found)

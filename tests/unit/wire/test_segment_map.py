@@ -38,8 +38,8 @@ def histories(draw: st.DrawFn) -> list[Segment]:
 
 def committed_of(history: list[Segment]) -> CommittedSegments:
     committed = CommittedSegments("t", 4, [])
-    for segment in history:
-        committed.put(segment.upstream_start, encode_segment(segment)[1])
+    for offset, segment in enumerate(history):
+        committed.put(segment.upstream_start, encode_segment(segment)[1], offset)
     return committed
 
 
@@ -62,8 +62,8 @@ def test_a_tombstone_takes_its_segment_out() -> None:
     first = build_segment("t", 4, 0, 5, [Run(0, 5, 0, 5)], 999)
     second = build_segment("t", 4, 5, 9, [Run(5, 4, 6, 4)], 999)
     committed = committed_of([first, second])
-    committed.put(0, None)
-    committed.put(77, None)
+    committed.put(0, None, 2)
+    committed.put(77, None, 3)
     assert list(committed) == [second]
     assert SegmentMap(committed).translate(6) == Translated(7, True)
 
@@ -73,7 +73,7 @@ def test_what_cannot_be_read_maps_nothing_and_is_told_once() -> None:
     committed = CommittedSegments("t", 4, unreadable)
     for start in (0, 5):
         _, value = encode_segment(build_segment("t", 4, start, start + 5, [Run(start, 5, start, 5)], 999))
-        committed.put(start, value if start else value + b"\0")
+        committed.put(start, value if start else value + b"\0", start)
     packed = SegmentMap(committed)
     found = packed.translate(2)
     assert isinstance(found, Unmapped)
@@ -93,5 +93,5 @@ def test_only_the_segments_of_the_position_are_decoded() -> None:
     history = [build_segment("t", 4, n * 5, n * 5 + 5, [Run(n * 5, 5, n * 6, 5)], 999) for n in range(50)]
     committed = committed_of(history)
     broken = encode_segment(replace(history[30], upstream_end=10_000))[1][:-1]
-    committed.put(1_000_000, broken)  # behind all others, and never looked at
+    committed.put(1_000_000, broken, 50)  # behind all others, and never looked at
     assert SegmentMap(committed).translate(12) == Translated(14, True)

@@ -92,8 +92,8 @@ def test_longer_ones_newer_ones_and_tombstones_are_refused() -> None:
         decode_segment(key, value + b"\0")
     with pytest.raises(CorruptRecord, match="goes on"):
         decode_segment(key + b"\0", value)
-    with pytest.raises(CorruptRecord, match="version 3"):
-        decode_segment(b"\3" + key[1:], value)
+    with pytest.raises(CorruptRecord, match="version 4"):
+        decode_segment(b"\4" + key[1:], value)
     with pytest.raises(CorruptRecord, match="tombstone"):
         decode_segment(key, None)
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.segments import Run, Segment, build_segment, generation_of, value_bytes
+from srm_common.domain.offsets.segments import MOST_VALUE_BYTES, Run, Segment, build_segment, generation_of, value_bytes
 
 UNLIMITED = 1 << 40
 
@@ -109,3 +109,12 @@ def test_without_a_limit_nothing_is_lost(runs: list[Run]) -> None:
     kept = {u: r.downstream + u - r.upstream for r in segment.runs if r.dense for u, _ in fine
             if r.upstream <= u < r.upstream_end}  # fmt: skip
     assert kept == dict(fine)
+
+
+def test_a_map_fits_into_a_record_however_large_its_chunk() -> None:
+    """What half a percent of a chunk of 400 MB would allow, no broker takes with its settings by default."""
+    runs = [Run(3 * n, 2, 2 * n, 2) for n in range(400_000)]
+    segment = build_segment("t", 0, 0, 1_200_000, runs, 2_000_000)
+    assert len(segment.runs) > 1000
+    assert value_bytes(segment.upstream_start, segment.upstream_end, segment.runs) <= MOST_VALUE_BYTES
+    assert (segment.runs[0].upstream, segment.runs[-1].downstream_end) == (0, 800_000)

@@ -15,7 +15,6 @@ from srm_common.domain.offsets.translation import (
     Translation,
     Unmapped,
     current_map,
-    dead_segments,
     translate,
 )
 
@@ -210,15 +209,3 @@ def test_given_starts_are_used_and_agree() -> None:
     segments = [DENSE, LATER]
     for position in range(95, 135):
         assert translate(segments, position, starts=[100, 120]) == translate(segments, position)
-
-
-@pytest.mark.parametrize(
-    ("log_start", "dead"), [(0, []), (1014, []), (1015, [DENSE]), (1020, [DENSE]), (9999, [DENSE])]
-)
-def test_what_left_the_target_is_dead_but_the_newest_stays(log_start: int, dead: list[Segment]) -> None:
-    assert dead_segments([DENSE, LATER], log_start) == dead
-
-
-def test_replaced_segments_are_dead() -> None:
-    new = Segment("t", 0, 0, 5, 1100, 1105, (Run(0, 5, 1100, 5),))
-    assert dead_segments([DENSE, LATER, new], 0) == [DENSE, LATER]

@@ -1,16 +1,33 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.runs.data_loss import Bookmark, Finding, Loss, SourceLog, decide, find_loss
+from srm_common.domain.runs.data_loss import Bookmark, EpochEnd, Finding, Loss, SourceLog, decide, find_loss
 
 offsets = st.integers(0, 1 << 62)
 ids = st.sampled_from([None, "id-1", "id-2"])
 logs = st.builds(lambda a, b, topic_id: SourceLog("orders", 3, min(a, b), max(a, b), topic_id), offsets, offsets, ids)
 bookmarks = st.builds(Bookmark, offsets, ids, st.none() | offsets)
+epochs = st.integers(-1, 4)
+ends = st.none() | st.builds(EpochEnd, st.integers(0, 4), offsets)
+#: As before, but the leader was asked where the epoch of the last offset copied ends.
+epoch_logs = st.builds(
+    lambda log, end, compacted: replace(log, epoch_end=end, compacted=compacted), logs, ends, st.booleans()
+)
+epoch_bookmarks = st.builds(lambda bookmark, epoch: replace(bookmark, leader_epoch=epoch), bookmarks, epochs)
+
+
+@st.composite
+def positions_inside_the_same_topic(draw: st.DrawFn) -> tuple[Bookmark, SourceLog]:
+    """A position that its log holds, in a topic that nobody made anew: only epochs can tell that the log parted."""
+    log = draw(epoch_logs)
+    bookmark = replace(draw(epoch_bookmarks), offset=draw(st.integers(log.start, log.end)))
+    return replace(bookmark, topic_id=draw(st.sampled_from([None, log.topic_id]))), log
 
 
 @given(bookmarks, logs)
@@ -22,7 +39,7 @@ def test_nothing_is_found_exactly_when_the_position_lies_inside_the_log_of_the_s
     assert (find_loss(bookmark, log) is None) == (inside and not other)
 
 
-@given(bookmarks, logs, st.sampled_from(OnDataLoss))
+@given(epoch_bookmarks, epoch_logs, st.sampled_from(OnDataLoss))
 def test_a_decision_starts_inside_the_log_or_stops_with_the_count(
     bookmark: Bookmark, log: SourceLog, choice: OnDataLoss
 ) -> None:
@@ -51,6 +68,39 @@ def test_a_record_that_can_be_read_and_was_not_copied_is_never_passed_over(bookm
         assert decide(finding, OnDataLoss.SKIP).start == log.start
     else:
         assert decide(finding, OnDataLoss.SKIP).start == log.end
+
+
+@given(positions_inside_the_same_topic())
+def test_a_log_that_parts_before_the_position_is_copied_again_from_there(place: tuple[Bookmark, SourceLog]) -> None:
+    bookmark, log = place
+    finding, end = find_loss(bookmark, log), log.epoch_end
+    parts = bookmark.leader_epoch >= 0 and end is not None and end.offset < bookmark.offset
+    if finding is None:
+        assert not parts
+        return
+    assert end is not None
+    assert finding.loss is Loss.DIVERGED
+    assert parts or (end.epoch < bookmark.leader_epoch and not log.compacted)
+    assert decide(finding, OnDataLoss.SKIP).start == max(log.start, min(end.offset, bookmark.offset))
+    assert str(bookmark.offset) in str(finding)
+    assert str(min(end.offset, bookmark.offset)) in str(finding)
+
+
+def test_a_new_leader_that_lost_nothing_is_no_loss() -> None:
+    bookmark = Bookmark(100, "x", leader_epoch=4)
+    log = SourceLog("t", 0, 0, 900, "x", compacted=False)
+    assert find_loss(bookmark, replace(log, epoch_end=EpochEnd(4, 100))) is None
+    assert find_loss(bookmark, replace(log, epoch_end=EpochEnd(4, 900))) is None
+    # A replica that was made from a compacted log has no entry for an epoch of which no batch was left.
+    assert find_loss(bookmark, replace(log, epoch_end=EpochEnd(2, 300), compacted=True)) is None
+    assert find_loss(bookmark, replace(log, epoch_end=EpochEnd(2, 300))) is not None
+
+
+def test_a_truncated_log_is_copied_again_from_where_it_parts() -> None:
+    log = SourceLog("t", 0, 0, 80, "x", epoch_end=EpochEnd(4, 60))
+    finding = find_loss(Bookmark(100, "x", leader_epoch=4), log)
+    assert finding is not None
+    assert (finding.loss, finding.count, decide(finding, OnDataLoss.SKIP).start) == (Loss.TRUNCATED, 20, 60)
 
 
 @pytest.mark.parametrize(

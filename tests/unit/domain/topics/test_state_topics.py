@@ -70,6 +70,15 @@ def test_mirror_makers_own_topic_is_fine() -> None:
     assert verdict("mm2-offsets.a.internal", 7, retention_ms="-1") == Fine(topic("mm2-offsets.a.internal"))
 
 
+def test_offsets_are_superseded_soon_also_in_a_topic_of_mirror_maker() -> None:
+    soon = {"segment.bytes": "1048576", "max.compaction.lag.ms": "3600000"}
+    assert soon.items() <= topic("mm2-offsets.a.internal").settings.items()
+    never = "9223372036854775807"
+    as_made = verdict("mm2-offsets.a.internal", 7, segment_bytes="1073741824", max_compaction_lag_ms=never)
+    assert as_made == Repair(topic("mm2-offsets.a.internal"), {}, soon)
+    assert isinstance(verdict("mm2-offsets.a.internal", segment_bytes="1048576", max_compaction_lag_ms="60000"), Fine)
+
+
 @pytest.mark.parametrize("policy", ["delete", "compact,delete"])
 def test_precious_records_that_may_be_gone_are_refused(policy: str) -> None:
     refused = verdict("mm2-offsets.a.internal", 25, zero=False, cleanup_policy=policy)

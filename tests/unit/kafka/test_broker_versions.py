@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from srm_common.errors import UnsupportedBroker
-from srm_common.kafka.link import refuse_old_brokers
+from srm_common.kafka.broker_versions import refuse_old_brokers
 
 BROKERS = {
     "2.8": {0: (0, 9), 1: (0, 12), 22: (0, 4), 24: (0, 3), 26: (0, 3)},

@@ -1,0 +1,52 @@
+"""The library's metadata of a cluster, refreshed for as long as the link lives."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import kafka.errors as Errors
+from kafka.cluster import ClusterMetadata
+
+#: So long without an answer, and with no broker left to ask, the servers of the settings are asked again (KIP-899).
+_LOST_SECONDS = 10.0
+
+
+class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
+    """Asks whichever broker answers first, where the library waits for one drawn at random.
+
+    Nothing here creates topics.
+    """
+
+    def __init__(self, **configs: Any) -> None:
+        super().__init__(**configs)
+        self.config["allow_auto_create_topics"] = False
+
+    async def _refresh_loop(self) -> None:
+        """Refresh when it is time or wanted. The library's own loop ends at the first failure of a refresh that
+        another task had begun."""
+        while not self.closed:
+            try:
+                if self.metadata_refresh_in_progress:
+                    await self._refresh_future
+                elif self._manager.bootstrapped and self.ttl() == 0:
+                    await self.refresh_metadata()
+                else:
+                    await self._wakeup(max(self.ttl() / 1000, 0.05))
+            except Errors.KafkaError:
+                # Told to whoever asked; ttl() says when the next try is due.
+                continue
+
+    async def _do_refresh_metadata(self, node_id: Any) -> None:
+        try:
+            try:
+                answer = await self._manager.ask_any(self.metadata_request)
+            except Errors.NodeNotReadyError:
+                if time.monotonic() * 1000 - self._last_successful_refresh_ms < _LOST_SECONDS * 1000:
+                    raise
+                await self._manager.search_servers()
+            else:
+                self.update_metadata(answer)
+        except Exception as error:
+            self.failed_update(error)
+            raise

@@ -1,0 +1,77 @@
+"""Why a connection could not be made, in one sentence that names the server and what to do."""
+
+from __future__ import annotations
+
+import ssl
+
+import kafka.errors as Errors
+
+_PLAIN = "PLAINTEXT or SASL_PLAINTEXT"
+_TLS = "SSL or SASL_SSL"
+_REFUSALS = (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError)
+#: TLS records begin with their kind (20 to 23; 21 is an alert, 22 a handshake) and a version 3.x (RFC 8446, 5.1).
+_TLS_RECORDS = range(20, 24)
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether the server did not take the login; waiting does not help."""
+    return isinstance(error, _REFUSALS)
+
+
+def fault_text(error: BaseException) -> str:
+    """An error without the name of its class."""
+    if isinstance(error, Errors.KafkaError) and error.args and isinstance(error.args[0], (str, OSError)):
+        return str(error.args[0])
+    return str(error) or type(error).__name__
+
+
+def foreign_answer(server: str, head: bytes) -> str:
+    """What a server speaks whose answer begins with these bytes, where Kafka has the length of a frame."""
+    if len(head) >= 2 and head[0] in _TLS_RECORDS and head[1] == 3:
+        return f"{server} speaks TLS; set security.protocol to {_TLS}"
+    if head.startswith(b"HTTP"):
+        return f"{server} speaks HTTP, so that it is not a listener of Kafka; correct bootstrap.servers"
+    return f"{server} does not speak Kafka's protocol (its answer begins with 0x{head[:4].hex()}); correct the address"
+
+
+def handshake_fault(server: str, error: BaseException) -> str:
+    """Why a TLS handshake failed."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of {server} is not trusted: {error.verify_message}"
+    reason = error.reason if isinstance(error, ssl.SSLError) else None
+    closed = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError))
+    if closed or reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
+        how = "closed the connection" if closed else "did not answer in TLS"
+        return f"{server} {how} during the TLS handshake; if its listener has no TLS, set security.protocol to {_PLAIN}"
+    return f"the TLS handshake with {server} failed: {reason or error}"
+
+
+def silence(server: str, step: str | None) -> str:
+    """What a server does that does not answer; ``step`` is what is waited for, None for the connection itself."""
+    if step is None:
+        return f"{server} does not take a connection"
+    return f"{server} takes connections, but does not answer {step}"
+
+
+def explained(server: str, step: str | None, seconds: float, tls: bool, error: Exception) -> Exception:
+    """A fault of a connection that was not ready yet.
+
+    Args:
+        step: what was waited for, as in :func:`silence`.
+        seconds: for how long it was tried.
+        tls: whether the connection has TLS.
+    """
+    if isinstance(error, (Errors.RequestTimedOutError, Errors.KafkaTimeoutError)):
+        return _fault(f"{silence(server, step)} (waited {seconds:.1f} s)")
+    if type(error) is not Errors.KafkaConnectionError:
+        return error
+    text = fault_text(error)
+    if text == "socket disconnected" or isinstance(next(iter(error.args), None), ConnectionError):
+        hint = "" if tls else f"; if its listener has TLS, set security.protocol to {_TLS}"
+        return _fault(f"{server} closed the connection at {step}{hint}")
+    return error if server in text else _fault(f"{server}: {text}")
+
+
+def _fault(text: str) -> Exception:
+    error: Exception = Errors.KafkaConnectionError(text)
+    return error

@@ -1,0 +1,80 @@
+"""Whether the source's logs are those that were copied, by their leader epochs (KIP-101, KIP-320).
+
+Within one leader epoch a log only grows. So a position is asked about when its log has another leader than the one that
+wrote what was read last, once for each leader; logs at their end are asked about, too: they may have been cut and have
+grown to just the same length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from srm_common.domain.runs.data_loss import EpochEnd
+
+Partition = tuple[str, int]
+EpochEnds = tuple[dict[Partition, EpochEnd | None], dict[Partition, str]]
+"""Where epochs end (None where a log has none), and a sentence for each partition that was not answered for."""
+
+
+class EpochSource(Protocol):
+    """What is asked of the source cluster."""
+
+    def leader_epoch(self, place: Partition) -> int: ...
+
+    def epoch_ends(self, epochs: Mapping[Partition, int]) -> EpochEnds: ...
+
+    def compacted(self, topics: Iterable[str]) -> Mapping[str, bool | None]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The next offset to copy, and the leader epoch of the offset before it (-1: not known)."""
+
+    offset: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class EpochAnswer:
+    """What the source says of a position's epoch; ``end`` is None where nothing was asked, or nothing can be said."""
+
+    end: EpochEnd | None = None
+    compacted: bool = True
+
+
+class LogIdentity:
+    """The positions of one flow that were asked about."""
+
+    def __init__(self, source: EpochSource) -> None:
+        self._source = source
+        #: The position, and the epoch of the leader that was asked.
+        self._asked: dict[Partition, tuple[Position, int]] = {}
+
+    def is_due(self, place: Partition, position: Position) -> bool:
+        """Whether the source must be asked whether the log still has what was read before the position."""
+        if position.epoch < 0:
+            return False
+        leading = self._source.leader_epoch(place)
+        return leading >= 0 and leading != position.epoch and self._asked.get(place) != (position, leading)
+
+    def ask(self, positions: Mapping[Partition, Position]) -> tuple[dict[Partition, EpochAnswer], dict[Partition, str]]:
+        """Ask about those that are due."""
+        due = {place: position for place, position in positions.items() if self.is_due(place, position)}
+        if not due:
+            return {}, {}
+        ends, faults = self._source.epoch_ends({place: position.epoch for place, position in due.items()})
+        # Only of these it matters whether compaction took all batches of the epoch.
+        older = {place for place, end in ends.items() if end is not None and end.epoch < due[place].epoch}
+        compacted = self._source.compacted(sorted({topic for topic, _ in older})) if older else {}
+        answers = {}
+        for place, end in ends.items():
+            answers[place] = EpochAnswer(end, place not in older or compacted.get(place[0]) is not False)
+        return answers, faults
+
+    def holds(self, place: Partition, position: Position, answer: EpochAnswer) -> int:
+        """The position was found to be sound by this answer. Returns the epoch to go on with: -1 where the log does not
+        know of it, so that no broker is asked for it again."""
+        self._asked[place] = (position, self._source.leader_epoch(place))
+        return position.epoch if answer.end is not None and answer.end.epoch >= position.epoch else -1

@@ -1,0 +1,106 @@
+"""Watches a slot from inside its event loop: says what it waits for, and ends it when nothing comes at all."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka.net.selector import NetworkSelector
+
+from srm_common.domain.runs.copying import CopyJob
+from srm_common.kafka.signal import Signal
+
+_LOG = logging.getLogger(__name__)
+_EVERY_SECONDS = 30.0
+
+
+class Stuck(Exception):
+    """Nothing came for longer than all other limits allow; the text says what was waited for."""
+
+
+def quiet_seconds(job: CopyJob) -> float:
+    """For how long a slot may hear nothing at all: longer than each of its own limits lasts."""
+    return job.retry_timeout_seconds + (3 * job.request_timeout_ms + job.transaction_timeout_ms) / 1000
+
+
+class SlotWatch:
+    """One slot's.
+
+    Every 30 s in which it committed nothing it logs what it waits for, unless the source has nothing for it. After
+    longer than all limits of requests, retries and transactions together without any answer it throws :class:`Stuck`
+    into the coroutine that called :meth:`start`.
+
+    Args:
+        commits: how many transactions were committed.
+        waits_for: what there is to wait for, besides ``doing``; empty when nothing is to be copied.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        job: CopyJob,
+        signal: Signal,
+        loop: NetworkSelector,
+        commits: Callable[[], int],
+        waits_for: Callable[[], str],
+    ) -> None:
+        self._name = name
+        self._signal = signal
+        self._loop = loop
+        self._commits = commits
+        self._waits_for = waits_for
+        self._limit = quiet_seconds(job)
+        self._doing = ""
+        self._steps = 0
+        self._heard, self._heard_at = (-1, -1), 0.0
+        self._committed, self._committed_at = -1, 0.0
+        self._slot: Any = None
+        self._timer: Any = None
+
+    @property
+    def doing(self) -> str:
+        """What the slot does besides reading and writing."""
+        return self._doing
+
+    @doing.setter
+    def doing(self, what: str) -> None:
+        if what != self._doing:
+            self._steps += 1
+            self._doing = what
+
+    def start(self) -> None:
+        """Called by the slot's coroutine, which is watched from now on."""
+        self._slot = self._loop._current
+        self._heard_at = self._committed_at = time.monotonic()
+        self._timer = self._loop.call_later(min(_EVERY_SECONDS, self._limit), self._look)
+
+    def end(self) -> None:
+        """The slot is done."""
+        self._slot = None
+        self._loop.cancel(self._timer)
+
+    def __str__(self) -> str:
+        return ", ".join(text for text in (self._doing, self._waits_for()) if text)
+
+    def _look(self) -> None:
+        if self._slot is None:
+            return
+        now = time.monotonic()
+        heard, committed = (self._signal.count, self._steps), self._commits()
+        if heard != self._heard:
+            self._heard, self._heard_at = heard, now
+        if committed != self._committed:
+            self._committed, self._committed_at = committed, now
+        waits = str(self)
+        if not waits:
+            self._committed_at = now
+        elif now - self._heard_at >= self._limit:
+            self._slot.inject_exc(Stuck(f"nothing came for {now - self._heard_at:.0f} s; waited for: {waits}"))
+            self._loop._add_ready_task(self._slot)
+            return
+        elif now - self._committed_at >= _EVERY_SECONDS:
+            since = now - self._committed_at
+            _LOG.warning("%s has committed nothing for %.0f s; waits for: %s", self._name, since, waits)
+        self._timer = self._loop.call_later(min(_EVERY_SECONDS, self._limit), self._look)

@@ -1,0 +1,111 @@
+"""A source log that lost its end and has grown beyond the copied position again, on real brokers."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.replication.slot import copy_slot
+from srm_common.testing import LocalKafka
+from srm_common.usecases.replicate import replicate
+from srm_common.wire.leader_epoch_header import NAME
+from tests.kafka.engine import Engine
+from tests.kafka.flows import flow_between, prepare
+from tests.kafka.records import mixed_records, produce, read_all
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def source() -> Iterator[LocalKafka]:
+    with LocalKafka(name="regrown") as kafka:
+        yield kafka
+
+
+def lose_disk(kafka: LocalKafka, topic: str) -> None:
+    """The only replica comes back without its log."""
+    kafka.kill()
+    shutil.rmtree(kafka.directory / "node-1" / "data" / f"{topic}-0")
+    kafka.restart()
+
+
+def runner(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+    return [copy_slot(job, task) for task in tasks]
+
+
+def run(flow: FlowSettings, run_id: str) -> RunRecord:
+    return replicate(flow, RunOptions(run_id=run_id), runner)
+
+
+def test_a_run_says_where_the_logs_part_and_copies_what_is_new_when_told(
+    source: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    flow = flow_between(source, target_kafka, name)
+    source.create_topic(name)
+    produce(source, name, 0, mixed_records(1000))
+    prepare(flow)
+    assert run(flow, "1").records == 1000
+    # A leader that lost nothing is nothing to speak of.
+    source.restart()
+    produce(source, name, 0, mixed_records(100, seed=2))
+    assert run(flow, "2").records == 100
+
+    lose_disk(source, name)
+    grown = mixed_records(1500, seed=3)
+    produce(source, name, 0, grown)
+    record = run(flow, "3")
+    assert (record.state, record.records) == (RunState.FAILED, 0)
+    (failed,) = record.failed_partitions
+    assert "truncated and has grown again" in str(failed.trouble)
+    assert "offset 1100 " in str(failed.trouble)
+    assert "at offset 0 " in str(failed.trouble)
+
+    assert run(replace(flow, on_data_loss=OnDataLoss.SKIP), "4").records == 1500
+    copied = read_all(target_kafka, f"{flow.name.source}.{name}")[0]
+    assert [one.seen for one in copied[1100:]] == grown
+    assert run(flow, "5").state is RunState.DONE
+
+
+def test_a_slot_notices_it_while_it_copies(source: LocalKafka, target_kafka: LocalKafka, name: str) -> None:
+    engine = Engine(source, target_kafka, name)
+    engine.create(name)
+    produce(source, name, 0, mixed_records(200))
+    assert not engine.copy(name).errors
+
+    lose_disk(source, name)
+    produce(source, name, 0, mixed_records(500, seed=2))
+    outcome = engine.copy(name)
+    assert outcome.ranges[name, 0].error_kind == "DataLost"
+    assert outcome.ranges[name, 0].position == 200
+    error = str(outcome.ranges[name, 0].error)
+    assert "offset 200 is not in the source log any more; the next run applies on.data.loss" in error
+    assert "at offset 0 " in error
+
+
+def test_the_epoch_is_a_header_beside_what_mirror_maker_writes(
+    source: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    engine = Engine(source, target_kafka, name)
+    engine.create(name)
+    produce(source, name, 0, mixed_records(200))
+    outcome = engine.copy(name)
+    consumer = Consumer({"bootstrap.servers": target_kafka.bootstrap_servers, "group.id": name})
+    consumer.assign(
+        [TopicPartition(engine.state.offsets_topic, one, 0) for one in range(engine.state.offsets_partitions)]
+    )
+    try:
+        (message,) = consumer.consume(1, 120)
+    finally:
+        consumer.close()
+    epoch = outcome.ranges[name, 0].leader_epoch
+    assert epoch >= 0
+    assert message.value() == b'{"offset":199}'
+    assert message.headers() == [(NAME.decode(), b"%d" % epoch)]

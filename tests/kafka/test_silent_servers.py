@@ -1,0 +1,176 @@
+"""Servers and brokers that do not answer beside one that does: links do not wait for them."""
+
+from __future__ import annotations
+
+import random
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import kafka.errors as Errors
+import pytest
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.errors import UnreachableCluster
+from srm_common.kafka.dialing import SILENT
+from srm_common.kafka.link import ClusterLink, RetriableFault
+from srm_common.testing import LocalKafka
+from tests.silent_peers import black_hole, peer
+
+#: Any single wait for a silent server would last as long as this.
+PATIENCE_MS = 600_000
+
+
+@pytest.fixture(autouse=True)
+def nothing_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Silence of other tests is forgotten, and servers are asked in the order that they are written in."""
+    monkeypatch.setattr(SILENT, "_until", {})
+    monkeypatch.setattr(random, "shuffle", lambda items: None)
+
+
+def settings_of(*servers: str, protocol: str = "PLAINTEXT", setup_ms: int = PATIENCE_MS) -> ClusterSettings:
+    arguments = {
+        "bootstrap_servers": list(servers),
+        "security_protocol": protocol,
+        "socket_connection_setup_timeout_ms": setup_ms,
+        "socket_connection_setup_timeout_max_ms": setup_ms,
+    }
+    return ClusterSettings("east", ",".join(servers), {}, arguments)
+
+
+def port_of(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+@pytest.fixture
+def healthy(source_kafka: LocalKafka) -> Iterator[ClusterLink]:
+    with ClusterLink(settings_of(source_kafka.bootstrap_servers), request_timeout_ms=PATIENCE_MS) as link:
+        link.run(lambda: link.open(timeout_seconds=300))
+        yield link
+
+
+def add_broker(link: ClusterLink, number: int, address: str) -> None:
+    """Let the link believe that the cluster has one more broker."""
+    host, _, port = address.rpartition(":")
+    brokers = link.manager.cluster._brokers
+    brokers[number] = MetadataResponse.MetadataResponseBroker(number, host, int(port), None)
+    link.manager.cluster._brokers = dict(sorted(brokers.items()))
+
+
+def test_servers_that_are_gone_or_silent_hold_up_no_link(source_kafka: LocalKafka) -> None:
+    with black_hole() as gone, peer() as silent:
+        cluster = settings_of(gone, silent, source_kafka.bootstrap_servers)
+        for _ in range(3):
+            with ClusterLink(cluster) as link:
+                link.run(lambda: link.open(timeout_seconds=300))
+                assert link.manager.cluster.brokers()
+        # The next link of the process asks them last.
+        assert {("127.0.0.1", port_of(one)) in SILENT for one in (gone, silent)} == {True}
+        assert ("127.0.0.1", port_of(source_kafka.bootstrap_servers)) not in SILENT
+
+
+def test_every_address_of_a_name_is_tried(source_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    port = port_of(source_kafka.bootstrap_servers)
+    resolve = socket.getaddrinfo
+
+    def resolved(host: Any, *args: Any, **options: Any) -> Any:
+        if host != "kafka.example":
+            return resolve(host, *args, **options)
+        kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        return [(*kind, (ip, port)) for ip in ("127.0.0.9", "127.0.0.10", "127.0.0.1")]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    with black_hole("127.0.0.9", port), ClusterLink(settings_of(f"kafka.example:{port}")) as link:
+        link.run(lambda: link.open(timeout_seconds=300))
+        # Also by the name that a broker advertises.
+        add_broker(link, 7, f"kafka.example:{port}")
+        request = ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+        assert link.run(lambda: link.send(7, request)).error_code == 0
+
+
+def test_a_handshake_that_never_ends_has_a_limit() -> None:
+    with peer() as silent:
+        cluster = settings_of(silent, protocol="SSL", setup_ms=300)
+        with ClusterLink(cluster) as link, pytest.raises(UnreachableCluster, match="does not answer the TLS handshake"):
+            link.run(lambda: link.open(timeout_seconds=1))
+
+
+def test_a_broker_that_does_not_get_ready_fails_its_requests(source_kafka: LocalKafka) -> None:
+    request = ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+    with peer() as silent, ClusterLink(settings_of(source_kafka.bootstrap_servers, setup_ms=20_000)) as link:
+        link.run(lambda: link.open(timeout_seconds=300))
+        link.manager.config["socket_connection_setup_timeout_ms"] = 1000
+        add_broker(link, 0, silent)
+        for protocol, step in (("PLAINTEXT", "the first request"), ("SSL", "the TLS handshake")):
+            link.manager.config["security_protocol"] = protocol
+            link.manager.reset_backoff(0)
+            with pytest.raises(RetriableFault, match=f"{silent} takes connections, but does not answer {step}"):
+                link.run(lambda: link.send(0, request, timeout_ms=PATIENCE_MS))
+        # A request with less patience than the connection has does not wait for it.
+        link.manager.config["socket_connection_setup_timeout_ms"] = PATIENCE_MS
+        link.manager.reset_backoff(0)
+        with pytest.raises(RetriableFault, match=r"was not connected in 0\.2 s"):
+            link.run(lambda: link.send(0, request, timeout_ms=200))
+
+
+def coordinator(link: ClusterLink, name: str) -> int:
+    """That of a transactional id; the first one of a cluster waits for its topic."""
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            return link.run(lambda: link.coordinator(name))
+        except RetriableFault as error:
+            if "COORDINATOR_NOT_AVAILABLE" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
+def test_requests_for_any_broker_do_not_wait_for_a_silent_one(healthy: ClusterLink, name: str) -> None:
+    with black_hole() as gone, peer() as silent:
+        add_broker(healthy, -2, gone)
+        add_broker(healthy, -1, silent)  # both before the real one
+        assert healthy.run(healthy.any_node) == 1
+        add_broker(healthy, -2, gone)
+        add_broker(healthy, -1, silent)
+        assert healthy.run(lambda: healthy.finalized_feature("transaction.version", 300)) >= 0
+        add_broker(healthy, -2, gone)
+        assert coordinator(healthy, name) == 1
+        add_broker(healthy, -2, gone)
+        healthy.run(healthy.refresh)
+        assert [broker.node_id for broker in healthy.manager.cluster.brokers()] == [1]
+
+
+def test_each_broker_answers_for_itself(healthy: ClusterLink) -> None:
+    def request() -> Any:
+        return ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+
+    with peer(b"") as closing:
+        add_broker(healthy, 0, closing)
+        answers = healthy.run(lambda: healthy.ask_each(request))
+    assert answers[1].error_code == 0
+    assert isinstance(answers[0], RetriableFault)
+    assert f"{closing} closed the connection at the first request" in str(answers[0])
+
+
+def test_metadata_goes_on_being_refreshed_after_a_failure(healthy: ClusterLink) -> None:
+    """Also when the refresh that failed was begun by another task than the one that refreshes in the background."""
+    cluster: Any = healthy.manager.cluster
+    refresh = cluster._do_refresh_metadata
+
+    async def failing(node: Any) -> None:
+        await healthy.loop.sleep(0.2)
+        raise Errors.KafkaConnectionError("a broker went away")
+
+    async def work() -> None:
+        cluster._do_refresh_metadata = failing
+        begun = healthy.loop.call_soon_with_future(healthy.refresh)
+        await healthy.loop.sleep(0)
+        cluster.request_update()  # the background waits for the same refresh
+        await begun
+        cluster._do_refresh_metadata = refresh
+        updated = cluster.request_update()
+        await updated
+
+    healthy.run(work)

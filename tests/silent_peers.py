@@ -1,0 +1,59 @@
+"""Servers on loopback that do not answer, or not as Kafka does."""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+
+@contextmanager
+def black_hole(host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """``host:port`` where the kernel drops what would open a connection, as if the machine were gone."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # after a broker that was killed
+        listener.bind((host, port))
+        listener.listen(0)
+        while True:
+            knock = stack.enter_context(socket.socket())
+            knock.setblocking(False)
+            knock.connect_ex(listener.getsockname())
+            if not select.select([], [knock], [], 0.5)[1]:
+                break  # the queue of connections that wait to be taken is full
+        yield "{}:{}".format(*listener.getsockname())
+
+
+@contextmanager
+def peer(answer: bytes | None = None) -> Iterator[str]:
+    """``host:port`` of a server that takes connections, and answers the first bytes with ``answer``, or never."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=50))
+        taken: list[socket.socket] = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = listener.accept()
+                except OSError:
+                    return
+                taken.append(connection)
+                if answer is not None:
+                    try:
+                        if connection.recv(1 << 16):
+                            connection.sendall(answer)
+                        connection.shutdown(socket.SHUT_WR)
+                    except OSError:
+                        continue  # the client has left
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield "{}:{}".format(*listener.getsockname())
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            for connection in taken:
+                connection.close()
+            thread.join(300)

@@ -1,0 +1,203 @@
+"""The event loop on real sockets: what is registered, who is woken, and what stays asleep."""
+
+from __future__ import annotations
+
+import selectors
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaTimeoutError
+
+from srm_common.kafka.event_loop import EventLoop, in_thread
+
+
+@pytest.fixture
+def loop() -> Iterator[EventLoop]:
+    loop = EventLoop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    left, right = socket.socketpair()
+    left.setblocking(False)
+    right.setblocking(False)
+    with left, right:
+        yield left, right
+
+
+class CountingSelector(selectors.DefaultSelector):
+    """Counts what the kernel is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    def register(self, *args: Any) -> selectors.SelectorKey:
+        self.calls.append("register")
+        return super().register(*args)
+
+    def modify(self, *args: Any) -> selectors.SelectorKey:
+        self.calls.append("modify")
+        return super().modify(*args)
+
+    def unregister(self, fileobj: Any) -> selectors.SelectorKey:
+        self.calls.append("unregister")
+        return super().unregister(fileobj)
+
+
+def test_a_socket_is_registered_once_for_many_waits(loop: EventLoop, pair: tuple[socket.socket, socket.socket]) -> None:
+    left, right = pair
+    told = CountingSelector()
+    loop._selector.unregister(loop._wakeup_r)
+    loop._selector.close()
+    loop._selector = told
+    told.register(loop._wakeup_r, selectors.EVENT_READ, (None, None))
+    told.calls.clear()
+
+    async def work() -> None:
+        for _ in range(50):
+            right.send(b"x")
+            await loop.wait_read(left)
+            assert left.recv(10) == b"x"
+
+    loop.run(work)
+    assert told.calls == ["register"]
+    loop.forget(left)
+    assert told.calls == ["register", "unregister"]
+
+
+def test_bytes_that_no_task_waits_for_do_not_keep_the_loop_awake(
+    loop: EventLoop, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    left, right = pair
+    turns = 0
+    poll = loop._selector.select
+
+    def counted(timeout: float | None = None) -> object:
+        nonlocal turns
+        turns += 1
+        return poll(timeout)
+
+    loop._selector.select = counted
+
+    async def work() -> None:
+        right.send(b"one")
+        await loop.wait_read(left)
+        await loop.sleep(0.3)  # "one" is still there, and the other side hangs up meanwhile
+        right.close()
+        await loop.sleep(0.3)
+        await loop.wait_read(left)
+        assert left.recv(10) == b"one"
+        await loop.wait_read(left)
+        assert left.recv(10) == b""
+
+    loop.run(work)
+    assert turns < 30  # thousands, if each turn found the socket readable
+
+
+def test_reading_and_writing_are_waited_for_side_by_side(
+    loop: EventLoop, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    left, right = pair
+    sent = got = 0
+    size = 4 << 20
+
+    async def write() -> None:
+        nonlocal sent
+        while sent < size:
+            await loop.wait_write(left)
+            sent += left.send(bytes(min(size - sent, 1 << 16)))
+
+    async def read_back() -> None:
+        nonlocal got
+        while got < size:
+            await loop.wait_read(right)
+            got += len(data := right.recv(1 << 16))
+            if got == len(data):
+                right.send(b"seen")
+
+    async def read() -> bytes:
+        await loop.wait_read(left)
+        return left.recv(10)
+
+    async def work() -> bytes:
+        tasks = [loop.call_soon_with_future(one) for one in (write, read_back)]
+        answer = await read()
+        for task in tasks:
+            await task
+        return answer
+
+    assert loop.run(work) == b"seen"
+    assert (sent, got) == (size, size)
+
+
+def test_a_wait_ends_at_its_time_limit_and_the_next_one_works(
+    loop: EventLoop, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    left, right = pair
+
+    async def work() -> bytes:
+        with pytest.raises(KafkaTimeoutError):
+            await loop.wait_read(left, 0.0)
+        right.send(b"x")
+        await loop.wait_read(left)
+        return left.recv(10)
+
+    assert loop.run(work) == b"x"
+
+
+def test_a_number_that_is_used_again_is_another_socket(loop: EventLoop) -> None:
+    async def work() -> None:
+        for _ in range(20):
+            left, right = socket.socketpair()
+            left.setblocking(False)
+            right.send(b"x")
+            await loop.wait_read(left)
+            left.close()  # without a word
+            right.close()
+
+    loop.run(work)
+
+
+def test_a_blocking_call_leaves_the_loop_running(loop: EventLoop) -> None:
+    release = threading.Event()
+
+    async def work() -> tuple[int, int]:
+        turns = 0
+
+        async def beside() -> None:
+            nonlocal turns
+            while turns < 3:
+                turns += 1
+                await loop.sleep(0)
+            release.set()
+
+        loop.call_soon(beside)
+        return await in_thread(loop, lambda: 7 if release.wait(300) else 0), turns
+
+    assert loop.run(work) == (7, 3)
+
+
+def test_the_error_of_a_blocking_call_is_raised(loop: EventLoop) -> None:
+    def fail() -> None:
+        raise OSError("no such name")
+
+    with pytest.raises(OSError, match="no such name"):
+        loop.run(lambda: in_thread(loop, fail))
+
+
+def test_a_blocking_call_that_outlives_the_loop_is_forgotten() -> None:
+    loop, release = EventLoop(), threading.Event()
+    before = set(threading.enumerate())
+    loop.call_soon(in_thread(loop, lambda: release.wait(300)))
+    loop.run(lambda: loop.sleep(0))
+    loop.close()
+    release.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(300)
+        assert not thread.is_alive()
