@@ -13,7 +13,7 @@ from typing import Any
 import click
 from rich.console import Console
 
-from bench import results
+from bench import delay, results
 from bench.errors import BenchError
 from bench.figures import Figures, medians
 from bench.machine import machine, now, versions
@@ -22,8 +22,8 @@ from bench.plot import PICTURE, draw
 from bench.replicator import ReplicatorSide
 from bench.side_by_side import BROKER_SETTINGS, GUARANTEES, SideBySide, workload_result
 from bench.sides import Clusters, Side
-from bench.table import comparison_table, summary_table
-from bench.workloads import QUICK_FACTOR, WORKLOADS, Workload
+from bench.table import comparison_table, delay_table, summary_table
+from bench.workloads import DELAY, NAMES, QUICK_FACTOR, WORKLOADS, Workload
 from srm_common.errors import SrmError
 from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, mirror_maker_jars
@@ -33,9 +33,9 @@ SIDES: dict[str, Callable[[], Side]] = {"mm2": MirrorMakerSide, "srm": Replicato
 console = Console(width=None if sys.stdout.isatty() else 130)
 
 
-@click.command(help=f"Copies WORKLOADs (default: all of {', '.join(WORKLOADS)}) by MirrorMaker 2 and by this project.")
-@click.argument("workloads", nargs=-1, type=click.Choice(list(WORKLOADS)))
-@click.option("--quick", is_flag=True, help="An eighth of the data and one round; no figures to quote.")
+@click.command(help=f"Copies WORKLOADs (default: all of {', '.join(NAMES)}) by MirrorMaker 2 and by this project.")
+@click.argument("workloads", nargs=-1, type=click.Choice(list(NAMES)))
+@click.option("--quick", is_flag=True, help="An eighth of the data (20 s of delay) and one round; no figures to quote.")
 @click.option("--scale", type=float, default=1.0, show_default=True, help="Times the default amount of data.")
 @click.option("--rounds", type=click.IntRange(1), help="Rounds of each; figures are medians.  [default: 3, quick: 1]")
 @click.option("--guarantee", type=click.Choice([*GUARANTEES, "both"]), default="both", show_default=True)
@@ -72,13 +72,16 @@ def main(
     save: bool | None,
     directory: Path | None,
 ) -> None:  # fmt: skip
-    chosen = [WORKLOADS[name].scaled(scale * (QUICK_FACTOR if quick else 1.0)) for name in workloads or WORKLOADS]
+    scale *= QUICK_FACTOR if quick else 1.0
+    chosen = [WORKLOADS[name].scaled(scale) for name in workloads or WORKLOADS if name != DELAY]
+    delay_seconds = max(delay.LEAST_SECONDS, delay.SECONDS * scale) if DELAY in (workloads or NAMES) else 0.0
     guarantees = tuple(GUARANTEES) if guarantee == "both" else (guarantee,)
     sides = tuple(SIDES.values()) if side == "both" else (SIDES[side],)
     saving = side == "both" and (not quick if save is None else save)
     try:
         _run(
             chosen,
+            delay_seconds,
             rounds or (1 if quick else 3),
             guarantees,
             sides,
@@ -93,6 +96,7 @@ def main(
 
 def _run(
     workloads: list[Workload],
+    delay_seconds: float,
     rounds: int,
     guarantees: tuple[str, ...],
     sides: tuple[Callable[[], Side], ...],
@@ -105,21 +109,51 @@ def _run(
         folder = directory or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="srm-bench-")))
         for workload in workloads:
             with ExitStack() as clusters_stack:
-                # New brokers for every workload: no leftovers in their heaps or on the disk.
-                place = folder / f"{workload.name}-{time.strftime('%H%M%S')}"
-                pair = [
-                    clusters_stack.enter_context(
-                        LocalKafka(1, kafka_version, BROKER_SETTINGS, place / name, tuned_for="throughput", name=name)
-                    )
-                    for name in ("source", "target")
-                ]
-                bench = SideBySide(Clusters(*pair), place, sides, _report)
+                place, clusters = _new_clusters(clusters_stack, folder, workload.name, kafka_version)
+                bench = SideBySide(clusters, place, sides, _report)
                 _measure(bench, workload, rounds, guarantees, len(sides), output, kafka_version)
+        if delay_seconds:
+            with ExitStack() as clusters_stack:
+                place, clusters = _new_clusters(clusters_stack, folder, DELAY, kafka_version)
+                _measure_delay(clusters, place, sides, delay_seconds, rounds, output, kafka_version)
     if output:
         result = results.read(output)
         picture = PICTURE if output == results.LATEST else output.with_suffix(".png")
         draw(result, picture)
         console.print(summary_table(result), f"saved in {output} and {picture}")
+
+
+def _new_clusters(stack: ExitStack, folder: Path, name: str, version: str) -> tuple[Path, Clusters]:
+    """New brokers for every workload: no leftovers in their heaps or on the disk."""
+    place = folder / f"{name}-{time.strftime('%H%M%S')}"
+    pair = [
+        stack.enter_context(LocalKafka(1, version, BROKER_SETTINGS, place / side, tuned_for="throughput", name=side))
+        for side in ("source", "target")
+    ]
+    return place, Clusters(*pair)
+
+
+def _measure_delay(
+    clusters: Clusters,
+    folder: Path,
+    sides: tuple[Callable[[], Side], ...],
+    seconds: float,
+    rounds: int,
+    output: Path | None,
+    kafka_version: str,
+) -> None:
+    console.rule(f"{DELAY}: {delay.SUMMARY}")
+
+    def report(side: str, number: int, found: delay.DelayFigures) -> None:
+        console.print(f"{DELAY} {side} round {number}: {found.to_json()}", highlight=False)
+
+    with console.status(f"copying for {seconds:.0f} s, round after round"):
+        taken = delay.measure(clusters, folder, sides, seconds, rounds, report)
+    entry = delay.result(taken, now())
+    console.print(delay_table(entry))
+    if output:
+        metadata = {"date": now(), "machine": machine(), "versions": versions(kafka_version)}
+        results.write(output, results.merged(results.read(output), {DELAY: entry}, metadata))
 
 
 def _measure(

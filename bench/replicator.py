@@ -19,7 +19,7 @@ def replicator_properties(flow: Flow, source_servers: str, target_servers: str) 
     """The properties file of one flow: the same parallelism and guarantee as the other side's."""
     source, target = flow.alias, flow.target_alias
     arrow = f"{source}->{target}"
-    return {
+    properties = {
         "clusters": f"{source},{target}",
         f"{source}.bootstrap.servers": source_servers,
         f"{target}.bootstrap.servers": target_servers,
@@ -41,6 +41,9 @@ def replicator_properties(flow: Flow, source_servers: str, target_servers: str) 
         f"{target}.exactly.once.source.support": "enabled" if flow.exactly_once else "disabled",
         f"{source}.consumer.isolation.level": "read_committed",
     }
+    if flow.run_seconds:
+        properties["run.max.seconds"] = f"{flow.run_seconds:g}"
+    return properties
 
 
 def replicator_command(flow: Flow, configuration: Path) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.errors import BenchError
-from bench.workloads import WORKLOADS
+from bench.workloads import NAMES
 
 LATEST = Path(__file__).parent / "results" / "latest.json"
 
@@ -32,7 +32,7 @@ def merged(
 ) -> dict[str, Any]:
     """``new`` workloads replace their namesakes; the others stay as they were, with their own date."""
     workloads = {**previous["workloads"], **new}
-    return {**metadata, "workloads": {name: workloads[name] for name in WORKLOADS if name in workloads}}
+    return {**metadata, "workloads": {name: workloads[name] for name in NAMES if name in workloads}}
 
 
 def write(path: Path, result: Mapping[str, Any]) -> None:

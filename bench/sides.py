@@ -27,13 +27,17 @@ class Clusters:
 
 @dataclass(frozen=True)
 class Flow:
-    """One copy job. ``alias`` is the source's name; it is new for every run, so every run starts from nothing."""
+    """One copy job. ``alias`` is the source's name; it is new for every run, so every run starts from nothing.
+
+    ``run_seconds``: a long run, which copies what comes in and should not let it wait; 0 copies what is there.
+    """
 
     alias: str
     topic_pattern: str
     codec: str
     record_bytes: int
     exactly_once: bool
+    run_seconds: float = 0.0
 
     @property
     def target_alias(self) -> str:

@@ -19,6 +19,13 @@ _ROWS = (
     ("brokers' CPU-s per GB", "broker_cpu_seconds_per_gb", "{:,.2f}"),
     ("peak memory, MB", "peak_memory_mb", "{:,.0f}"),
 )
+_DELAY_ROWS = (
+    ("delay, median, ms", "p50_ms"),
+    ("delay, 99 of 100, ms", "p99_ms"),
+    ("delay, longest, ms", "max_ms"),
+    ("CPU-s a minute", "cpu_seconds_per_minute"),
+    ("brokers' CPU-s a minute", "broker_cpu_seconds_per_minute"),
+)
 _MORE_IS_BETTER = {"mb_per_second", "records_per_second"}
 
 
@@ -61,4 +68,15 @@ def summary_table(result: Mapping[str, Any]) -> Table:
                     f"{compared['times_the_floor']:.1f}",
                     entry["date"][:10],
                 )
+    return table
+
+
+def delay_table(entry: Mapping[str, Any]) -> Table:
+    """The delays of a trickle, both sides."""
+    table = Table(title=f"delay: {entry['summary']}", title_justify="left")
+    table.add_column("exactly once")
+    for name in ("MirrorMaker 2", "this project"):
+        table.add_column(name, justify="right")
+    for title, key in _DELAY_ROWS:
+        table.add_row(title, *(f"{entry[side][key]:,.0f}" if side in entry else "" for side in ("mm2", "srm")))
     return table

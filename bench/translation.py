@@ -64,15 +64,16 @@ def main(offsets: int, segments: int, partitions: int, recent: float, output: st
     """Translate so many offsets by a map of so many segments."""
     batch = SegmentBatch()
     map_seconds = 0.0
-    size = 0
+    size = taken = 0
     made = records(segments, partitions)
     # Piece by piece, as they are read: the records themselves are not kept.
     while piece := [record for _, record in zip(range(100_000), made, strict=False)]:
         size += sum(len(key) + len(value) for key, value in piece)
         gc.collect()
         started = time.process_time()
-        for key, value in piece:
-            batch.put(key, value)
+        for offset, (key, value) in enumerate(piece, taken):
+            batch.put(key, value, offset)
+        taken += len(piece)
         map_seconds += time.process_time() - started
     wanted = positions(offsets, segments, partitions, recent)
     gc.collect()

@@ -77,5 +77,11 @@ _ALL = (
 
 WORKLOADS = {workload.name: workload for workload in _ALL}
 
+DELAY = "delay"
+"""No amount of data but a trickle: :mod:`bench.delay`."""
+
+NAMES = (*WORKLOADS, DELAY)
+"""In the order in which results show them."""
+
 QUICK_FACTOR = 0.125
 """``--quick``: enough to see that all works, too little for a steady state."""

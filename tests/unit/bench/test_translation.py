@@ -8,8 +8,8 @@ from srm_common.wire.segment_map import SegmentMap
 
 def test_the_groups_stand_within_the_map_and_behind_a_hole() -> None:
     batch = SegmentBatch()
-    for key, value in records(segments=60, partitions=12):
-        batch.put(key, value)
+    for offset, (key, value) in enumerate(records(segments=60, partitions=12)):
+        batch.put(key, value, offset)
     assert len(batch) == 60
     assert len(batch.segments) == 12
     maps = {place: SegmentMap(committed) for place, committed in batch.segments.items()}
