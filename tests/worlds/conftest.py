@@ -1,0 +1,36 @@
+"""Each world is built once for all stories that are told in it, also by several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+
+from tests.faults.conftest import seed as seed
+from tests.faults.conftest import story as story
+from tests.worlds.world import Stage, World
+from tests.worlds.worlds import WORLDS
+
+
+@pytest.fixture(scope="session")
+def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """The world named by the test's parameter."""
+    stage = Stage(tmp_path_factory.mktemp(request.param), request.session)
+    try:
+        yield WORLDS[request.param].build(stage)
+    finally:
+        stage.close()
+
+
+class _WorldByWorld(LoadScopeScheduling):  # type: ignore[misc]
+    """Hands whole worlds to processes; files would be one piece of work, and single tests build worlds twice."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid.partition("[")[2] or nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
+    """For runs of this ring (``scripts/test.sh worlds``): those of all rings together keep a file in one process."""
+    return _WorldByWorld(config, log)
