@@ -20,6 +20,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.runs.start_position import StartPosition
 from srm_common.errors import RunFailed, SrmError
+from srm_common.replication.driver_pass import DriverPassRunner
 from srm_common.replication.spark_conf import spark_settings
 from srm_common.replication.spark_pass import SparkPassRunner, spark_context
 from srm_common.settings_files.airflow_connections import from_environment
@@ -55,9 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             start=StartPosition.parse(given.start),
         )
         name = f"srm {flow.name}"
-        runner = SparkPassRunner(
+        spark = SparkPassRunner(
             lambda: spark_context(lambda master: spark_settings(master, flow.tasks_max, app_name=name), given.master)
         )
+        runner = DriverPassRunner(flow.spark_min_bytes, spark)
         record = _reported(lambda: replicate(flow, run, runner), flow, given, configuration)
         print(summary(record), file=sys.stderr)
         raise_if_failed(record)

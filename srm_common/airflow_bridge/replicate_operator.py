@@ -1,4 +1,7 @@
-"""The task that copies: the Spark provider's operator, with this project's job and submit wrapper."""
+"""The task that copies: the Spark provider's operator, with this project's job and submit wrapper.
+
+What is not worth starting Spark for (``spark.min.bytes``) it copies in its own process.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +30,7 @@ from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.installation_id import installation_id
 from srm_common.airflow_bridge.run_params import RunParams
 from srm_common.domain.filtering.run_selection import RunSelection
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, RunFailed
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.settings_files.configuration import load_configuration
 
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from srm_common.domain.flow import FlowSettings
+    from srm_common.domain.runs.run_record import RunRecord
+    from srm_common.usecases.effective_filters import EffectiveFilters
 
 # The job's last word: one sentence after this mark.
 ERROR_MARK = "srm: "
@@ -45,6 +51,9 @@ class ReplicateOperator(SparkSubmitOperator):
     The command line is made when the task runs, out of the worker's own paths; it holds names only, since everybody on
     the machine can read it. The filters go into a file of their own, since lists may be longer than a command line.
     Fails without a retry when the exit code says that none would help.
+
+    Nearly all runs of nearly all flows find little that is new. So the run begins here, and Spark is started when it
+    turns out to be worth it; at once, where the last run was.
     """
 
     ui_color = "#cfe8d5"
@@ -53,6 +62,7 @@ class ReplicateOperator(SparkSubmitOperator):
         super().__init__(conn_id=conn_id, name=f"srm {flow}", **kwargs)
         self.flow = flow
         self.config = config
+        self._copies_here = False
 
     def execute(self, context: Context) -> None:
         stop_if_unable(context)
@@ -65,6 +75,8 @@ class ReplicateOperator(SparkSubmitOperator):
             # Neither arguments nor env_vars: on some masters the provider writes these into the command line.
             connections = load_configuration(Path(self.config)).connection_environment(settings.name)
             self.application = job_path()
+            if self._copied_here(now, params, context["run_id"]):
+                return
         self.conf = launch_settings(settings.tasks_max)
         self._spark_binary = str(submit_wrapper())
         self.env_vars = spark_environment()
@@ -91,6 +103,41 @@ class ReplicateOperator(SparkSubmitOperator):
                     super().execute(context)
             except AirflowException as failure:
                 raise self._in_one_sentence(failure, settings, context["run_id"]) from None
+
+    def _copied_here(self, now: EffectiveFilters, params: RunParams, run_id: str) -> bool:
+        """Copy without Spark, if that will do."""
+        from srm_common.replication.driver_pass import DriverPassRunner, NeedsSpark
+        from srm_common.usecases.last_run import last_run
+        from srm_common.usecases.replicate import raise_if_failed, replicate, summary
+
+        flow = now.flow
+        options = replace(params.options(run_id), notes=now.faults, installation=installation_id())
+        goes_on = flow.run_max_seconds if options.max_seconds is None else options.max_seconds
+        last = last_run(flow) if flow.spark_min_bytes and not goes_on else None
+        if last is None or last.bytes >= flow.spark_min_bytes:
+            return False
+        self._copies_here = True
+        try:
+            record = replicate(flow, options, DriverPassRunner(flow.spark_min_bytes, spark=None))
+        except NeedsSpark:
+            return False
+        except KeyboardInterrupt:
+            raise AirflowException("stopped before its end; the next run goes on where it was") from None
+        finally:
+            self._copies_here = False
+        self.log.info("%s, without Spark (spark.min.bytes)", summary(record))
+        try:
+            raise_if_failed(record)
+        except RunFailed as failed:
+            kind = AirflowFailException if only_an_operator_can_mend(record) else AirflowException
+            raise kind(str(failed)) from None
+        return True
+
+    def on_kill(self) -> None:
+        if self._copies_here:
+            # Airflow calls this in the midst of the copy and would let it go on.
+            raise KeyboardInterrupt
+        super().on_kill()
 
     def _require_connection(self) -> None:
         """The provider takes a missing connection for YARN and says so nowhere."""
@@ -129,8 +176,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:
-    """Whether the run's record names errors that only an operator can mend, and no other: then a retry is in vain."""
-    from srm_common.domain.runs.partition_track import is_final
+    """Whether the run left a record whose errors only an operator can mend: then a retry is in vain."""
     from srm_common.errors import SrmError
     from srm_common.usecases.last_run import last_run
 
@@ -139,8 +185,13 @@ def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:
     except SrmError:
         # The run's own error is the one to show; that its record cannot be read either is no reason to give up.
         return False
-    if record is None or record.run_id != run_id:
-        return False
+    return record is not None and record.run_id == run_id and only_an_operator_can_mend(record)
+
+
+def only_an_operator_can_mend(record: RunRecord) -> bool:
+    """Whether the errors of a run's record are all of that kind."""
+    from srm_common.domain.runs.partition_track import is_final
+
     kinds = {record.error_kind, *(partition.error_kind for partition in record.failed_partitions)} - {None}
     return bool(kinds) and all(kind is not None and is_final(kind) for kind in kinds)
 

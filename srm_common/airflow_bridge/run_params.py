@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.start_position import StartPosition
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,13 @@ class RunParams:
 
     def options(self, run_id: str) -> RunOptions:
         """The same in the domain's words. Raises :class:`ConfigError` for an expression that cannot be used."""
-        return RunOptions(run_id, topics=self.topics, topics_exclude=self.topics_exclude)
+        return RunOptions(
+            run_id,
+            topics=self.topics,
+            topics_exclude=self.topics_exclude,
+            max_seconds=self.run_max_seconds,
+            start=StartPosition.parse(self.start),
+        )
 
     def arguments(self) -> list[str]:
         """For the command line of the Spark job, strings only. Topics go by file, since there may be many of them."""

@@ -88,13 +88,13 @@ def last_pass(master: str | None) -> Callable[[FlowSettings], RunRecord]:
     """Makes topics ready and copies once, as ``srm-control run`` does."""
 
     def copy(flow: FlowSettings) -> RunRecord:
-        from srm_common.cli.run import spark_runner
+        from srm_common.cli.run import pass_runner
         from srm_common.usecases.refresh_topics import refresh_topics
         from srm_common.usecases.replicate import replicate
 
         refresh_topics(flow, at_once=True)
         run_id = f"move__{time.strftime('%Y-%m-%dT%H:%M:%S')}__{uuid.uuid4().hex[:6]}"
-        return replicate(flow, RunOptions(run_id, max_seconds=0.0), spark_runner(flow, master))
+        return replicate(flow, RunOptions(run_id, max_seconds=0.0), pass_runner(flow, master))
 
     return copy
 

@@ -107,7 +107,7 @@ def command(
         actions = list(refresh_topics(settings, at_once=True, narrow=narrow).results)
         beat = _beat(settings)
         with _progress() if watched else nullcontext() as progress:
-            record = replicate(settings, options, spark_runner(settings, master), progress)
+            record = replicate(settings, options, pass_runner(settings, master), progress)
     except SrmError as error:
         _report(invocation, now, options.run_id, str(error))
         raise
@@ -156,18 +156,20 @@ def _progress() -> Any:
     return RunProgress(console(stderr=True))
 
 
-def spark_runner(settings: FlowSettings, master: str | None) -> PassRunner:
-    """Copies the slots of a pass in Spark; ``master`` None: on this machine."""
+def pass_runner(settings: FlowSettings, master: str | None) -> PassRunner:
+    """Copies the slots of a pass in Spark, where that is worth it; ``master`` None: on this machine."""
+    from srm_common.replication.driver_pass import DriverPassRunner
     from srm_common.replication.spark_conf import local_master, spark_settings
     from srm_common.replication.spark_pass import SparkPassRunner, spark_context
 
     name = f"srm {settings.name}"
-    return SparkPassRunner(
+    spark = SparkPassRunner(
         lambda: spark_context(
             lambda chosen: spark_settings(chosen, settings.tasks_max, app_name=name),
             master or local_master(settings.tasks_max),
         )
     )
+    return DriverPassRunner(settings.spark_min_bytes, spark)
 
 
 def _beat(settings: FlowSettings) -> list[_Beside]:

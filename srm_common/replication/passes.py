@@ -15,7 +15,7 @@ from typing import Protocol
 from srm_common.domain.offsets.segments import generation_of
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotResult, SlotTask
 from srm_common.domain.runs.partition_track import PartitionTrack
-from srm_common.domain.runs.slots import cut_slots
+from srm_common.domain.runs.slots import cut_slots, estimated_bytes
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster
 from srm_common.replication.starting_points import Partition, StartingPoints
@@ -155,7 +155,7 @@ class Passes:
         recent = {track.place: track.recent_bytes for track in ready} if self._tails else None
         slots = cut_slots(map(self._range, ready), self.slots_max, self.record_bytes, recent_bytes=recent)
         tasks = tuple(
-            SlotTask(number, identity, ranges)
+            SlotTask(number, identity, ranges, self._expected_bytes(ranges))
             for number, (identity, ranges) in enumerate(zip(self._identities_for(len(slots)), slots, strict=True))
         )
         self.watch(self, [one for ranges in slots for one in ranges])
@@ -353,6 +353,11 @@ class Passes:
             self._fruitless = 0
         self._store()
         self._uncertain = None
+
+    def _expected_bytes(self, ranges: Iterable[CopyRange]) -> int | None:
+        if any(one.upstream_topic not in self.record_bytes for one in ranges):
+            return None
+        return sum(estimated_bytes(one, self.record_bytes) for one in ranges)
 
     def _range(self, track: PartitionTrack) -> CopyRange:
         if track.position is None or track.end is None:

@@ -21,6 +21,7 @@ from srm_common.kafka.driver_presence import PREFIX, DriverPresence, drivers
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
+from srm_common.replication.driver_pass import NeedsSpark
 from srm_common.replication.held_partitions import Copy, free_held_partitions
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.pass_watch import PassWatch
@@ -54,6 +55,7 @@ def replicate(
 
     Raises:
         FlowOwnedElsewhere: another run took the flow; nothing was changed since.
+        NeedsSpark: as ``runner`` does; the flow is as it was, and no record is written.
         UnreachableCluster, AccessDenied, ConfigError, StateError: the run could do nothing (more).
     """
     return _Run(flow, run, runner, progress).go()
@@ -182,7 +184,7 @@ class _Run:
     def _disown(self, owner: Ownership, kind: type[BaseException] | None, job: CopyJob) -> bool:
         passes = self._passes
         untouched = kind is None and passes is not None and passes.count == 0
-        if untouched or (kind is not None and issubclass(kind, OwnershipError)):
+        if untouched or (kind is not None and issubclass(kind, (OwnershipError, NeedsSpark))):
             owner.abandon()
             return False
         try:

@@ -275,7 +275,8 @@ def test_the_command_line_finds_a_connection_of_airflows_database(
 
 
 def test_no_secret_and_no_noise_in_the_log_of_the_copy(airflow: LocalAirflow) -> None:
-    run_id, state = run(airflow, {"topics": ["nothing-of-this-name"]})
+    with settings(airflow, "spark.min.bytes = 0"):
+        run_id, state = run(airflow, {"topics": ["nothing-of-this-name"]})
     assert state == "success"
     log = airflow.log(DAG_ID, run_id, "replicate")
     assert "--flow a->b" in log
@@ -415,6 +416,10 @@ def test_lost_records_fail_the_run_at_once_until_the_operator_says_where_to_star
     copied, left = read(target, f"a.{topic}"), read(source, topic)
     assert sum(map(len, copied.values())) == 200
     assert all(rows[len(rows) - len(left[number]) :] == left[number] for number, rows in copied.items())
+    log = airflow.log(DAG_ID, run_id, "replicate")
+    assert "a->b: 100 records, " in log
+    assert "without Spark (spark.min.bytes)" in log
+    assert "--flow" not in log, "so little is not worth a Spark job"
 
 
 def test_figures_are_for_those_who_are_logged_in(airflow: LocalAirflow) -> None:

@@ -76,11 +76,13 @@ class CopyJob:
 
 @dataclass(frozen=True)
 class SlotTask:
-    """One slot's share of a pass. ``identity`` is None for at-least-once flows."""
+    """One slot's share of a pass. ``identity`` is None for at-least-once flows; ``expected_bytes`` is what the ranges
+    probably hold, None when nobody has measured the records of a topic among them."""
 
     slot: int
     identity: ProducerIdentity | None
     ranges: tuple[CopyRange, ...]
+    expected_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -255,3 +255,17 @@ def scheduling_keys() -> Iterator[Key]:
         levels=ALL_LEVELS,
         field="spark_connection",
     )
+    yield Key(
+        "spark.min.bytes",
+        section,
+        Kind.WHOLE,
+        "1048576",
+        "A run with less than this to copy does without Spark: the task that copies does it itself, with the same "
+        "code. Counted are the bytes that the source probably holds beyond the committed offsets; topics that were "
+        "never copied, and runs that go on reading (`run.max.seconds`), always use Spark. 0: every run does.",
+        "Starting Spark costs seconds of CPU, copying a megabyte milliseconds.",
+        unit="bytes",
+        minimum=0,
+        levels=ALL_LEVELS,
+        field="spark_min_bytes",
+    )
