@@ -15,11 +15,12 @@ from typing import Any
 
 from kafka.protocol.consumer import FetchRequest
 
-from srm_common.errors import AccessDenied, ClusterError, CorruptBatch, UnreachableCluster
+from srm_common.errors import AccessDenied, ClusterError, CorruptBatch, PartitionError, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease
 from srm_common.kafka.frames import RawFetch
 from srm_common.kafka.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.transaction_markers import decide_by_markers
 from srm_common.wire import fetch
 from srm_common.wire.batch import SourceBatch, split
 from srm_common.wire.plain_records import Newest, PlainRecord, newest_of_each_key, read_plain_records
@@ -199,7 +200,7 @@ class _Reading:
                 if part.error_code == codes.OFFSET_OUT_OF_RANGE:
                     await self._start_moved(part.partition)
                 elif self._judge(f"-{part.partition}", part.error_code):
-                    self._absorb(part, committed)
+                    await self._absorb(part, committed)
 
     def _judge(self, which: str, code: int) -> bool:
         if code == codes.NONE:
@@ -212,22 +213,28 @@ class _Reading:
         self._fault = text
         return False
 
-    def _absorb(self, part: fetch.FetchedPartition, committed: bool) -> None:
+    async def _absorb(self, part: fetch.FetchedPartition, committed: bool) -> None:
         at, end = self._at.get(part.partition), self._ends[part.partition]
         if at is None:
             return
         try:
             if committed:
-                for batch, data in visible(split(part.records), part.aborted):
+                seen = visible(split(part.records), part.aborted)
+                await decide_by_markers(self._link, (part.topic, part.partition), seen, self._patience)
+                for batch, data in seen.batches:
                     if data:
                         self._take(part.partition, batch)
                     at = max(at, batch.header.next_offset)
+                if seen.fault is not None:
+                    raise seen.fault
             else:
                 following = next((one.header for one in split(part.records) if one.header.next_offset > at), None)
                 if following is not None and following.base_offset >= end:
                     at = end
         except CorruptBatch as error:
             raise CorruptBatch(f"{part.topic}-{part.partition} of {self._link.alias}: {error}") from error
+        except PartitionError as error:
+            raise UnreachableCluster(str(error)) from error
         self._at[part.partition] = at
         if at >= end:
             del self._at[part.partition]

@@ -17,7 +17,7 @@ from kafka.protocol.consumer import FetchRequest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.offsets.counting import SeenBatch
-from srm_common.errors import AccessDenied, CorruptBatch
+from srm_common.errors import AccessDenied, PartitionError
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease
 from srm_common.kafka.empty_answers import EmptyAnswers, Silence
@@ -25,10 +25,11 @@ from srm_common.kafka.frames import RawFetch
 from srm_common.kafka.link import EARLIEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.log_facts import leader_epoch, log_facts
 from srm_common.kafka.preferred_replicas import PreferredReplicas
+from srm_common.kafka.transaction_markers import decide_by_markers
 from srm_common.wire import fetch
 from srm_common.wire.batch import CONTROL, SourceBatch, split, verify
 from srm_common.wire.reencode import legacy_records, loose_records
-from srm_common.wire.visibility import visible
+from srm_common.wire.visibility import Visible, visible
 
 _ANSWER_BYTES = 8 << 20
 _PARTITION_BYTES = 1 << 20
@@ -264,9 +265,11 @@ class LogWindows:
                 if not codes.retriable(part.error_code) and part.error_code != codes.UNKNOWN_SERVER_ERROR:
                     faults[one.window] = reason
             else:
+                seen = visible(split(part.records), part.aborted if self._committed else None)
                 try:
-                    silence = self._look(one, part, node, no_room)
-                except CorruptBatch as error:
+                    await decide_by_markers(self._link, one.window.place, seen, self._timeout)
+                    silence = self._look(one, part, seen, node, no_room)
+                except (PartitionError, AccessDenied) as error:
                     faults[one.window] = f"{place}: {error}"
                 else:
                     if silence is not None:
@@ -337,11 +340,13 @@ class LogWindows:
             self._silences.ended(one.window.place)
         return self._silences.describe(silence) if silence.pause_seconds else None
 
-    def _look(self, one: _Reading, part: fetch.FetchedPartition, node: int, no_room: bool) -> Silence | None:
+    def _look(
+        self, one: _Reading, part: fetch.FetchedPartition, seen: Visible, node: int, no_room: bool
+    ) -> Silence | None:
         """Take in the batches; returns the silence when there was room and nothing came, though the log goes on."""
         start, end, at = one.window.start, one.window.end, one.at
         one.bytes += len(part.records)
-        for batch, data in visible(split(part.records), part.aborted):
+        for batch, data in seen.batches:
             header = batch.header
             if header.next_offset <= at:
                 continue
@@ -359,6 +364,9 @@ class LogWindows:
             if data:
                 one.sight.offsets += _offsets(batch, max(start, at), end)
             one.at = header.next_offset
+        else:
+            if seen.fault is not None:
+                raise seen.fault
         stable = part.last_stable_offset if self._committed else part.high_watermark
         if one.at > at:
             one.empty = 0

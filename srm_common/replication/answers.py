@@ -19,10 +19,11 @@ from srm_common.kafka.link import ClusterLink, RetriableFault
 from srm_common.kafka.log_facts import log_facts
 from srm_common.kafka.preferred_replicas import PreferredReplicas
 from srm_common.replication.blocks import Portion
+from srm_common.replication.proofs import Proofs
 from srm_common.replication.ranges import RangeState
 from srm_common.wire import fetch
 from srm_common.wire.batch import SourceBatch, split
-from srm_common.wire.visibility import visible
+from srm_common.wire.visibility import Visible, visible
 
 #: Between a replica's failure and the question to its leader.
 _REPLICA_PAUSE_SECONDS = 0.05
@@ -38,6 +39,7 @@ class Answers:
 
     Args:
         replicas: learns where the leaders want partitions to be read.
+        proofs: told of brokers that do not list aborted transactions.
         fault: told of retriable faults.
         spawn: begins questions to the leaders.
         note: told what is waited for.
@@ -48,6 +50,7 @@ class Answers:
         job: CopyJob,
         source: ClusterLink,
         replicas: PreferredReplicas,
+        proofs: Proofs,
         fault: Fault,
         spawn: Spawn,
         note: Callable[[str], None],
@@ -55,6 +58,7 @@ class Answers:
         self._job = job
         self._source = source
         self._replicas = replicas
+        self._proofs = proofs
         self._fault = fault
         self._spawn = spawn
         self._note = note
@@ -94,8 +98,11 @@ class Answers:
         stable = part.last_stable_offset if self._job.read_committed else part.high_watermark
         state.reads()
         state.log_ends(stable)
+        seen = visible(split(part.records), part.aborted if self._job.read_committed else None)
+        if seen.unlisted:
+            self._proofs.tell(state.upstream, node)
         try:
-            portion = _portion(state, part)
+            portion = _portion(state, seen)
         except CorruptBatch as error:
             state.stop_at(state.fetched, CorruptBatch(f"partition {_name(state)}: {error}"))
             return None
@@ -231,27 +238,26 @@ class Answers:
         self._spawn(settle)
 
 
-def _portion(state: RangeState, part: fetch.FetchedPartition) -> Portion:
+def _portion(state: RangeState, seen: Visible) -> Portion:
     first = next_offset = state.fetched
     wanted: list[SourceBatch] = []
     epochs = state.epochs
-    try:
-        for batch, data in visible(split(part.records), part.aborted):
-            header = batch.header
-            if header.next_offset <= first:
-                continue
-            epochs.add(header.base_offset, header.next_offset, header.leader_epoch)
-            if header.base_offset >= state.end and header.magic >= 2:
-                next_offset = state.end
-                break
-            next_offset = min(header.next_offset, state.end)
-            if data:
-                wanted.append(batch)
-    except CorruptBatch:
-        # What comes before it is good; the next answer begins with it.
-        if next_offset == first:
-            raise
-    return Portion(state, wanted, first, next_offset)
+    for batch, data in seen.batches:
+        header = batch.header
+        if header.next_offset <= first:
+            continue
+        epochs.add(header.base_offset, header.next_offset, header.leader_epoch)
+        if header.base_offset >= state.end and header.magic >= 2:
+            next_offset = state.end
+            break
+        next_offset = min(header.next_offset, state.end)
+        if data:
+            wanted.append(batch)
+    # What comes before a fault is good; the next answer begins with it.
+    if seen.fault is not None and next_offset == first:
+        raise seen.fault
+    unproved = {producer: offset for producer, offset in seen.unproved.items() if offset < next_offset}
+    return Portion(state, wanted, first, next_offset, unproved)
 
 
 def _name(state: RangeState) -> str:

@@ -15,12 +15,14 @@ from srm_common.wire.repack import repack
 
 @dataclass
 class Portion:
-    """What one answer brought for one range: visible batches, and the offset after all batches."""
+    """What one answer brought for one range: visible batches, and the offset after all batches. ``unproved``: producers
+    of transactions whose markers come later, with the offsets of their first batches."""
 
     state: RangeState
     batches: Sequence[SourceBatch]
     first_offset: int
     next_offset: int
+    unproved: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 from kafka.protocol.consumer import FetchRequest
 
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.errors import ClusterError, PartitionError, SrmError
+from srm_common.errors import ClusterError, CorruptBatch, PartitionError, SrmError
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease, Leases
 from srm_common.kafka.frames import RawFetch
@@ -20,6 +20,7 @@ from srm_common.kafka.preferred_replicas import PreferredReplicas
 from srm_common.kafka.signal import Signal
 from srm_common.replication.answers import Answers
 from srm_common.replication.blocks import Block
+from srm_common.replication.proofs import Proofs
 from srm_common.replication.ranges import RangeState
 from srm_common.wire import fetch
 
@@ -67,15 +68,20 @@ class Fetching:
         self._stale_metadata = self._refreshing = False
         self._crash: Exception | None = None
         self._replicas = PreferredReplicas(source)
-        self._answers = Answers(job, source, self._replicas, self._fault, self._spawn, note)
+        self._proofs = Proofs(source, note, signal.set)
+        #: Blocks that wait for proofs.
+        self._proving = 0
+        self._answers = Answers(job, source, self._replicas, self._proofs, self._fault, self._spawn, note)
 
     @property
     def busy(self) -> bool:
         """Whether an answer is still to come or to be taken."""
-        return bool(self._in_flight or self._blocks)
+        return bool(self._in_flight or self._blocks or self._proving)
 
     def __str__(self) -> str:
         brokers = ", ".join(str(node) for node in self._in_flight)
+        if self._proving and not brokers:
+            return f"the markers of transactions of {self._source.alias}"
         return f"Fetch from broker {brokers} of {self._source.alias}" if brokers else ""
 
     @property
@@ -247,11 +253,43 @@ class Fetching:
             block = Block(generation, [], lease)
             if answer is not None and fault is None:
                 block.portions = self._answers.read(answer, states, node)
-            if block.portions:
+            if self._proofs.missing(block.portions):
+                # What follows must not overtake it.
+                for portion in block.portions:
+                    portion.state.fetching = True
+                self._proving += 1
+                self._spawn(lambda: self._prove(block, states, node))
+            elif block.portions:
                 self._blocks.append(block)
                 self._let_collect(node, states)
             else:
                 lease.release()
+
+    async def _prove(self, block: Block, states: Sequence[RangeState], node: int) -> None:
+        """Hold a block back until the markers of its transactions are known."""
+        try:
+            faults = await self._proofs.find(block.portions, node)
+        finally:
+            self._proving -= 1
+        if block.generation != self._generation:
+            block.lease.release()
+            return
+        for portion in block.portions:
+            state = portion.state
+            state.fetching = False
+            error = faults.get(state.upstream)
+            if error is not None:
+                state.fetched = min(state.fetched, portion.first_offset)
+                if isinstance(error, CorruptBatch):
+                    state.stop_at(state.fetched, error)
+                else:
+                    self._fault([state], error)
+        block.portions = [portion for portion in block.portions if portion.state.upstream not in faults]
+        if block.portions:
+            self._blocks.append(block)
+            self._let_collect(node, states)
+        else:
+            block.lease.release()
 
     def _let_collect(self, node: int, states: Sequence[RangeState]) -> None:
         """A broker that brought all it had is asked again a little later, all such brokers at the same time: asked at

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from srm_common.kafka.frames import RawFetch
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.log_windows import LogWindows, Window
 from srm_common.testing import LocalKafka
 from tests.kafka.engine import Background, Engine, wait_for_copies
-from tests.kafka.records import eventually, mixed_records, produce
+from tests.kafka.records import eventually, mixed_records, produce, writer
 
 pytestmark = pytest.mark.kafka
 
@@ -76,6 +77,73 @@ def test_the_replica_in_the_own_rack_is_read_until_it_fails(
     finally:
         racks.restart(follower)
     assert engine.check(name) == 2 * RECORDS
+
+
+def test_aborted_transactions_that_a_replica_does_not_list(
+    racks: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    """A replica that was away appends several aborted transactions of one producer at once, and its index then hides
+    all but the first from reads that end before the next transaction of another producer: as follower, and as leader.
+    """
+    racks.create_topic(name, 1, replication_factor=2)
+    replicas = racks.admin().list_topics(name, timeout=60).topics[name].partitions[0]
+    leader, follower = replicas.leader, next(node for node in replicas.replicas if node != replicas.leader)
+    racks.kill(follower)
+    try:
+        aborting, committing = (_transactions(racks, f"{name}-{number}") for number in range(2))
+        _write_transaction(aborting, name, 1, commit=False)
+        _write_transaction(aborting, name, 3, commit=False)
+        _write_transaction(aborting, name, 60, commit=False)
+        _write_transaction(committing, name, 5, commit=True)
+        _write_transaction(aborting, name, 5, commit=True)
+        del aborting, committing
+    finally:
+        racks.restart(follower)
+    eventually(
+        lambda: len(racks.admin().list_topics(name, timeout=60).topics[name].partitions[0].isrs) == 2,
+        120,
+        "the follower does not catch up",
+    )
+
+    def copied(alias: str, rack: str | None) -> None:
+        engine = Engine(racks, target_kafka, alias)
+        target_kafka.create_topic(engine.copy_of(name), 1)
+        engine.flow = replace(engine.flow, source=replace(engine.flow.source, rack=rack or ""))
+        outcome = engine.copy(name, fetch_bytes=1 << 20, fetch_partition_bytes=1 << 14)
+        assert not outcome.errors
+        assert engine.check(name) == 10
+        (told,) = outcome.slots[0].notes
+        assert f"broker {follower} of {engine.flow.name.source} gave out aborted records" in told
+
+    copied(f"{name}-follower", ("east", "west", "north")[follower - 1])
+    racks.stop(leader)
+    try:
+        eventually(
+            lambda: racks.admin().list_topics(name, timeout=60).topics[name].partitions[0].leader == follower,
+            120,
+            "the follower does not become leader",
+        )
+        copied(f"{name}-leader", None)
+    finally:
+        racks.restart(leader)
+
+
+def _transactions(kafka: LocalKafka, transactional_id: str) -> Producer:
+    producer = writer(kafka, transactional_id=transactional_id, linger_ms=0)
+    producer.init_transactions(120)
+    return producer
+
+
+def _write_transaction(producer: Producer, topic: str, records: int, *, commit: bool) -> None:
+    """Each record in a batch of its own."""
+    producer.begin_transaction()
+    for number in range(records):
+        producer.produce(topic, b"%d " % number + bytes(4000), partition=0)
+        assert producer.flush(120) == 0
+    if commit:
+        producer.commit_transaction(120)
+    else:
+        producer.abort_transaction(120)
 
 
 def test_a_replica_that_comes_back_does_not_stop_the_flow(

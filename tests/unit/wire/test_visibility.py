@@ -7,6 +7,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.errors import CorruptBatch
 from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch
 from srm_common.wire.visibility import visible
 from tests.unit.wire.batches import ABORT, COMMIT, Record, marker, source_batch
@@ -24,9 +25,10 @@ def data(offset: int, producer: int = -1, *, transactional: bool = True, records
 
 
 def seen(batches: list[SourceBatch], aborted: list[tuple[int, int]]) -> list[int]:
-    found = list(visible(batches, aborted))
-    assert [batch for batch, _ in found] == batches  # each comes, so that the position moves over it
-    return [batch.header.base_offset for batch, is_data in found if is_data]
+    found = visible(batches, aborted)
+    assert found.fault is None
+    assert [batch for batch, _ in found.batches] == batches  # each comes, so that the position moves over it
+    return [batch.header.base_offset for batch, is_data in found.batches if is_data]
 
 
 def test_plain_batches() -> None:
@@ -54,6 +56,39 @@ def test_an_answer_that_begins_inside_an_aborted_transaction() -> None:
 
 def test_an_aborted_transaction_that_ends_in_a_later_answer() -> None:
     assert seen([data(0, 3), data(2, 1), data(4, 1)], [(1, 2)]) == [0]
+
+
+def test_a_marker_overrules_a_list_that_lacks_its_transaction() -> None:
+    found = visible([data(0, 1), data(2, 2), marker(4, 1, ABORT), marker(5, 2, COMMIT)], [])
+    assert [one for _, one in found.batches] == [False, True, False, False]
+    assert (found.unlisted, found.unproved) == ({1}, {})
+
+
+def test_a_marker_overrules_a_list_that_names_a_committed_transaction() -> None:
+    assert seen([data(0, 1), marker(2, 1, COMMIT), data(3, 1)], [(1, 0)]) == [0, 3]
+
+
+def test_data_without_a_marker_in_the_answer_is_not_proved() -> None:
+    found = visible([data(0, 1), marker(2, 1, COMMIT), data(3, 1), data(5, 1), data(7, 2), data(9, 3)], [(2, 7)])
+    assert found.unproved == {1: 3, 3: 9}
+    found.decide({1: True, 3: None})
+    assert [batch.header.base_offset for batch, one in found.batches if one] == [0, 9]
+    assert (found.unlisted, found.unproved) == ({1}, {})
+
+
+def test_a_damaged_batch_is_not_dropped_by_a_marker() -> None:
+    sound = data(2, 1)
+    damaged = sound._replace(data=memoryview(bytes(sound.data[:-1]) + b"?"))
+    found = visible([data(0, 2), damaged, data(4, 3), marker(6, 1, ABORT)], [])
+    assert [batch.header.base_offset for batch, _ in found.batches] == [0]
+    assert isinstance(found.fault, CorruptBatch)
+    assert found.unproved == {2: 0}
+
+
+def test_read_uncommitted_sees_all_data() -> None:
+    found = visible([data(0, 1), marker(2, 1, ABORT), data(3, 2)], None)
+    assert [one for _, one in found.batches] == [True, False, True]
+    assert not found.unproved
 
 
 def test_the_first_offset_may_lie_inside_a_batch_range() -> None:
@@ -136,7 +171,9 @@ def logs(draw: st.DrawFn) -> tuple[list[SourceBatch], list[tuple[int, int, int]]
 def test_transactions_cut_into_answers_at_random_places(
     log: tuple[list[SourceBatch], list[tuple[int, int, int]], set[int]], draws: st.DataObject
 ) -> None:
+    """Also where brokers leave transactions out of their lists, if the markers behind each answer are looked for."""
     batches, aborted, expected = log
+    forgotten = draws.draw(st.sets(st.sampled_from(aborted)) if aborted else st.just(set()))
     found: set[int] = set()
     at = 0
     while at < len(batches):
@@ -144,7 +181,16 @@ def test_transactions_cut_into_answers_at_random_places(
         answer = batches[at : at + size]
         start, end = answer[0].header.base_offset, answer[-1].header.next_offset
         # Kafka's rule for the list: those whose [first offset, marker] overlaps what was read, in marker order.
-        overlapping = [(producer, first) for producer, first, last in aborted if last >= start and first < end]
-        found.update(seen(answer, overlapping))
+        overlapping = [one[:2] for one in aborted if one[2] >= start and one[1] < end and one not in forgotten]
+        answered = visible(answer, overlapping)
+        if forgotten:
+            # An aborted one whose marker comes after the answer, and which has begun before what is not proved of it.
+            answered.decide(
+                {
+                    one: any(who == one and begun <= first and last >= end for who, begun, last in aborted)
+                    for one, first in answered.unproved.items()
+                }
+            )
+        found.update(batch.header.base_offset for batch, is_data in answered.batches if is_data)
         at += size
     assert found == expected
