@@ -40,6 +40,10 @@ class Marker(NamedTuple):
     offset: int
     aborted: bool | None
 
+    def follows(self, offset: int) -> bool:
+        """Whether it is the first from ``offset`` on, too."""
+        return self.since <= offset <= self.offset
+
 
 @dataclass(slots=True)
 class MarkerSearch:

@@ -257,6 +257,7 @@ class Fetching:
                 # What follows must not overtake it.
                 for portion in block.portions:
                     portion.state.fetching = True
+                    portion.state.fetched = portion.first_offset
                 self._proving += 1
                 self._spawn(lambda: self._prove(block, states, node))
             elif block.portions:
@@ -278,12 +279,12 @@ class Fetching:
             state = portion.state
             state.fetching = False
             error = faults.get(state.upstream)
-            if error is not None:
-                state.fetched = min(state.fetched, portion.first_offset)
-                if isinstance(error, CorruptBatch):
-                    state.stop_at(state.fetched, error)
-                else:
-                    self._fault([state], error)
+            if error is None:
+                state.fetched = max(state.fetched, min(portion.next_offset, state.end))
+            elif isinstance(error, CorruptBatch):
+                state.stop_at(state.fetched, error)
+            else:
+                self._fault([state], error)
         block.portions = [portion for portion in block.portions if portion.state.upstream not in faults]
         if block.portions:
             self._blocks.append(block)

@@ -47,9 +47,7 @@ class Proofs:
         for portion in portions:
             place = portion.state.upstream
             ahead = self._ahead.get(place, {})
-            known = {
-                one: marker for one, marker in ahead.items() if marker.since <= portion.next_offset <= marker.offset
-            }
+            known = {one: marker for one, marker in ahead.items() if marker.follows(portion.next_offset)}
             unknown = {one: first for one, first in portion.unproved.items() if one not in known}
             if unknown:
                 searches.append(MarkerSearch(place, portion.next_offset, unknown, dict(known)))

@@ -72,26 +72,31 @@ class Visible:
         """
         waiting = deque(sorted((first, producer) for producer, first in aborted))
         dropping: set[int] = set()
+        found, undecided = self.batches, self._undecided
         for batch in batches:
             header = batch.header
             while waiting and waiting[0][0] < header.next_offset:
                 dropping.add(waiting.popleft()[1])
+            attributes = header.attributes
             # Emptied by compaction: nothing to see, but the position moves over it.
             data = header.record_count > 0
-            if header.attributes & CONTROL:
+            if attributes & CONTROL:
                 verify(batch)
                 data = False
                 aborted_there = fate(batch)
                 self._decide(header.producer_id, aborted_there)
                 if aborted_there is not None:
                     dropping.discard(header.producer_id)
-            elif header.attributes & TRANSACTIONAL:
-                if header.producer_id in dropping:
+            elif attributes & TRANSACTIONAL and data:
+                producer = header.producer_id
+                if producer in dropping:
                     verify(batch)
                     data = False
-                if header.record_count:
-                    self._undecided.setdefault(header.producer_id, []).append(len(self.batches))
-            self.batches.append((batch, data))
+                if producer in undecided:
+                    undecided[producer].append(len(found))
+                else:
+                    undecided[producer] = [len(found)]
+            found.append((batch, data))
 
     def _decide(self, producer: int, aborted: bool | None) -> None:
         places = self._undecided.pop(producer, ())

@@ -36,6 +36,12 @@ def test_the_first_marker_of_each_producer_counts() -> None:
     assert one.found == {1: Marker(10, 12, True), 2: Marker(10, 15, False)}
 
 
+def test_a_marker_is_the_first_from_other_offsets_on_too() -> None:
+    found = Marker(10, 20, True)
+    # Whoever starts over from an earlier offset may meet another one first.
+    assert [offset for offset in range(5, 25) if found.follows(offset)] == list(range(10, 21))
+
+
 def test_markers_before_the_position_do_not_count() -> None:
     # An answer begins with the batch that has the offset, however far before it that begins.
     one = search(10, 1)
