@@ -5,7 +5,8 @@
 # named with the command that installs it; as root on Debian or Ubuntu it is installed.
 #
 #   scripts/setup.sh --check  changes nothing; exit code 1 when there is something to do
-#   scripts/setup.sh --tests  Chromium too, for the browser tests, which are skipped where there is none
+#   scripts/setup.sh --tests  what only tests need, too: Chromium, a PostgreSQL server, Prometheus, a Java compiler and
+#                             Docker Compose. No service is started, and tests are skipped where one is missing
 #
 #   PYTHON=/path/to/python3   the interpreter to build the environment with (3.11 to 3.13)
 #   VENV=.venv                where the environment goes
@@ -166,6 +167,8 @@ make_environment() {
     wanted_stamp "$VENV/bin/python" > "$STAMP"
 }
 
+# ---- what only tests need: everything else works without, and so whoever lacks it is told and goes on
+
 have_browser() {
     if [ -n "${SRM_CHROMIUM:-}" ]; then [ -x "$SRM_CHROMIUM" ]; return; fi
     local name
@@ -175,30 +178,133 @@ have_browser() {
     return 1
 }
 
-# Everything else works without a browser, so whoever has none is told and goes on. Inter is what Airflow's pages use.
-browser_for_tests() {
-    if have_browser; then return 0; fi
-    if [ -n "${SRM_CHROMIUM:-}" ]; then
+have_postgresql() { command -v initdb > /dev/null || compgen -G "/usr/lib/postgresql/*/bin/initdb" > /dev/null; }
+have_prometheus() { command -v promtool > /dev/null && command -v prometheus > /dev/null; }
+have_compiler() { command -v javac > /dev/null; }
+
+# Version 1 of Compose does not know the file's keys.
+have_compose() {
+    docker compose version > /dev/null 2>&1 && return 0
+    case $(docker-compose version --short 2> /dev/null) in '' | 1.* | v1.*) return 1 ;; esac
+}
+
+# Debian's packages of each. Inter is what Airflow's pages use.
+packages_of() {
+    case $1 in
+        browser) echo chromium fonts-inter ;;
+        postgresql) echo postgresql ;;
+        prometheus) echo prometheus ;;
+        compiler) available openjdk-17-jdk-headless openjdk-21-jdk-headless default-jdk-headless ;;
+        compose) compose_package ;;
+    esac
+}
+
+name_of() {
+    case $1 in
+        browser) echo Chromium ;;
+        postgresql) echo "PostgreSQL server" ;;
+        prometheus) echo "Prometheus with promtool" ;;
+        compiler) echo "Java compiler" ;;
+        compose) echo "Docker Compose 2" ;;
+    esac
+}
+
+elsewhere() {
+    case $1 in
+        browser) echo "Fedora: sudo dnf install chromium   macOS: brew install --cask chromium" ;;
+        postgresql) echo "Fedora: sudo dnf install postgresql-server   macOS: brew install postgresql" ;;
+        prometheus) echo "promtool and prometheus of https://prometheus.io/download/ on the PATH   macOS: brew install prometheus" ;;
+        compiler) echo "Fedora: sudo dnf install java-17-openjdk-devel   macOS: brew install openjdk@17" ;;
+        compose) echo "https://docs.docker.com/compose/install/" ;;
+    esac
+}
+
+# The first package that brings version 2; Debian 12 has none.
+compose_package() {
+    local name version
+    for name in docker-compose-v2 docker-compose-plugin docker-compose; do
+        version=$(apt-cache policy "$name" 2> /dev/null | sed -n 's/^ *Candidate: \([0-9].*\)/\1/p')
+        case $version in '' | 0* | 1.*) ;; *) echo "$name"; return ;; esac
+    done
+}
+
+tests_tools() {
+    local what packages
+    if [ -n "${SRM_CHROMIUM:-}" ] && ! have_browser; then
         say "SRM_CHROMIUM is $SRM_CHROMIUM, and no program; the browser tests will be skipped"
-    elif ! command -v apt-get > /dev/null; then
-        say "no Chromium; install it or set SRM_CHROMIUM=/path/to/chrome, or the browser tests are skipped"
-        say "  Fedora: sudo dnf install chromium   macOS: brew install --cask chromium"
-    elif [ "$(id -u)" != 0 ]; then
-        say "no Chromium; the browser tests are skipped without it. Install it with"
-        say "  sudo apt-get install -y --no-install-recommends chromium fonts-inter"
-    else
-        say "installing Chromium for the browser tests"
-        export DEBIAN_FRONTEND=noninteractive
-        { retry apt-get update -q && retry apt-get install -y -q --no-install-recommends chromium fonts-inter; } ||
-            say "Chromium could not be installed; the lines above say why, and the browser tests will be skipped"
     fi
+    for what in browser postgresql prometheus compiler compose; do
+        if "have_$what" || { [ "$what" = browser ] && [ -n "${SRM_CHROMIUM:-}" ]; }; then continue; fi
+        packages=
+        if command -v apt-get > /dev/null; then
+            # A fresh machine has no lists of packages, and knows of none.
+            if [ "$(id -u)" = 0 ] && ! compgen -G "/var/lib/apt/lists/*_Packages*" > /dev/null; then
+                apt_updated || say "the lists of packages cannot be had; the lines above say why"
+            fi
+            packages=$(packages_of "$what")
+        fi
+        if [ -z "$packages" ]; then
+            say "no $(name_of "$what"): the tests that need it are skipped. Install it:"
+            say "  $(elsewhere "$what")"
+        elif [ "$(id -u)" != 0 ]; then
+            say "no $(name_of "$what"): the tests that need it are skipped. Install it with"
+            say "  sudo apt-get install -y --no-install-recommends $packages"
+        else
+            say "installing for the tests: $(name_of "$what")"
+            # shellcheck disable=SC2086
+            install_for_tests "$what" $packages ||
+                say "$(name_of "$what") could not be installed; the lines above say why, and tests that need it are skipped"
+        fi
+    done
+}
+
+# No service may come with it that runs on a fixed port, now or after the next boot.
+install_for_tests() { # what, package...
+    local what=$1 no_cluster=/etc/postgresql-common/createcluster.d/srm-kafka.conf code=0
+    shift
+    export DEBIAN_FRONTEND=noninteractive
+    apt_updated || return 1
+    case $what in
+        prometheus) programs_of_package "$1" prometheus promtool ;;
+        compose) programs_of_package "$1" docker-compose ;;
+        postgresql)
+            mkdir -p "${no_cluster%/*}" && echo "create_main_cluster = false" > "$no_cluster" || return 1
+            retry apt-get install -y -q --no-install-recommends "$@" || code=1
+            rm -f "$no_cluster"
+            return "$code"
+            ;;
+        *) retry apt-get install -y -q --no-install-recommends "$@" ;;
+    esac
+}
+
+apt_updated() {
+    [ -n "${apt_is_updated:-}" ] || retry apt-get update -q || return 1
+    apt_is_updated=1
+}
+
+# Only the named programs of a package, in /usr/local/bin: the package itself would bring services.
+programs_of_package() { # package, program...
+    local package=$1 folder program found code=0
+    shift
+    folder=$(mktemp -d) || return 1
+    chmod 755 "$folder"
+    if (cd "$folder" && retry apt-get download -q -o APT::Sandbox::User=root "$package") && dpkg-deb -x "$folder"/*.deb "$folder/files"; then
+        for program in "$@"; do
+            found=$(find "$folder/files" -type f -perm -u+x -name "$program" | head -n 1)
+            if [ -n "$found" ]; then install "$found" /usr/local/bin/ || code=1; else code=1; fi
+        done
+    else
+        code=1
+    fi
+    rm -rf "$folder"
+    return "$code"
 }
 
 if [ "${1:-}" = --check ]; then
     environment_is_current && java_fits
     exit
 fi
-if [ "${1:-}" = --tests ]; then browser_for_tests; fi
+if [ "${1:-}" = --tests ]; then tests_tools; fi
 
 missing=()
 { [ -x "$VENV/bin/python" ] && python_fits "$VENV/bin/python"; } || find_python > /dev/null || missing+=(python)

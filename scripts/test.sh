@@ -14,6 +14,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do rings+=("$1"); shift; done
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} PYTHONUNBUFFERED=1
 
 summary=()
+skipped=()
 failed=0
 output=$(mktemp)
 trap 'rm -f "$output"' EXIT
@@ -39,6 +40,7 @@ ring() { # name, pytest arguments...
     printf '\n== %s: pytest %s\n' "$name" "$*"
     "$BIN/python" -m pytest "$@" 2>&1 | tee "$output"
     code=${PIPESTATUS[0]}
+    while IFS= read -r line; do skipped+=("$(printf '%-8s %s' "$name" "${line#SKIPPED }")"); done < <(grep '^SKIPPED ' "$output")
     note "$name" "$code" "$start" "$(grep -E '[0-9]+ (passed|failed|error|skipped|deselected)|no tests ran' "$output" | tail -n 1 | tr -d '=')"
 }
 
@@ -68,4 +70,8 @@ done
 
 printf '\n%s\n' "== summary"
 printf '%s\n' "${summary[@]}"
+if [ ${#skipped[@]} -gt 0 ]; then
+    printf '\n%s\n' "== not run, and what would make them run"
+    printf '%s\n' "${skipped[@]}"
+fi
 exit "$failed"

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-HOW = "scripts/setup.sh --tests says how to get one, or set SRM_CHROMIUM=/path/to/chrome"
+HOW = "scripts/setup.sh --tests installs it, or says how; or set SRM_CHROMIUM=/path/to/chrome"
 #: A container's /dev/shm is often too small for it.
 ARGUMENTS = ("--disable-dev-shm-usage", "--force-color-profile=srgb", "--font-render-hinting=none")
 

@@ -68,6 +68,6 @@ def _lines(program: str, *arguments: str) -> list[list[str]]:
 
 def _java(program: str, *arguments: str) -> list[str]:
     if shutil.which("javac") is None:
-        pytest.skip("needs a Java compiler: apt-get install openjdk-17-jdk-headless")
+        pytest.skip("no Java compiler; scripts/setup.sh --tests installs it, or says how")
     options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{mirror_maker_jars()}/*"]
     return ["java", *options, str(_SOURCES / f"{program}.java"), *arguments]

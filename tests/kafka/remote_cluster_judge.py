@@ -37,7 +37,7 @@ def judged(properties: Mapping[str, str], *questions: str) -> Answers:
 
 def _theirs(properties: Mapping[str, str], questions: tuple[str, ...]) -> Answers:
     if shutil.which("javac") is None:
-        pytest.skip("needs a Java compiler: apt-get install openjdk-17-jdk-headless")
+        pytest.skip("no Java compiler; scripts/setup.sh --tests installs it, or says how")
     command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{mirror_maker_jars()}/*", str(_PROGRAM)]
     command += [*(f"{key}={value}" for key, value in properties.items()), *questions]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

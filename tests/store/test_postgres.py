@@ -27,7 +27,7 @@ _numbers = itertools.count(1)
 def server() -> Iterator[LocalPostgres]:
     programs = LocalPostgres.programs()
     if programs is None:
-        pytest.skip("no PostgreSQL server is installed here (apt-get install postgresql)")
+        pytest.skip("no PostgreSQL server; scripts/setup.sh --tests installs it, or says how")
     with LocalPostgres(programs) as server:
         yield server
 

@@ -35,7 +35,9 @@ HERE = Path(__file__).parent
 FILES = Path(__file__).parents[3] / "docs" / "monitoring"
 RULES, DASHBOARD = FILES / "alert-rules.yaml", FILES / "grafana-dashboard.json"
 
-needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
+needs_promtool = pytest.mark.skipif(
+    shutil.which("promtool") is None, reason="no promtool; scripts/setup.sh --tests installs it, or says how"
+)
 
 
 def rules() -> list[dict[str, Any]]:

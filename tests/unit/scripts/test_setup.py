@@ -27,6 +27,8 @@ TOOLS = [
     "grep",
     "ls",
     "id",
+    "mktemp",
+    "chmod",
 ]
 
 
@@ -109,9 +111,36 @@ def test_on_debian_as_root_the_browser_is_installed(tmp_path: Path) -> None:
     assert "fonts-inter" in installed[0].split(), "without a font there is no text to see"
 
 
+def test_all_that_tests_need_is_named_with_what_installs_it(tmp_path: Path) -> None:
+    said = setup(machine(tmp_path / "bare"), "--tests").stderr
+    for what in ("Chromium", "Prometheus with promtool", "Java compiler", "Docker Compose 2"):
+        assert f"setup: no {what}: the tests that need it are skipped. Install it:\nsetup:   " in said
+    old = "echo '  Candidate: 1.29.2-3'"
+    debian = machine(tmp_path / "debian", apt_get="exit 9", id="echo 1000", apt_cache=old, docker_compose="echo 1.29.2")
+    said = setup(debian, "--tests").stderr
+    assert "sudo apt-get install -y --no-install-recommends prometheus\n" in said
+    assert "https://docs.docker.com/compose/install/" in said, "version 1 does not do"
+    new = machine(tmp_path / "new", apt_get="exit 9", id="echo 1000", apt_cache="echo '  Candidate: 2.26.1-4'")
+    assert "--no-install-recommends docker-compose-v2\n" in setup(new, "--tests").stderr
+    equipped = machine(tmp_path / "equipped", docker_compose="echo 2.26.1", promtool="", prometheus="", javac="")
+    said = setup(equipped, "--tests").stderr
+    assert "Compose" not in said
+    assert "Prometheus" not in said
+    assert "compiler" not in said
+
+
+def test_of_packages_with_services_only_the_programs_are_taken(tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    setup(machine(tmp_path / "bin", apt_get=f'echo "$*" >> {calls}', apt_cache="exit 0", id="echo 0"), "--tests")
+    asked = calls.read_text().splitlines()
+    assert asked.count("update -q") == 2, "once for these, once for Python and Java"
+    assert any(one.startswith("download") and one.endswith(" prometheus") for one in asked)
+    assert not [one for one in asked if one.startswith("install") and "prometheus" in one]
+
+
 def test_a_second_run_is_quick() -> None:
     if subprocess.run([ROOT / "scripts/setup.sh", "--check"], timeout=300).returncode != 0:
-        pytest.skip("set-up is not current; run make setup")
+        pytest.skip("the set-up is not current; make setup")
     environment = {**os.environ, "SRM_SETUP_KAFKA": "0"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run([ROOT / "scripts/setup.sh"], check=True, env=environment, capture_output=True, timeout=300)
@@ -149,6 +178,24 @@ def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Pa
     assert code == 1
     assert (tmp_path / "calls").read_text().split() == ["ruff", "mypy", "lint_imports", "python"]
     assert summary == ["ruff FAILED", "mypy ok", "imports ok", "kafka FAILED"]
+
+
+def test_what_did_not_run_is_named_last(tmp_path: Path) -> None:
+    reason = "SKIPPED [2] tests/store/test_postgres.py:30: no PostgreSQL server; scripts/setup.sh --tests installs it"
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text(f"#!/bin/sh\necho '{reason}'\necho '2 skipped in 1s'\n")
+    python.chmod(0o755)
+    environment = {**os.environ, "VENV": str(tmp_path)}
+    done = subprocess.run(
+        [ROOT / "scripts/test.sh", "store"], capture_output=True, text=True, env=environment, timeout=300
+    )
+    assert done.returncode == 0
+    assert done.stdout.rpartition("== not run, and what would make them run\n")[2].split(maxsplit=2) == [
+        "store",
+        "[2]",
+        reason.partition("] ")[2] + "\n",
+    ]
 
 
 def test_make_explains_itself() -> None:
