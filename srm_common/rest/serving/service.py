@@ -25,6 +25,7 @@ from srm_common.rest.serving.basic_access import BasicAccess, OpenAccess
 from srm_common.rest.serving.logins import Logins, environment_login
 from srm_common.rest.serving.metrics_follower import MetricsFollower
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
+from srm_common.rest.serving.watched_certificate import WatchedCertificate
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.rest.serving.watched_logins import WatchedLogins
 from srm_common.store.location import open_store
@@ -105,13 +106,17 @@ class Listener:
             raise ConfigError(f"cannot listen on {self.host}, port {self.port}: {error.strerror or error}") from error
         return made
 
+    def tls(self, certificate: Path) -> ssl.SSLContext:
+        """What the files of the certificate hold now. Raises OSError, and ``ssl.SSLError``, which is one."""
+        made = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        # Asked for a password that is not there, OpenSSL would ask the terminal.
+        made.load_cert_chain(certificate, self.key, lambda: self.key_password or "")
+        return made
+
     def _check_certificate(self, certificate: Path) -> None:
         try:
-            # Asked for a password that is not there, OpenSSL would ask the terminal.
-            ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(
-                certificate, self.key, lambda: self.key_password or ""
-            )
-        except (OSError, ssl.SSLError) as error:
+            self.tls(certificate)
+        except OSError as error:
             which = certificate if self.key is None else f"{certificate} with the key {self.key}"
             raise ConfigError(
                 f"the certificate {which} cannot be used: {error.strerror or error}; is the key the one of the "
@@ -157,11 +162,13 @@ def serve(house: House, listener: Listener) -> None:
     opened = listener.open()
     listener = replace(listener, port=opened.getsockname()[1])
     app: FastAPI = create_app(house)
+    watched = None
+    if (certificate := listener.certificate) is not None:
+        files = (certificate, *([] if listener.key is None else [listener.key]))
+        watched = WatchedCertificate(files, lambda: listener.tls(certificate))
     config = uvicorn.Config(
         app,
-        ssl_certfile=listener.certificate,
-        ssl_keyfile=listener.key,
-        ssl_keyfile_password=listener.key_password,
+        ssl_context_factory=None if watched is None else lambda *_: watched.listening(),
         server_header=False,
         log_level=logging.WARNING,
         timeout_graceful_shutdown=_GRACE_SECONDS,

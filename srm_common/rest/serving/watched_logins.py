@@ -8,12 +8,10 @@ from collections.abc import Collection
 from pathlib import Path
 
 from srm_common.errors import ConfigError
+from srm_common.rest.serving.file_stamp import stamp
 from srm_common.rest.serving.logins import Login, Logins, read_logins
 
 _LOG = logging.getLogger(__name__)
-
-#: Inode, time of change (ns) and size.
-_Stamp = tuple[int, int, int]
 
 
 class WatchedLogins:
@@ -29,7 +27,7 @@ class WatchedLogins:
         self._path = path
         self._others = tuple(others)
         self._lock = threading.Lock()
-        self._stamp = _stamp(path)
+        self._stamp = stamp(path)
         self._logins = self._read()
 
     def find(self, name: str, password: str) -> Login | None:
@@ -39,9 +37,9 @@ class WatchedLogins:
     def _now(self) -> Logins:
         with self._lock:
             # The stamp first: what is written while the file is read is read with the next request.
-            stamp = _stamp(self._path)
-            if stamp != self._stamp:
-                self._stamp = stamp
+            now = stamp(self._path)
+            if now != self._stamp:
+                self._stamp = now
                 try:
                     self._logins = self._read()
                 except ConfigError as error:
@@ -50,11 +48,3 @@ class WatchedLogins:
 
     def _read(self) -> Logins:
         return Logins([*self._others, *read_logins(self._path)])
-
-
-def _stamp(path: Path) -> _Stamp | None:
-    try:
-        about = path.stat()
-    except OSError:
-        return None  # reading it says why
-    return about.st_ino, about.st_mtime_ns, about.st_size

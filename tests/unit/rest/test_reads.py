@@ -185,6 +185,16 @@ def test_health_is_that_of_the_service_and_of_each_flow(same_stage: Stage) -> No
     assert all(one["reachable"] and one["checked_ms"] <= found["now_ms"] for one in clusters)
 
 
+def test_a_fresh_install_is_up(stage: Stage, tmp_path: Path) -> None:
+    """Its flows have never run; that its history cannot be read is another matter."""
+    fresh = with_store(stage, f"sqlite:///{tmp_path}/fresh.db")
+    found = get(fresh, "/api/v2/health")
+    assert {one["state"] for one in found["flows"].values()} >= {"unknown"}
+    assert found["status"] == "up"
+    (tmp_path / "broken.db").write_bytes(b"this is no database, and long enough to be seen as none" * 100)
+    assert get(with_store(stage, f"sqlite:///{tmp_path}/broken.db"), "/api/v2/health")["status"] == "down"
+
+
 def test_an_error_has_its_class(same_stage: Stage) -> None:
     """As srm_common.errors has it, beside the sentence."""
     kinds = {str(flow["flow"]): flow["health"].get("error_kind") for flow in get(same_stage, "/api/v2/flows")["flows"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import ssl
 import subprocess
@@ -27,7 +28,10 @@ LOGIN = {"SRM_SERVE_USER": "ann", "SRM_SERVE_PASSWORD": "sesame"}
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of 127.0.0.1, with its key beside it in key.pem."""
-    folder = tmp_path_factory.mktemp("tls")
+    return made_certificate(tmp_path_factory.mktemp("tls"))
+
+
+def made_certificate(folder: Path) -> Path:
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-keyout", "key.pem", "-out", "cert.pem", "-days", "2",
          "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1", "-passout", "pass:hush"],
@@ -85,7 +89,15 @@ def test_addresses_are_written_as_browsers_take_them(certificate: Path) -> None:
 
 
 @pytest.fixture
-def service(tmp_path: Path, certificate: Path) -> Iterator[str]:
+def served_certificate(tmp_path: Path, certificate: Path) -> Path:
+    """A copy, which a test may renew."""
+    for file in (certificate, certificate.with_name("key.pem")):
+        shutil.copy(file, tmp_path)
+    return tmp_path / "cert.pem"
+
+
+@pytest.fixture
+def service(tmp_path: Path, served_certificate: Path) -> Iterator[str]:
     """``srm-control serve`` with TLS, a login, and others in the file ``logins``; its address."""
     file = tmp_path / "srm.properties"
     file.write_text(
@@ -100,9 +112,9 @@ def service(tmp_path: Path, certificate: Path) -> Iterator[str]:
         "--password-file",
         str(logins),
         "--tls-cert",
-        str(certificate),
+        str(served_certificate),
         "--tls-key",
-        str(certificate.with_name("key.pem")),
+        str(served_certificate.with_name("key.pem")),
     ]
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -118,7 +130,9 @@ def service(tmp_path: Path, certificate: Path) -> Iterator[str]:
         assert process.wait(300) == 0, process.stderr.read()
 
 
-def test_it_answers_over_tls_to_those_it_knows(service: str, certificate: Path, tmp_path: Path) -> None:
+def test_it_answers_over_tls_to_those_it_knows(
+    service: str, served_certificate: Path, certificate: Path, tmp_path: Path
+) -> None:
     trusting = ssl.create_default_context(cafile=certificate)
 
     def status(path: str, login: str | None = None, **headers: str) -> int:
@@ -141,3 +155,14 @@ def test_it_answers_over_tls_to_those_it_knows(service: str, certificate: Path, 
     assert status("/api/v2/flows", "vera:changed since") == 200
     with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
         urllib.request.urlopen(service, timeout=120)
+
+    # A certificate that is renewed counts from the next connection on, once its key is there, too.
+    (tmp_path / "renewed").mkdir()
+    renewed = made_certificate(tmp_path / "renewed")
+    renewed.replace(served_certificate)
+    assert status("/api/v2/flows", "ann:sesame") == 200, "that of before, while the new one has no key"
+    renewed.with_name("key.pem").replace(served_certificate.with_name("key.pem"))
+    with pytest.raises(urllib.error.URLError, match="CERTIFICATE_VERIFY_FAILED"):
+        status("/api/v2/flows", "ann:sesame")
+    trusting = ssl.create_default_context(cafile=served_certificate)
+    assert status("/api/v2/flows", "ann:sesame") == 200
