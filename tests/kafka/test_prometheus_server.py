@@ -29,7 +29,7 @@ SHAPE = Shape(flows=len(Story), topics=2, partitions=2, groups=3, days=0.15, int
 TOKEN = "s3cret"
 WAIT_SECONDS = 120
 
-pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus; scripts/setup.sh --tests installs it, or says how")
+pytestmark = pytest.mark.skipif(shutil.which("prometheus") is None, reason="no Prometheus; scripts/setup.sh --tests")
 
 
 def documented() -> dict[str, Any]:

@@ -157,7 +157,7 @@ def test_any_name_is_read_as_it_was(name: str) -> None:
     assert value(render(SERVICE, [flow]), "srm_partition_lag_records", topic=name, partition="0") == 6
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool; scripts/setup.sh --tests installs it, or says how")
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool; scripts/setup.sh --tests")
 def test_promtool_finds_nothing_to_say() -> None:
     text = render(SERVICE, [figures()], mirror_maker=False)
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True, timeout=300)
