@@ -19,7 +19,7 @@ from demo.ending import signals_as_interrupt
 from demo.move_run import MoveRun
 from demo.shop import GROUP, TOPIC, Billing, Shop, wait_until_read
 from srm_common.errors import SrmError
-from srm_common.testing.local_airflow import wait_until
+from srm_common.testing.airflow_client import wait_until
 
 #: The way back is there from the beginning, and flows notice soon that a cluster is dead.
 KEYS = """
@@ -111,13 +111,16 @@ class Story:
 
     def _wait_for_copies(self, dag_id: str, count: int) -> None:
         """Until so many further runs of a flow went well."""
+        page = f"{self._airflow.url}/dags/{dag_id}/runs"
+        runs = "a run" if count == 1 else f"{count} runs"
+        self._say(f"waiting for {runs} of {dag_id} to succeed: {page}")
         before = {run["dag_run_id"] for run in self._airflow.runs(dag_id)}
 
         def enough() -> bool:
             good = {run["dag_run_id"] for run in self._airflow.runs(dag_id) if run["state"] == "success"}
             return len(good - before) >= count
 
-        wait_until(enough, LIMIT_SECONDS, f"{count} good runs of {dag_id}", every_seconds=1.0)
+        wait_until(enough, LIMIT_SECONDS, f"{runs} of {dag_id} to succeed; see {page}", every_seconds=1.0)
 
     def _sum_up(self, complete: bool) -> None:
         missing = len(self._written - self._read.keys())

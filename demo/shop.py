@@ -16,6 +16,7 @@ GROUP = "billing"
 #: The topic and every copy of it, whatever it is called.
 TOPICS = rf"^(.*\.)?{TOPIC}$"
 _PER_SECOND = 50
+_CLOSE_SECONDS = 20.0
 _QUIET = logging.getLogger("demo.librdkafka")
 _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
@@ -91,8 +92,10 @@ class Billing:
     ) -> None:
         self._ended.set()
         self._thread.join()
-        # Commits, and leaves the group, where there is somebody to tell.
-        self._consumer.close()
+        # Commits, and leaves the group, where there is somebody to tell: for a dead cluster librdkafka waits forever.
+        closing = threading.Thread(target=self._consumer.close, name="billing-close", daemon=True)
+        closing.start()
+        closing.join(_CLOSE_SECONDS)
 
     def _work(self) -> None:
         while not self._ended.is_set():

@@ -8,12 +8,14 @@ import secrets
 import shutil
 import socket
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 import psutil
 
@@ -21,6 +23,7 @@ from demo import trouble
 from demo.readers import Readers
 from demo.topics import RETURNS, TOPICS, DemoTopic
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.moving.moves import MoveKind
 from srm_common.errors import SrmError
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
@@ -85,7 +88,8 @@ class Stage:
 
 @contextmanager
 def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = True) -> Iterator[Stage]:
-    """Starts the demo in ``.demo``; everything ends with the block. Raises DemoError when another one runs.
+    """Starts the demo in ``.demo``; everything ends with the block. Raises DemoError when another one runs,
+    LocalKafkaError and LocalAirflowError that say what was waited for, or what ended.
 
     ``more_keys`` go to the end of the properties file. ``alive``: topics are written and read all the time, and flows
     have the troubles of :mod:`demo.trouble`.
@@ -119,7 +123,7 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
     )
     with ExitStack() as ending:
         # The last one entered ends first: Airflow, then the writer, then the clusters.
-        ending.callback((FOLDER / "demo.json").unlink, missing_ok=True)
+        ending.push(_tidy)
         ending.callback(nobody.release)
         ending.callback(east.close)
         ending.callback(west.close)
@@ -135,6 +139,9 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
         for target in ("west", "east", "backup"):
             airflow.create_pool(f"srm_{target}", slots=1, description=f"Spark jobs that write into {target}")
         configured = load_configuration(configuration)
+        # What is ready can be looked at and started: Airflow answers 404 to all that is asked about others.
+        for dag_id in (*(flow.dag_id for flow in configured.flows), *(kind.dag_id for kind in MoveKind)):
+            airflow.wait_for_dag(dag_id)
         if alive:
             ending.enter_context(trouble.TooShortRetention(configured.flow(trouble.FLOW), west))
         yield Stage(configured.flow(FLOW), airflow, east, west, configuration)
@@ -162,8 +169,16 @@ def stop() -> bool:
         with suppress(psutil.TimeoutExpired):
             process.wait(STOP_SECONDS)
     _end_marked(str(found["marker"]))
-    (FOLDER / "demo.json").unlink(missing_ok=True)
+    shutil.rmtree(FOLDER, ignore_errors=True)
     return True
+
+
+def _tidy(kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    """The folder goes with the demo; the logs of one that failed stay, for whoever wants to know why."""
+    if kind is None or issubclass(kind, KeyboardInterrupt):
+        shutil.rmtree(FOLDER, ignore_errors=True)
+    else:
+        (FOLDER / "demo.json").unlink(missing_ok=True)
 
 
 def _claim() -> None:
@@ -174,7 +189,10 @@ def _claim() -> None:
             raise DemoError(f"a demo runs already (process {found['pid']}); end it with: make demo-stop")
         _end_marked(str(found["marker"]))
     shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
+    # Whatever is killed leaves its temporary files here, too.
+    temporary = FOLDER.absolute() / "tmp"
+    temporary.mkdir(parents=True)
+    os.environ["TMPDIR"], tempfile.tempdir = str(temporary), None
     os.environ[MARKER] = secrets.token_hex(16)
     note = {"pid": os.getpid(), "started": psutil.Process().create_time(), "marker": os.environ[MARKER]}
     (FOLDER / "demo.json").write_text(json.dumps(note))

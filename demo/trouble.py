@@ -12,7 +12,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
-from confluent_kafka import TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 
 from demo.lag import LagReader
 from demo.topics import RETURNS
@@ -63,8 +63,8 @@ class TooShortRetention:
 
     def _work(self) -> None:
         while not self._ended.wait(_LOOK_SECONDS):
-            # A cluster that is busy for a moment is asked again.
-            with suppress(SrmError):
+            # A cluster that is busy for a moment is asked again, and so is a topic that has no leader yet.
+            with suppress(SrmError, KafkaException):
                 if self._lose():
                     return
 

@@ -11,6 +11,7 @@ import http.client
 import importlib
 import json
 import os
+import re
 import time
 import urllib.error
 import urllib.parse
@@ -28,6 +29,8 @@ _HIDDEN = "***"
 _TIMEOUT_SECONDS = 30.0
 _PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0)
 _NOTHING: Mapping[int, Any] = {}
+#: A request about one DAG, or about its runs as a whole.
+_DAG = re.compile(r"/api/v2/dags/([^/?~]+)(?:/dagRuns)?(?:\?|$)")
 #: Airflow's own limit (api.maximum_page_limit).
 _PAGE = 100
 
@@ -101,10 +104,7 @@ class AirflowRest:
     # ---- runs
 
     def is_paused(self, dag_id: str) -> bool:
-        found = self._send("GET", f"/api/v2/dags/{_quoted(dag_id)}", instead={404: None})
-        if found is None:
-            raise AirflowError(f"Airflow at {self.url} has no DAG {dag_id}; is the flow in its configuration file?")
-        return bool(found["is_paused"])
+        return bool(self._send("GET", f"/api/v2/dags/{_quoted(dag_id)}")["is_paused"])
 
     def set_paused(self, dag_id: str, paused: bool) -> None:
         """Of a DAG that is paused, no run begins and no task of a run that has begun; tasks at work go on."""
@@ -232,6 +232,11 @@ class AirflowRest:
         if failure.code == 403:
             who = f"user '{self.user}'" if self.user else "nobody in particular"
             return f"Airflow at {self.url} does not let {who} do this: {method} {path} needs a right that is missing"
+        if failure.code == 404 and (dag := _DAG.match(path)):
+            return (
+                f"Airflow at {self.url} has no DAG {urllib.parse.unquote(dag[1])}; is the flow in its configuration "
+                f"file? The DAG of a new one is there when Airflow has parsed the file again"
+            )
         return f"Airflow at {self.url} refuses {method} {path}: HTTP {failure.code} {_detail(failure)}".rstrip()
 
 

@@ -64,7 +64,7 @@ class MoveDagSpec:
 
     @property
     def dag_id(self) -> str:
-        return f"srm.{self.kind}"
+        return self.kind.dag_id
 
 
 #: What the form shows for a mode.

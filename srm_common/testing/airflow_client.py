@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,7 +21,7 @@ BUSY_SECONDS = 120.0
 
 class AirflowClient:
     """Talks to one API server with a token that it asks for when needed. Raises LocalAirflowError with the answer's
-    text for an HTTP error, OSError while nobody listens."""
+    text for an HTTP error, and after :data:`BUSY_SECONDS` without an answer."""
 
     def __init__(self, url: str, user: str, password: str, *, timeout_seconds: float = 60.0) -> None:
         self.url = url
@@ -41,13 +43,14 @@ class AirflowClient:
 
     def request(self, method: str, path: str, *, body: Any = None, query: dict[str, Any] | None = None) -> Any:
         """The decoded JSON answer, None for an empty one."""
-        if self._token is None and not path.endswith("/monitor/health"):
+        if self._token is None:
             login = {"username": self._user, "password": self._password}
             self._token = self._persistently("POST", "/auth/token", login, None)["access_token"]
         return self._persistently(method, path, body, query)
 
     def _persistently(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
-        """Errors of the server are tried again: on a busy SQLite they come and go, and nothing is changed by them."""
+        """Errors of the server are tried again: on a busy SQLite they come and go, and nothing is changed by them. So
+        is a server that does not listen, and a question that got no answer."""
         deadline = time.monotonic() + BUSY_SECONDS
         while True:
             try:
@@ -55,9 +58,13 @@ class AirflowClient:
             except LocalAirflowError as failure:
                 if failure.status is None or failure.status < 500 or time.monotonic() > deadline:
                     raise
-            except TimeoutError:
-                if method != "GET" or time.monotonic() > deadline:
+            except (OSError, http.client.HTTPException) as failure:
+                if method != "GET" and not _was_refused(failure):
                     raise
+                if time.monotonic() > deadline:
+                    raise LocalAirflowError(
+                        f"waited {BUSY_SECONDS:.0f} s for Airflow at {self.url} to answer {method} {path}: {failure}"
+                    ) from failure
             time.sleep(0.5)
 
     def _send(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
@@ -112,12 +119,14 @@ class AirflowClient:
         return found
 
     def wait_for_dag(self, dag_id: str, timeout_seconds: float = 300.0) -> dict[str, Any]:
-        deadline = time.monotonic() + timeout_seconds
-        while (found := self.dag(dag_id)) is None:
-            if time.monotonic() > deadline:
-                errors = self.get("/api/v2/importErrors")["import_errors"]
-                raise LocalAirflowError(f"DAG {dag_id} does not appear; import errors: {errors}")
-            time.sleep(0.2)
+        """Until Airflow has parsed it: all requests about a DAG get 404 before."""
+        try:
+            found: dict[str, Any] = wait_until(
+                lambda: self.dag(dag_id), timeout_seconds, f"Airflow to parse the DAG {dag_id}"
+            )
+        except LocalAirflowError as failure:
+            errors = self.get("/api/v2/importErrors")["import_errors"]
+            raise LocalAirflowError(f"{failure}; import errors: {errors}", status=failure.status) from None
         return found
 
     def pause(self, dag_id: str) -> None:
@@ -167,6 +176,21 @@ class AirflowClient:
         run = urllib.parse.quote(run_id, safe="")
         answer = self.get(f"/api/v2/dags/{dag_id}/dagRuns/{run}/taskInstances/{task_id}/logs/{try_number}")
         return "\n".join(_log_line(event) for event in answer["content"])
+
+
+def wait_until(condition: Callable[[], Any], timeout_seconds: float, what: str, every_seconds: float = 0.2) -> Any:
+    """The first true value of ``condition``. Raises LocalAirflowError that names ``what`` after the timeout."""
+    deadline = time.monotonic() + timeout_seconds
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise LocalAirflowError(f"waited {timeout_seconds:.0f} s for {what}")
+        time.sleep(every_seconds)
+    return value
+
+
+def _was_refused(failure: Exception) -> bool:
+    """Nobody listened, so that the request cannot have done anything."""
+    return isinstance(getattr(failure, "reason", failure), ConnectionRefusedError)
 
 
 def _log_line(event: Any) -> str:

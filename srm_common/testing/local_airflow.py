@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import http.client
 import json
 import os
 import secrets
@@ -24,7 +25,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import psutil
 
@@ -190,8 +191,9 @@ class LocalAirflow(AirflowClient):
         """Until the API server answers with an ``enough`` status of every component."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         while True:
-            with contextlib.suppress(OSError, LocalAirflowError):
-                health = self.get("/api/v2/monitor/health")
+            with contextlib.suppress(OSError, http.client.HTTPException, LocalAirflowError):
+                # Without patience, since a component that ended would be noticed late.
+                health = self._send("GET", "/api/v2/monitor/health", None, None)
                 if all(enough(part["status"]) for part in health.values()):
                     return
             for component, process in self._processes.items():
@@ -243,13 +245,3 @@ class LocalAirflow(AirflowClient):
         # Airflow's processes write their titles over their environment, and the marker with it, unless told not to.
         own["SPT_NOENV"] = "1"
         return own | {f"AIRFLOW_{key}": value for key, value in airflow.items()} | {MARKER: self._marker} | dict(extra)
-
-
-def wait_until(condition: Callable[[], Any], timeout_seconds: float, what: str, every_seconds: float = 0.2) -> Any:
-    """The first true value of ``condition``. Raises LocalAirflowError that names ``what`` after the timeout."""
-    deadline = time.monotonic() + timeout_seconds
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise LocalAirflowError(f"{what}: not within {timeout_seconds:.0f} s")
-        time.sleep(every_seconds)
-    return value

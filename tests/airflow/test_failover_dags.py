@@ -17,13 +17,15 @@ from fastapi.testclient import TestClient
 
 from demo.move_run import MoveRun
 from srm_common.airflow_rest import AirflowRest
+from srm_common.errors import AirflowError
 from srm_common.rest.app import House, create_app
 from srm_common.rest.serving.basic_access import OpenAccess
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
-from srm_common.testing.local_airflow import LocalAirflow, wait_until
+from srm_common.testing.airflow_client import wait_until
+from srm_common.testing.local_airflow import LocalAirflow
 from tests.kafka.flows import read
 from tests.kafka.groups import commit
 
@@ -298,6 +300,10 @@ def test_the_api_steers_from_inside_and_from_elsewhere(site: Site, airflow: Loca
     store = MetricsStore(f"sqlite:///{tmp_path}/metrics.db")
     everybody = OpenAccess(this_machine=False)
     app = create_app(House(everybody, store, airflow_elsewhere, WatchedConfiguration(lambda: site.file)))
+
+    for about in (AirflowRest.is_paused, AirflowRest.active_runs, lambda rest, dag: rest.start_run(dag, "")):
+        with pytest.raises(AirflowError, match=r"has no DAG srm\.x\.y; is the flow in its configuration file\?"):
+            about(AirflowRest(airflow.url, "admin", "admin"), "srm.x.y")
 
     def inside(method: str, path: str, body: Any = None) -> Any:
         return airflow.request(method, f"/srm/api/v2{path}", body=body)

@@ -21,7 +21,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from srm_common.errors import LocalAirflowError
 from srm_common.testing import LocalKafka
-from srm_common.testing.local_airflow import LocalAirflow, wait_until
+from srm_common.testing.airflow_client import wait_until
+from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.testing.ports import LOOPBACK
 from tests.airflow.mailbox import Mailbox
 

@@ -19,9 +19,11 @@ from pathlib import Path
 from confluent_kafka import Producer, TopicPartition
 
 from bench.history import Shape, reports
+from srm_common.domain.moving.moves import MoveKind
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
-from srm_common.testing.local_airflow import LocalAirflow, wait_until
+from srm_common.testing.airflow_client import wait_until
+from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.testing.ports import ReservedPort
 from tests.kafka.groups import commit
 
@@ -115,7 +117,8 @@ def standing(folder: Path) -> Iterator[Stage]:
         _fill(east, west)
         make_up_history(f"sqlite:///{folder}/srm-metrics.db")
         airflow.start()
-        airflow.wait_for_dag(DAG_ID, START_SECONDS)
+        for dag_id in (DAG_ID, FAILING_DAG_ID, *(kind.dag_id for kind in MoveKind)):
+            airflow.wait_for_dag(dag_id, START_SECONDS)
         _wait_for_first_run(airflow, DAG_ID, "success")
         _wait_for_first_run(airflow, FAILING_DAG_ID, "failed")
         yield Stage(airflow, east, west, configuration)

@@ -13,7 +13,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions
 from playwright.sync_api import expect
 
 from srm_common.testing import LocalKafka
-from srm_common.testing.local_airflow import wait_until
+from srm_common.testing.airflow_client import wait_until
 from tests.browser.stage import DAG_ID, RUN_SECONDS, Stage
 from tests.browser.window import Window
 

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from playwright.sync_api import Browser, Page
 
 from srm_common.rest.pages import page as replications
-from srm_common.testing.local_airflow import wait_until
+from srm_common.testing.airflow_client import wait_until
 
 pytestmark = [pytest.mark.browser]
 

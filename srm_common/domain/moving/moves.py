@@ -20,6 +20,10 @@ class MoveKind(StrEnum):
     FAILBACK = "failback"
     SWITCH_DIRECTION = "switch_direction"
 
+    @property
+    def dag_id(self) -> str:
+        return f"srm.{self}"
+
 
 class MoveMode(StrEnum):
     """What may be relied on."""

@@ -44,7 +44,7 @@ class Kind(StrEnum):
 
     @property
     def dag_id(self) -> str:
-        return f"srm.{self.move}"
+        return self.move.dag_id
 
 
 RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-11-21T20:02:06.826+00:00"])]
