@@ -47,7 +47,7 @@ def read_source_offsets(
     connector: str = SOURCE_CONNECTOR,
     patience_seconds: float = _PATIENCE_SECONDS,
 ) -> SourceOffsets:
-    """What the flow has committed, MirrorMaker 2's own commits included.
+    """What the flow has committed, MirrorMaker 2's own commits included; nothing where the topic does not exist.
 
     A tombstone means "no position" (start over), as in MirrorMaker 2. Call it after fencing: before, an open
     transaction of an earlier run may hide what is committed.
@@ -64,6 +64,8 @@ def read_source_offsets(
         StateTopicInvalid: the topic holds nothing of this flow, although the offset map proves that it has copied.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
+    if not state.offsets_partitions:
+        return SourceOffsets()
     with ClusterLink(flow.target, client_id="srm-driver", request_timeout_ms=flow.request_timeout_ms) as link:
         newest, copied = link.run(
             lambda: _read(link, flow, state, stable_within_seconds, refuse_loss, connector, patience_seconds)

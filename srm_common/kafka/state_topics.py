@@ -79,6 +79,22 @@ def ensure_state_topics(flow: FlowSettings, *, patience_seconds: float = 0.0) ->
     return StateTopics(offsets, partitions[offsets], segments, partitions[segments], tuple(notes))
 
 
+def present_state_topics(flow: FlowSettings, offsets_topic: str = "") -> StateTopics:
+    """The state topics of a flow for whoever only looks: nothing is made or mended, and what does not exist has no
+    partitions.
+
+    Args:
+        offsets_topic: where a MirrorMaker 2 in a Connect cluster keeps its offsets; by default the flow's own.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    offsets = offsets_topic or names.offsets_topic(flow.name.source)
+    segments = names.segments_topic(flow.name.source)
+    with StateReader(flow.target) as reader:
+        return StateTopics(offsets, reader.partitions(offsets), segments, reader.partitions(segments))
+
+
 def request_seconds(flow: FlowSettings) -> float:
     """How long one request about state topics may take: ``admin.timeout.ms``, for they are small no more than 30 s."""
     return min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)

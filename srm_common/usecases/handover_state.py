@@ -11,10 +11,9 @@ from srm_common.domain.moving.connect_names import ConnectNames
 from srm_common.domain.plans.plan import Plan
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin import ClusterAdmin
-from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, read_source_offsets
-from srm_common.kafka.state_topics import StateTopics
+from srm_common.kafka.state_topics import StateTopics, present_state_topics
 from srm_common.kafka.state_writer import NewRecord
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.usecases.topic_mappings import TopicMapping
@@ -35,12 +34,9 @@ def stored_offsets(flow: FlowSettings, mirror_maker: ConnectNames, *, fenced: bo
         ConfigError: its offsets topic has another name than usual, and does not exist.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
-    state = state_of(flow, mirror_maker)
-    if not state.offsets_partitions:
-        return SourceOffsets()
     return read_source_offsets(
         flow,
-        state,
+        state_of(flow, mirror_maker),
         stable_within_seconds=STABLE_WITHIN_SECONDS if fenced else None,
         refuse_loss=False,
         connector=mirror_maker.connector,
@@ -55,13 +51,12 @@ def state_of(flow: FlowSettings, mirror_maker: ConnectNames) -> StateTopics:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     topic = mirror_maker.offsets_topic
-    with StateReader(flow.target) as reader:
-        partitions = reader.partitions(topic)
-    if not partitions and topic != names.offsets_topic(flow.name.source):
+    state = present_state_topics(flow, topic)
+    if not state.offsets_partitions and topic != names.offsets_topic(flow.name.source):
         raise ConfigError(
             f"cluster '{flow.target.alias}' has no topic {topic}; name the right one with --offsets-topic"
         )
-    return StateTopics(topic, partitions, names.segments_topic(flow.name.source), 0)
+    return state
 
 
 def offset_record(

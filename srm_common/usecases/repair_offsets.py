@@ -13,7 +13,7 @@ from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.segment_log import SegmentLog
 from srm_common.kafka.source_offsets import read_source_offsets
-from srm_common.kafka.state_topics import ensure_state_topics
+from srm_common.kafka.state_topics import ensure_state_topics, present_state_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.replication.ownership import Ownership
 from srm_common.wire.mm2 import source_offset_key, source_offset_value
@@ -30,7 +30,7 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
     are left alone.
 
     Args:
-        dry_run: only say what would be written; nothing is fenced.
+        dry_run: only say what would be written; nothing is fenced or created.
 
     Returns:
         One action per partition without a position; those without ``next_offset`` were not written.
@@ -38,7 +38,7 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
-    state = ensure_state_topics(flow)
+    state = present_state_topics(flow) if dry_run else ensure_state_topics(flow)
     if not dry_run:
         with FlowState(flow) as store:
             highest = int((store.read("slots") or {}).get("highest", 0))
