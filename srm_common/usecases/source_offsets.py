@@ -6,15 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.source_offsets import SourceOffsets, read_source_offsets
-from srm_common.kafka.state_topics import StateTopics
+from srm_common.kafka.state_topics import present_state_topics
 from srm_common.replication.source_view import SourceView
 
 Partition = tuple[str, int]
@@ -71,13 +69,7 @@ def list_source_offsets(flow: FlowSettings) -> list[ListedOffset]:
 
 def committed_now(flow: FlowSettings) -> SourceOffsets:
     """What is committed, as far as it can be read at this moment; nothing where the flow never ran."""
-    offsets, segments = names.offsets_topic(flow.name.source), names.segments_topic(flow.name.source)
-    with StateReader(flow.target) as reader:
-        partitions = reader.partitions(offsets)
-    if not partitions:
-        return SourceOffsets()
-    state = StateTopics(offsets, partitions, segments, 0)
-    return read_source_offsets(flow, state, stable_within_seconds=None, refuse_loss=False)
+    return read_source_offsets(flow, present_state_topics(flow), stable_within_seconds=None, refuse_loss=False)
 
 
 def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, LogRange | str]:
@@ -86,9 +78,13 @@ def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, 
     if not wanted:
         return {}
     with SourceView(flow) as source:
-        starts, faults = source.starts(wanted)
-        ends, more = source.ends(wanted)
-    faults = {**faults, **more}
+        # A partition without a leader is waited for; one of a topic that is gone never gets any.
+        ids = source.topic_ids({topic for topic, _ in wanted})
+        there = [place for place in wanted if ids[place[0]] is not None]
+        starts, faults = source.starts(there)
+        ends, more = source.ends(there)
+    gone = f"the topic does not exist on {flow.source.alias}, or may not be seen"
+    faults = {**{place: gone for place in wanted if ids[place[0]] is None}, **faults, **more}
     return {
         place: LogRange(starts[place], ends[place])
         if place in starts and place in ends

@@ -163,6 +163,11 @@ def test_what_cannot_be_is_refused_as_a_whole(story: Story) -> None:
         1,
         "offset 21 is not in the log, which has the offsets 0 to 20",
     )
+    code, answer, _ = story.control("set", "--topic", f"{story.topic}-gone", "--partition", "0", "--offset", "1")
+    assert (code, answer["edits"][0]["problem"]) == (
+        1,
+        f"the topic does not exist on {story.flow.name.source}, or may not be seen",
+    )
     assert story.offsets() == {0: 20, 1: 20}
     for arguments, sentence in (
         (("reset", "--topic", "nothing", "--to", "latest"), "has nothing that matches nothing"),
