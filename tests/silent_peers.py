@@ -6,7 +6,7 @@ import select
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 
 @contextmanager
@@ -57,3 +57,49 @@ def peer(answer: bytes | None = None) -> Iterator[str]:
             for connection in taken:
                 connection.close()
             thread.join(300)
+
+
+@contextmanager
+def relay(address: str) -> Iterator[tuple[str, threading.Event]]:
+    """``host:port`` in front of ``address``, and the event after which it passes no answer on."""
+    host, _, port = address.rpartition(":")
+    silent = threading.Event()
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=50))
+        pairs: list[socket.socket] = []
+        threads: list[threading.Thread] = []
+
+        def pump(come: socket.socket, go: socket.socket, *, answers: bool) -> None:
+            with suppress(OSError):  # either side has left
+                while data := come.recv(1 << 16):
+                    if not (answers and silent.is_set()):
+                        go.sendall(data)
+            with suppress(OSError):
+                go.shutdown(socket.SHUT_RDWR)
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = listener.accept()
+                except OSError:
+                    return
+                server = socket.create_connection((host, int(port)))
+                pairs.extend((client, server))
+                for come, go, answers in ((client, server, False), (server, client, True)):
+                    threads.append(threading.Thread(target=pump, args=(come, go), kwargs={"answers": answers}))
+                    threads[-1].start()
+
+        accepting = threading.Thread(target=serve)
+        accepting.start()
+        try:
+            yield "{}:{}".format(*listener.getsockname()), silent
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            accepting.join(300)
+            for one in pairs:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+            for thread in threads:
+                thread.join(300)
+            for one in pairs:
+                one.close()

@@ -86,20 +86,23 @@ class AclAdmin:
 
     async def _described(self, link: ClusterLink) -> Any:
         await link.open(timeout_seconds=min(self._timeout, _REACH_SECONDS))
-        request = DescribeAclsRequest(
-            resource_type_filter=ACLResourceType.TOPIC,
-            resource_name_filter=None,
-            pattern_type_filter=ACLResourcePatternType.ANY,
-            principal_filter=None,
-            host_filter=None,
-            operation=ACLOperation.ANY,
-            permission_type=ACLPermissionType.ANY,
-        )
+
+        def request() -> Any:
+            return DescribeAclsRequest(
+                resource_type_filter=ACLResourceType.TOPIC,
+                resource_name_filter=None,
+                pattern_type_filter=ACLResourcePatternType.ANY,
+                principal_filter=None,
+                host_filter=None,
+                operation=ACLOperation.ANY,
+                permission_type=ACLPermissionType.ANY,
+            )
+
         deadline = time.monotonic() + min(self._timeout, _REACH_SECONDS)
         while True:
             fault = ""
             try:
-                answer = await link.send(await link.any_node(), request)
+                answer = await link.ask_any(request)
                 if not codes.retriable(answer.error_code):
                     return answer
                 fault = codes.name(answer.error_code)

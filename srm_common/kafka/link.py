@@ -203,7 +203,7 @@ class ClusterLink:
             connection.close(Errors.KafkaConnectionError("closed after a failed chunk"))
 
     async def any_node(self) -> Any:
-        """A connected node for requests that any broker answers; one that is silent is not waited for.
+        """A connected node for several requests that any broker answers; :meth:`ask_any` is for a single one.
 
         Raises:
             RetriableFault: no broker takes a connection now.
@@ -228,7 +228,14 @@ class ClusterLink:
             RetriableFault: none answered.
             AccessDenied: the login was refused.
         """
-        return await self.answer(self.loop.call_soon_with_future(self.manager.ask_any, make_request))
+        return await self.answer(self.loop.call_soon_with_future(self._ask_any, make_request))
+
+    async def _ask_any(self, make_request: Callable[[], Any]) -> Any:
+        try:
+            return await self.manager.ask_any(make_request)
+        except Errors.NodeNotReadyError:
+            await self.refresh()
+            return await self.manager.ask_any(make_request)
 
     async def ask_each(self, make_request: Callable[[], Any]) -> dict[int, Any]:
         """Node id -> the answer of that broker, or the RetriableFault or ClusterError that came instead; all are asked

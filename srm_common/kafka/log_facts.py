@@ -104,9 +104,8 @@ async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool
     """
     wanted = list(topics)
     resource = DescribeConfigsRequest.DescribeConfigsResource
-    answer = await link.send(
-        await link.any_node(),
-        DescribeConfigsRequest(
+    answer = await link.ask_any(
+        lambda: DescribeConfigsRequest(
             version=min(link.newest_version(_CONFIGS), 4),
             resources=[
                 resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=["cleanup.policy"])
@@ -114,7 +113,7 @@ async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool
             ],
             include_synonyms=False,
             include_documentation=False,
-        ),
+        )
     )
     found: dict[str, bool | None] = dict.fromkeys(wanted)
     for one in answer.results:

@@ -43,24 +43,25 @@ async def init_producer(
         AccessDenied, ConfigError: a missing right; a transaction timeout above the broker's maximum.
         UnreachableCluster: no answer before ``deadline`` (monotonic seconds); it is asked once at least.
     """
+
+    def request() -> Any:
+        return InitProducerIdRequest(
+            version=_VERSION,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+        )
+
     fault = ""
     repeated = False
     while not fault or time.monotonic() < deadline:
         try:
             if transactional_id is None:
-                node: Any = await link.any_node()
+                # An id that is handed out twice costs nothing.
+                answer = await link.ask_any(request)
             else:
-                node = await link.coordinator(transactional_id)
-            answer = await link.send(
-                node,
-                InitProducerIdRequest(
-                    version=_VERSION,
-                    transactional_id=transactional_id,
-                    transaction_timeout_ms=transaction_timeout_ms,
-                    producer_id=producer_id,
-                    producer_epoch=epoch,
-                ),
-            )
+                answer = await link.send(await link.coordinator(transactional_id), request())
         except RetriableFault as error:
             fault = str(error)
             repeated = True

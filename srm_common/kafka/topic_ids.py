@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest
@@ -32,8 +33,9 @@ async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: 
     deadline = time.monotonic() + patience_seconds
     while left:
         fault = ""
+        ask = partial(_request, frozenset(left))
         try:
-            answer = await link.send(await link.any_node(), _request(left))
+            answer = await link.ask_any(ask)
         except RetriableFault as error:
             fault = str(error)
         else:

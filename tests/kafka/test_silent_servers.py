@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 import kafka.errors as Errors
@@ -16,8 +16,11 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.dialing import SILENT
 from srm_common.kafka.link import ClusterLink, RetriableFault
+from srm_common.kafka.log_facts import compaction
+from srm_common.kafka.producer_ids import init_producer
+from srm_common.kafka.topic_ids import topic_ids
 from srm_common.testing import LocalKafka
-from tests.silent_peers import black_hole, peer
+from tests.silent_peers import black_hole, peer, relay
 
 #: Any single wait for a silent server would last as long as this.
 PATIENCE_MS = 600_000
@@ -140,6 +143,29 @@ def test_requests_for_any_broker_do_not_wait_for_a_silent_one(healthy: ClusterLi
         add_broker(healthy, -2, gone)
         healthy.run(healthy.refresh)
         assert [broker.node_id for broker in healthy.manager.cluster.brokers()] == [1]
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda link, _: init_producer(link, None, transaction_timeout_ms=60_000, deadline=time.monotonic() + 300),
+        lambda link, topic: topic_ids(link, [topic], 300),
+        lambda link, topic: compaction(link, [topic]),
+    ],
+    ids=["producer id", "topic ids", "compaction"],
+)
+def test_no_question_waits_for_a_broker_that_has_gone_silent(
+    healthy: ClusterLink, source_kafka: LocalKafka, name: str, ask: Callable[[ClusterLink, str], Awaitable[Any]]
+) -> None:
+    source_kafka.create_topic(name)
+    request = ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+    with relay(source_kafka.bootstrap_servers) as (address, silent):
+        add_broker(healthy, -1, address)
+        assert healthy.run(lambda: healthy.send(-1, request)).error_code == 0
+        silent.set()
+        # It is connected and idle, so that it is asked first.
+        assert healthy.run(healthy.any_node) == -1
+        assert healthy.run(lambda: ask(healthy, name))
 
 
 def test_each_broker_answers_for_itself(healthy: ClusterLink) -> None:
