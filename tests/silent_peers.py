@@ -7,6 +7,9 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from typing import Any
+
+import pytest
 
 
 @contextmanager
@@ -27,10 +30,10 @@ def black_hole(host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
 
 
 @contextmanager
-def peer(answer: bytes | None = None) -> Iterator[str]:
+def peer(answer: bytes | None = None, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """``host:port`` of a server that takes connections, and answers the first bytes with ``answer``, or never."""
     with ExitStack() as stack:
-        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=50))
+        listener = stack.enter_context(socket.create_server((host, port), backlog=50))
         taken: list[socket.socket] = []
 
         def serve() -> None:
@@ -57,6 +60,23 @@ def peer(answer: bytes | None = None) -> Iterator[str]:
             for connection in taken:
                 connection.close()
             thread.join(300)
+
+
+@contextmanager
+def named(name: str, *addresses: str) -> Iterator[None]:
+    """Let the name server know ``name``, by these addresses in this order."""
+    resolve = socket.getaddrinfo
+
+    def resolved(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        if host != name:
+            return resolve(host, port, *args, **options)
+        if options.get("flags", 0) & socket.AI_NUMERICHOST:
+            raise socket.gaierror(socket.EAI_NONAME, "a name")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", resolved)
+        yield
 
 
 @contextmanager

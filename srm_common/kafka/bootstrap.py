@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 import kafka.errors as Errors
 
 from srm_common.kafka.connection_faults import fault_text, is_refusal, silence
-from srm_common.kafka.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, place_text, resolve, silent_last
+from srm_common.kafka.dialing import (
+    LONGEST_PAUSE_SECONDS,
+    NEXT_ATTEMPT_SECONDS,
+    SILENT,
+    Address,
+    place_text,
+    resolve,
+    silent_last,
+)
 from srm_common.kafka.signal import Signal
 
 if TYPE_CHECKING:
@@ -18,7 +26,6 @@ if TYPE_CHECKING:
     from srm_common.kafka.connections import FrameConnectionManager
 
 _BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.05, 1.0
-_LONGEST_PAUSE_SECONDS = 1.0
 #: A refused login ends the search when no other server has answered after so long.
 _REFUSED_SECONDS = 2.0
 
@@ -90,7 +97,7 @@ class Bootstrap:
                     connection = self._manager.new_connection(server.node.node_id)
                     server.open[address] = connection, now
                     self._spawn(self._attempt(server, address, connection))
-                    self._next_at, pause = now + pause, min(pause * 2, _LONGEST_PAUSE_SECONDS)
+                    self._next_at, pause = now + pause, min(pause * 2, LONGEST_PAUSE_SECONDS)
                     continue
                 if self._waiting:
                     until = min(until, self._next_at)

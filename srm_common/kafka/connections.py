@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import kafka.errors as Errors
@@ -129,7 +131,7 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     async def establish(
         self, conn: FrameConnection, host: str, addresses: Sequence[Address], timeout_at: float
     ) -> None:
-        """Make a connection ready: TCP to whichever address takes it, TLS, versions, login.
+        """Make a connection ready: TCP and TLS to whichever address answers, versions, login.
 
         Raises:
             KafkaError: it did not get ready before ``timeout_at`` (monotonic seconds), or the server refused; the text
@@ -140,9 +142,9 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         address: Address | None = None
         transport: Any = None
         try:
-            sock, address = await dial(self.loop, addresses, self.config["socket_options"], timeout_at)
-            transport = self._transport(sock, host)
-            await self._handshake(conn, transport, timeout_at)
+            options = self.config["socket_options"]
+            secure = partial(self._secure, conn, host, timeout_at)
+            transport, address = await dial(self.loop, addresses, options, timeout_at, secure)
             conn.connection_made(transport)
             transport = None
             await conn.initialize(timeout_at=timeout_at)
@@ -150,6 +152,8 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         except Exception as error:
             if address is not None and time.monotonic() >= timeout_at:
                 SILENT.note(address.place)
+            if address is None and isinstance(error, Errors.KafkaTimeoutError):
+                raise conn.explained(error) from error
             if isinstance(error, Errors.KafkaError):
                 raise
             raise _unexpected(conn, error) from error
@@ -168,14 +172,21 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             sock.close()
             raise
 
-    async def _handshake(self, conn: FrameConnection, transport: Any, timeout_at: float) -> None:
-        conn.step = "the TLS handshake"
+    async def _secure(self, conn: FrameConnection, host: str, timeout_at: float, sock: Any) -> Any:
+        """The transport over a connected socket, after the TLS handshake."""
         try:
-            await transport.handshake(timeout_at)
-        except Errors.KafkaTimeoutError as error:
-            raise conn.explained(error) from error
-        except OSError as error:  # ssl.SSLError is one
-            raise Errors.KafkaConnectionError(handshake_fault(conn.server, error)) from error
+            transport = self._transport(sock, host)
+        except OSError as error:  # of a file with certificates
+            raise _unexpected(conn, error) from error
+        conn.step = "the TLS handshake"
+        with ExitStack() as undo:
+            undo.callback(transport.close)
+            try:
+                await transport.handshake(timeout_at)
+            except OSError as error:  # ssl.SSLError is one
+                raise Errors.KafkaConnectionError(handshake_fault(conn.server, error)) from error
+            undo.pop_all()
+        return transport
 
     def least_loaded_node(self) -> Any:
         """The connected node with the fewest requests in flight; None when no node takes a request now."""

@@ -1,8 +1,8 @@
 """From a server's name to a connected socket: all its addresses, side by side, those that were silent lately last.
 
-A machine that is gone answers nothing at all, so that each attempt to reach it would last to its time limit. As in
-RFC 8305 (Happy Eyeballs), the next address is tried a quarter of a second after the one before, and the first that
-takes the connection is used.
+A machine that is gone answers nothing at all, and one that hangs takes connections without a word: each attempt to
+reach it would last to its time limit. As in RFC 8305 (Happy Eyeballs), the next address is tried a quarter of a second
+after the one before, and the first that is ready is used. With TLS, that is the end of the handshake.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import os
 import socket
 import time
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import kafka.errors as Errors
 
+from srm_common.kafka.connection_faults import fault_text
 from srm_common.kafka.event_loop import EventLoop, in_thread
 from srm_common.kafka.signal import Signal
 
@@ -27,6 +28,8 @@ Place = tuple[str, int]
 
 #: "Connection Attempt Delay" of RFC 8305, section 5.
 NEXT_ATTEMPT_SECONDS = 0.25
+#: The pause before the next attempt grows to this: what is merely slow is tried a few times, not a hundred.
+LONGEST_PAUSE_SECONDS = 1.0
 _REMEMBERED_SECONDS = 300.0
 _MOST_REMEMBERED = 10_000
 
@@ -109,30 +112,46 @@ def silent_last(addresses: Iterable[Address]) -> list[Address]:
     return sorted(addresses, key=lambda address: address.place in SILENT)
 
 
-class _Dialing:
+class _Closable(Protocol):
+    def close(self) -> None: ...
+
+
+T = TypeVar("T", bound=_Closable)
+
+
+class _Dialing(Generic[T]):
     """The attempts to reach one of several addresses."""
 
-    def __init__(self, loop: EventLoop, options: Sequence[tuple[int, int, int]], timeout_at: float) -> None:
+    def __init__(
+        self,
+        loop: EventLoop,
+        options: Sequence[tuple[int, int, int]],
+        timeout_at: float,
+        secure: Callable[[socket.socket], Awaitable[T]],
+    ) -> None:
         self._loop = loop
         self._options = options
         self._timeout_at = timeout_at
+        self._secure = secure
         self._signal = Signal(loop)
-        self._won: tuple[socket.socket, Address] | None = None
+        self._won: tuple[T, Address] | None = None
         #: address -> (task, when it began)
         self._open: dict[Address, tuple[Any, float]] = {}
-        self._faults: list[str] = []
+        #: Those that took the connection.
+        self._taken: set[Address] = set()
+        self._faults: list[Exception] = []
 
-    async def first(self, addresses: Iterable[Address]) -> tuple[socket.socket, Address]:
+    async def first(self, addresses: Iterable[Address]) -> tuple[T, Address]:
         waiting = deque(silent_last(addresses))
-        next_at = 0.0
+        next_at, pause = 0.0, NEXT_ATTEMPT_SECONDS
         try:
             while self._won is None:
                 now = time.monotonic()
                 if now >= self._timeout_at or not (waiting or self._open):
-                    raise Errors.KafkaConnectionError("; ".join([*self._faults, *map(_no_answer, self._open)]))
+                    raise self._failure()
                 if waiting and (now >= next_at or not self._open):
                     address = waiting.popleft()
-                    next_at = now + NEXT_ATTEMPT_SECONDS
+                    next_at, pause = now + pause, min(2 * pause, LONGEST_PAUSE_SECONDS)
                     self._open[address] = self._loop.call_soon(self._attempt(address)), now
                     continue
                 until = min(next_at, self._timeout_at) if waiting else self._timeout_at
@@ -147,37 +166,52 @@ class _Dialing:
             if self._won is not None:
                 self._won[0].close()
 
+    def _failure(self) -> Exception:
+        texts = [*map(fault_text, self._faults), *(f"{one} does not take a connection" for one in self._open)]
+        if self._taken & self._open.keys() or any(isinstance(one, Errors.KafkaTimeoutError) for one in self._faults):
+            late: Exception = Errors.KafkaTimeoutError("; ".join(texts))
+            return late
+        if len(self._faults) == 1 and not self._open:
+            return self._faults[0]
+        found: Exception = Errors.KafkaConnectionError("; ".join(texts))
+        return found
+
     async def _attempt(self, address: Address) -> None:
         try:
-            with ExitStack() as undo:
-                sock = undo.enter_context(socket.socket(address.family, socket.SOCK_STREAM))
-                undo.callback(self._loop.forget, sock)
-                sock.setblocking(False)
-                for option in self._options:
-                    sock.setsockopt(*option)
-                await self._connect(sock, address)
-                if self._won is None:
-                    self._loop.forget(sock)
-                    self._won = (sock, address)
-                    undo.pop_all()
+            sock = await self._connected(address)
+            self._taken.add(address)
+            secured = await self._secure(sock)
+            if self._won is None:
+                self._won = secured, address
+            else:
+                secured.close()
         except OSError as error:
-            self._faults.append(f"{address}: {error.strerror or error}")
+            self._faults.append(Errors.KafkaConnectionError(f"{address}: {error.strerror or error}"))
             SILENT.note(address.place)
+        except Exception as error:
+            self._faults.append(error)
+            if isinstance(error, Errors.KafkaTimeoutError):
+                SILENT.note(address.place)
         finally:
             self._open.pop(address, None)
             self._signal.set()
 
-    async def _connect(self, sock: socket.socket, address: Address) -> None:
-        code = sock.connect_ex(address.sockaddr)
-        if code == errno.EINPROGRESS:
-            await self._loop.wait_write(sock)
-            code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        if code:
-            raise OSError(code, os.strerror(code))
-
-
-def _no_answer(address: Address) -> str:
-    return f"{address} does not take a connection"
+    async def _connected(self, address: Address) -> socket.socket:
+        with ExitStack() as undo:
+            sock = undo.enter_context(socket.socket(address.family, socket.SOCK_STREAM))
+            undo.callback(self._loop.forget, sock)
+            sock.setblocking(False)
+            for option in self._options:
+                sock.setsockopt(*option)
+            code = sock.connect_ex(address.sockaddr)
+            if code == errno.EINPROGRESS:
+                await self._loop.wait_write(sock)
+                code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            if code:
+                raise OSError(code, os.strerror(code))
+            self._loop.forget(sock)
+            undo.pop_all()
+        return sock
 
 
 async def dial(
@@ -185,14 +219,18 @@ async def dial(
     addresses: Iterable[Address],
     options: Sequence[tuple[int, int, int]],
     timeout_at: float,
-) -> tuple[socket.socket, Address]:
-    """A connected socket, and the address that it leads to.
+    secure: Callable[[socket.socket], Awaitable[T]],
+) -> tuple[T, Address]:
+    """What ``secure`` makes of the first connected socket for which it succeeds, and the address that it leads to.
 
     Args:
         options: for ``setsockopt``.
         timeout_at: monotonic seconds.
+        secure: agrees with the server upon TLS, where there is any; closes the socket when it fails or is cancelled.
 
     Raises:
+        KafkaTimeoutError: an address took the connection, but ``secure`` did not end in time.
         KafkaConnectionError: no address took the connection.
+        Exception: what ``secure`` raised, where there is but one address.
     """
-    return await _Dialing(loop, options, timeout_at).first(addresses)
+    return await _Dialing(loop, options, timeout_at, secure).first(addresses)

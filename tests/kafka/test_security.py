@@ -18,15 +18,18 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
 
 from srm_common.domain.cluster import ClusterSettings, OauthClient
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotTask
 from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.kafka.dialing import SILENT
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
+from tests.silent_peers import named, peer
 from tests.token_endpoint import serving
 
 SECRET = "open-sesame-7"
@@ -124,6 +127,31 @@ def test_copy_through_tls_and_sasl(
         ranges = tuple(CopyRange(name, f"a.{name}", p, 0, ends[name, p]) for p in range(2))
         result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
     assert [(one.position, one.records, one.error) for one in result.ranges] == [(2000, 2000, None)] * 2
+
+
+def test_an_address_that_never_answers_in_tls_holds_up_no_connection_to_a_broker(
+    secured: LocalKafka, certificate: Path, tmp_path: Path
+) -> None:
+    """It takes the connection; a second address of the name is the broker's."""
+    ca = certificate.parent / "ca.pem"
+    port = int(secured.bootstrap_servers.rpartition(":")[2])
+    file = _configuration(tmp_path / "srm.properties", secured.bootstrap_servers, "127.0.0.1:1", ca, SECRET)
+    with file.open("a") as properties:
+        properties.write("a.socket.connection.setup.timeout.ms = 600000\n")
+        properties.write("a.ssl.endpoint.identification.algorithm =\n")
+    cluster = load_configuration(file).flow("a->b").source
+    request = ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+    with (
+        named("broker.example", "127.0.0.9", "127.0.0.1"),
+        peer(host="127.0.0.9", port=port),
+        ClusterLink(cluster) as link,
+    ):
+        link.run(lambda: link.open(timeout_seconds=300))
+        brokers = link.manager.cluster._brokers
+        brokers[7] = MetadataResponse.MetadataResponseBroker(7, "broker.example", port, None)
+        assert link.run(lambda: link.send(7, request, timeout_ms=300_000)).error_code == 0
+        assert ("127.0.0.9", port) in SILENT
+        SILENT.forget(("127.0.0.9", port))
 
 
 def test_wrong_password_is_one_sentence_without_the_password(

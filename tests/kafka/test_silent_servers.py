@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
@@ -20,7 +19,7 @@ from srm_common.kafka.log_facts import compaction
 from srm_common.kafka.producer_ids import init_producer
 from srm_common.kafka.topic_ids import topic_ids
 from srm_common.testing import LocalKafka
-from tests.silent_peers import black_hole, peer, relay
+from tests.silent_peers import black_hole, named, peer, relay
 
 #: Any single wait for a silent server would last as long as this.
 PATIENCE_MS = 600_000
@@ -74,18 +73,13 @@ def test_servers_that_are_gone_or_silent_hold_up_no_link(source_kafka: LocalKafk
         assert ("127.0.0.1", port_of(source_kafka.bootstrap_servers)) not in SILENT
 
 
-def test_every_address_of_a_name_is_tried(source_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_address_of_a_name_is_tried(source_kafka: LocalKafka) -> None:
     port = port_of(source_kafka.bootstrap_servers)
-    resolve = socket.getaddrinfo
-
-    def resolved(host: Any, *args: Any, **options: Any) -> Any:
-        if host != "kafka.example":
-            return resolve(host, *args, **options)
-        kind = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
-        return [(*kind, (ip, port)) for ip in ("127.0.0.9", "127.0.0.10", "127.0.0.1")]
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolved)
-    with black_hole("127.0.0.9", port), ClusterLink(settings_of(f"kafka.example:{port}")) as link:
+    with (
+        named("kafka.example", "127.0.0.9", "127.0.0.10", "127.0.0.1"),
+        black_hole("127.0.0.9", port),
+        ClusterLink(settings_of(f"kafka.example:{port}")) as link,
+    ):
         link.run(lambda: link.open(timeout_seconds=300))
         # Also by the name that a broker advertises.
         add_broker(link, 7, f"kafka.example:{port}")
