@@ -5,7 +5,6 @@ A batch without holes is counted by its header; only others are opened.
 
 from __future__ import annotations
 
-import base64
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -25,6 +24,7 @@ from srm_common.kafka.frames import RawFetch
 from srm_common.kafka.link import EARLIEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.log_facts import leader_epoch, log_facts
 from srm_common.kafka.preferred_replicas import PreferredReplicas
+from srm_common.kafka.topic_ids import topic_ids
 from srm_common.kafka.transaction_markers import decide_by_markers
 from srm_common.wire import fetch
 from srm_common.wire.batch import CONTROL, SourceBatch, split, verify
@@ -100,21 +100,19 @@ class LogWindows:
     ) -> None:
         self._link.close()
 
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of those topics that exist.
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:
+        """Ids as they are now, in Kafka's spelling; None for a topic that does not exist (any more).
 
         Raises:
             UnreachableCluster, AccessDenied: as the cluster answers.
         """
         wanted = set(topics)
 
-        async def ask() -> None:
-            await self._open(wanted)
+        async def ask() -> dict[str, str | None]:
+            await self._open(set())
+            return await topic_ids(self._link, wanted, self._timeout)
 
-        self._link.run(ask)
-        cluster = self._link.manager.cluster
-        ids = {topic: cluster.topic_id(topic) for topic in wanted if cluster.partitions_for_topic(topic)}
-        return {topic: _spelled(found.bytes) for topic, found in ids.items() if found is not None}
+        return self._link.run(ask)
 
     def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
         """Where the logs begin; a partition that does not tell is absent.
@@ -392,7 +390,3 @@ def _offsets(batch: SourceBatch, start: int, end: int) -> Sequence[int]:
     verify(batch)
     records = legacy_records(batch) if header.magic < 2 else loose_records(batch)
     return [record.offset for record in records if start <= record.offset < end]
-
-
-def _spelled(topic_id: bytes) -> str:
-    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode()

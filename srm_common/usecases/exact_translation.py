@@ -269,7 +269,8 @@ class ExactTranslation:
         for one, window in wanted.items():
             newest = self._log.newest(one[0], one[1])
             generation = newest.generation if newest else 0
-            if one[0] in ids and generation in (0, generation_of(ids[one[0]])):
+            topic_id = ids[one[0]]
+            if topic_id is not None and generation in (0, generation_of(topic_id)):
                 out[one] = window
         return out
 

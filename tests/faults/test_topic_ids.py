@@ -9,6 +9,7 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import UnreachableCluster
+from srm_common.kafka.log_windows import LogWindows
 from srm_common.replication.source_view import SourceView
 from srm_common.testing import LocalKafka
 from tests.faults.lossy_proxy import METADATA, LossyProxy
@@ -24,8 +25,9 @@ def test_ids_of_topics_are_never_those_of_an_earlier_answer(monkeypatch: pytest.
             kafka.create_topic(topic)
         cluster = ClusterSettings.plaintext("a", kafka.bootstrap_servers)
         flow = FlowSettings(FlowName("a", "b"), cluster, cluster)
-        with SourceView(flow) as view:
+        with SourceView(flow) as view, LogWindows(cluster) as windows:
             before = view.topic_ids(["again", "gone", "never"])
+            assert windows.topic_ids(["again", "gone", "never"]) == before
             assert before["never"] is None
             assert before["again"] != before["gone"]
             for answer in kafka.admin().delete_topics(["again", "gone"]).values():
@@ -36,6 +38,7 @@ def test_ids_of_topics_are_never_those_of_an_earlier_answer(monkeypatch: pytest.
             after = view.topic_ids(["again", "gone", "never"])
             assert after["again"] not in (None, before["again"])
             assert after["gone"] is None
+            assert windows.topic_ids(["again", "gone", "never"]) == after
             proxy.lose_share(METADATA, 1.0)
             monkeypatch.setattr(view, "_patience", 1.0)
             with pytest.raises(UnreachableCluster, match="did not tell the ids of 2 topics, again among them"):
