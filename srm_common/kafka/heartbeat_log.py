@@ -11,7 +11,7 @@ from srm_common.domain.heartbeats import Heartbeat
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import LATEST, LogRecord, StateReader
 from srm_common.wire.mm2 import decode_heartbeat
-from srm_common.wire.segments import decode_segment, segment_partition
+from srm_common.wire.segments import decode_segment, place_of_key, segment_partition
 
 #: The newest heartbeats are the last ones; each has a transaction's marker behind it, more than one where chunks held
 #: nothing else.
@@ -57,8 +57,8 @@ def arrival_ms(
     """When the chunk was committed that brought ``downstream_offset`` of partition 0 of the copy of
     ``upstream_topic``, in epoch milliseconds by the clock of whoever copied it.
 
-    None where the offset map does not tell, as for what MirrorMaker 2 copied. Reads the stretch of the map that was
-    written since.
+    None where the offset map does not tell, as for what MirrorMaker 2 copied, and for a chunk whose segment was joined
+    with others since. Reads the stretch of the map that was written since.
 
     Args:
         reader: of the cluster with the copy.
@@ -77,8 +77,8 @@ def arrival_ms(
     if start is None:
         return None
     for record in reader.read(topic, {home: start}, reader.offsets(topic, [home], LATEST)):
-        if record.value is None:
-            continue
+        if record.key is None or record.value is None or place_of_key(record.key) is not None:
+            continue  # a joined segment's record has the time of the joining
         try:
             segment = decode_segment(record.key, record.value)
         except CorruptRecord:  # who translates by the map tells of it

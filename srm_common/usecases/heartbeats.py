@@ -73,7 +73,9 @@ def _traced(
     # When it came to each cluster of the path, or why that is not known.
     arrivals: dict[str, int | str] = {
         copied.origin: beat.timestamp_ms,
-        flow.name.target: "is not in the offset map" if copied.arrived_ms is None else copied.arrived_ms,
+        flow.name.target: "is not known: the offset map does not tell"
+        if copied.arrived_ms is None
+        else copied.arrived_ms,
     }
     topic = copied.topic
     for alias, before in zip(copied.path[-2:0:-1], copied.path[-3::-1], strict=False):
@@ -108,7 +110,7 @@ def _arrival(
             arrived = arrival_ms(reader, before, upstream, found.offset, beat.timestamp_ms)
     except SrmError as error:
         return f"is not known: {error}"
-    return f"is not in the offset map on '{alias}'" if arrived is None else arrived
+    return f"is not known: the offset map on '{alias}' does not tell" if arrived is None else arrived
 
 
 def _clusters(flow: FlowSettings) -> dict[str, ClusterSettings]:

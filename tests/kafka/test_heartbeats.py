@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from confluent_kafka import Producer
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
+from srm_common.domain.names import segments_topic
+from srm_common.domain.offsets.joining import joined
+from srm_common.domain.offsets.segments import Run, Segment
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
@@ -23,6 +28,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.heartbeat_log import arrival_ms
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.emit_heartbeat import SteadyHeartbeats, emit_heartbeat
@@ -31,6 +37,7 @@ from srm_common.usecases.refresh_topics import refresh_topics
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.status import status
 from srm_common.wire.mm2 import decode_heartbeat
+from srm_common.wire.segments import encode_joined, encode_segment
 from tests.kafka.flows import flow_between
 from tests.kafka.markers import wait_for_markers
 from tests.kafka.records import eventually
@@ -122,6 +129,28 @@ def test_heartbeats_over_two_hops(
     questions = [f"hops:{origin}", f"hops:{middle}", "hops:nowhere", "upstream:", "heartbeats:", "checkpoints:"]
     ours = judged(properties, *questions)
     assert [ours[question][0][0] for question in questions[:3]] == ["2", "1", "-1"]
+
+
+def test_a_joined_segment_does_not_tell_when_its_chunks_came(target_kafka: LocalKafka, name: str) -> None:
+    topic = segments_topic(name)
+    target_kafka.create_topic(topic, 1, 1, {"cleanup.policy": "compact"})
+    producer = Producer({"bootstrap.servers": target_kafka.bootstrap_servers})
+
+    def put(record: tuple[bytes, bytes], timestamp_ms: int) -> None:
+        producer.produce(topic, key=record[0], value=record[1], timestamp=timestamp_ms)
+        assert producer.flush(60) == 0
+
+    def arrived(offset: int) -> int | None:
+        with StateReader(ClusterSettings.plaintext("b", target_kafka.bootstrap_servers)) as reader:
+            return arrival_ms(reader, name, "heartbeats", offset, begun)
+
+    begun = int(time.time() * 1000) - 600_000
+    chunks = [Segment("heartbeats", 0, n, n + 1, 2 * n, 2 * n + 1, (Run(n, 1, 2 * n, 1),)) for n in range(4)]
+    put(encode_joined(joined(chunks[:3]), 2), begun + 300_000)
+    assert arrived(2) is None
+    put(encode_segment(chunks[1]), begun + 1_000)
+    put(encode_segment(chunks[3]), begun + 3_000)
+    assert (arrived(2), arrived(4), arrived(6)) == (begun + 1_000, None, begun + 3_000)
 
 
 def test_a_long_run_writes_heartbeats_at_the_pace_of_its_schedule(

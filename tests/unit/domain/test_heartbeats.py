@@ -133,8 +133,10 @@ def test_silence_is_said() -> None:
 
 
 def test_hops_in_words() -> None:
-    traced = replace(FAR, by_hop=(Hop("z", "a", 11_000), Hop("a", "b", fault="is not in the offset map")))
-    assert [str(hop) for hop in traced.by_hop] == ["z->a 11.0 s", "a->b is not in the offset map"]
+    traced = replace(
+        FAR, by_hop=(Hop("z", "a", 11_000), Hop("a", "b", fault="is not known: the offset map does not tell"))
+    )
+    assert [str(hop) for hop in traced.by_hop] == ["z->a 11.0 s", "a->b is not known: the offset map does not tell"]
     text = heartbeats_text(make_heartbeat_report(FLOW, 1_010_000, [traced, NEAR]))
     assert str(text[-1]).startswith("The newest heartbeat of 'a'")
     assert heartbeats_text(make_heartbeat_report(replace(FLOW, emit_heartbeats=False), 0)) == [
