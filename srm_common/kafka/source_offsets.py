@@ -11,8 +11,15 @@ from srm_common.kafka.committed_log import log_ends, newest_records
 from srm_common.kafka.compacted import StateReader, held_by_transaction
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.state_topics import StateTopics
-from srm_common.wire.leader_epoch_header import epoch_in
-from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
+from srm_common.kafka.state_writer import NewRecord
+from srm_common.wire.leader_epoch_header import epoch_headers, epoch_in
+from srm_common.wire.mm2 import (
+    SOURCE_CONNECTOR,
+    parse_source_offset_key,
+    parse_source_offset_value,
+    source_offset_key,
+    source_offset_value,
+)
 from srm_common.wire.murmur2 import partition_for
 
 STABLE_WITHIN_SECONDS = 10.0
@@ -105,6 +112,29 @@ def read_source_offsets(
         if not (out or out.faults or out.resets):
             raise _lost(flow, state, copied)
     return out
+
+
+def offset_record(
+    flow: FlowName,
+    state: StateTopics,
+    place: Partition,
+    position: int | None,
+    *,
+    epoch: int = -1,
+    connector: str = SOURCE_CONNECTOR,
+) -> NewRecord:
+    """The record that says of a partition that ``position`` is the next offset to copy; None: there is none.
+
+    Args:
+        epoch: the leader epoch of the offset before the position in the log that was copied, -1 where that is not
+            known. Who finds the position otherwise than by today's log (by the offset map, or by what MirrorMaker 2
+            has stored) must not give that of today's log: it may have been cut and have grown again since, and that
+            would never be noticed.
+    """
+    key = source_offset_key(flow.source, *place, connector)
+    value = source_offset_value(position - 1) if position else None
+    headers = epoch_headers(epoch) if position else ()
+    return NewRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value, headers=headers)
 
 
 def committed_places(reader: StateReader, flow: FlowName) -> set[Partition]:

@@ -12,6 +12,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.compacted import silent_logger
 from srm_common.kafka.faults import cluster_error
+from srm_common.wire.plain_records import Headers
 
 _WRITE_SECONDS = 30.0
 
@@ -25,6 +26,7 @@ class NewRecord:
     key: bytes
     value: bytes | None
     timestamp_ms: int | None = None
+    headers: Headers = ()
 
 
 class StateWriter:
@@ -109,6 +111,7 @@ class StateWriter:
                     value=record.value,
                     partition=record.partition,
                     on_delivery=delivered,
+                    headers=[(name.decode(), text) for name, text in record.headers],
                     timestamp=record.timestamp_ms or 0,  # the client takes 0 for the time of writing
                 )
                 return

@@ -28,6 +28,9 @@ class EpochSource(Protocol):
     def compacted(self, topics: Iterable[str]) -> Mapping[str, bool | None]: ...
 
 
+_NEWER_THAN_ALL = (1 << 31) - 1
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """The next offset to copy, and the leader epoch of the offset before it (-1: not known)."""
@@ -42,6 +45,30 @@ class EpochAnswer:
 
     end: EpochEnd | None = None
     compacted: bool = True
+
+
+def epochs_before(source: EpochSource, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+    """The leader epochs of the offsets before ``offsets``, in the logs as they are now; absent where that is not told.
+
+    Args:
+        offsets: behind the starts of their logs, for nothing is known of what lay before those.
+
+    The epoch of an offset is the first that ends behind it: found by halving, all partitions side by side.
+    """
+    newest, _ = source.epoch_ends(dict.fromkeys(offsets, _NEWER_THAN_ALL))
+    found = {place: end.epoch for place, end in newest.items() if end is not None and end.offset >= offsets[place]}
+    lowest = dict.fromkeys(found, 0)
+    while asked := {place: (lowest[place] + epoch) // 2 for place, epoch in found.items() if lowest[place] < epoch}:
+        ends, _ = source.epoch_ends(asked)
+        for place, epoch in asked.items():
+            end = ends.get(place)
+            if end is None:
+                del found[place]
+            elif end.offset >= offsets[place]:
+                found[place] = end.epoch
+            else:
+                lowest[place] = epoch + 1
+    return found
 
 
 class LogIdentity:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.kafka.compacted import LATEST, StateReader, last_of_each_key
-from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS
+from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS, read_source_offsets
 from srm_common.kafka.state_topics import StateTopics
 from srm_common.kafka.state_writer import NewRecord
-from srm_common.wire.mm2 import parse_source_offset_key
+from srm_common.wire.leader_epoch_header import epoch_headers
+from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key
 from srm_common.wire.murmur2 import partition_for
 
 
@@ -29,6 +30,7 @@ def rewritten_offsets(
         StateUnavailable: one is still open.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
+    epochs = read_source_offsets(flow, state, stable_within_seconds=stable_within_seconds, refuse_loss=False).epochs
     topic, partitions = state.offsets_topic, range(state.offsets_partitions)
     with StateReader(flow.target) as reader, StateReader(flow.target, committed=False) as everything:
         ends = (
@@ -47,5 +49,7 @@ def rewritten_offsets(
         sure = committed.get(key)
         if sure is None or sure.offset != last.offset or sure.partition != last.partition:
             value = None if sure is None else sure.value
-            found.append(NewRecord(topic, partition_for(key, state.offsets_partitions), key, value))
+            headers = epoch_headers(epochs.get(parsed[2:], -1)) if parsed[0] == SOURCE_CONNECTOR else ()
+            home = partition_for(key, state.offsets_partitions)
+            found.append(NewRecord(topic, home, key, value, headers=headers))
     return found

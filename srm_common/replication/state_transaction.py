@@ -70,7 +70,8 @@ async def _produce(
     leader = link.leader(*home)
     if leader is None:
         raise RetriableFault(f"{home[0]}-{home[1]} has no leader")
-    body, now_ms = plain_records([(record.key, record.value) for record in records]), int(time.time() * 1000)
+    body = plain_records([(record.key, record.value, record.headers) for record in records])
+    now_ms = int(time.time() * 1000)
     header = stamp(
         attributes=TRANSACTIONAL,
         last_offset_delta=len(records) - 1,

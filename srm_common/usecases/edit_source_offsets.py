@@ -16,6 +16,7 @@ from srm_common.domain.offsets.offset_edits import (
     edited_memory,
     offset_edit,
     refuse_parts_of_new_topics,
+    with_identity,
 )
 from srm_common.domain.runs.start_position import StartKind, StartPosition
 from srm_common.domain.topics.source_topics import SourceTopics
@@ -23,17 +24,16 @@ from srm_common.errors import ConfigError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.control_log import ControlLog
 from srm_common.kafka.flow_state import FlowState
-from srm_common.kafka.source_offsets import SourceOffsets, read_source_offsets
+from srm_common.kafka.source_offsets import SourceOffsets, offset_record, read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
-from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state_writer import StateWriter
+from srm_common.replication.log_identity import epochs_before
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.source_view import SourceView
 from srm_common.replication.state_transaction import write_transaction
 from srm_common.usecases.idle_flow import idle_flow
 from srm_common.usecases.opposite_ends import opposite_ends
 from srm_common.usecases.source_offsets import committed_now, logs_of
-from srm_common.wire.mm2 import source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
 
 Partition = tuple[str, int]
 
@@ -80,7 +80,7 @@ def _carry_out(
     edits, ids = _edits(flow, request, read_source_offsets(flow, state, refuse_loss=False), memory)
     if any(edit.problem for edit in edits) or not any(_differs(edit, memory) for edit in edits):
         return edits
-    records = [_offset_record(flow, state, edit) for edit in edits]
+    records = [offset_record(flow.name, state, edit.place, edit.after, epoch=edit.epoch) for edit in edits]
     after = edited_memory(memory, edits, ids)
     if after != memory:
         records.insert(0, store.record("topics", after.to_json()))
@@ -103,12 +103,6 @@ def _carry_out(
 
 def _differs(edit: OffsetEdit, memory: SourceTopics) -> bool:
     return edit.changes or memory.pin(*edit.place) is not None
-
-
-def _offset_record(flow: FlowSettings, state: StateTopics, edit: OffsetEdit) -> NewRecord:
-    key = source_offset_key(flow.name.source, edit.topic, edit.partition)
-    value = source_offset_value(edit.after - 1) if edit.after else None
-    return NewRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
 
 
 def _edits(
@@ -136,6 +130,11 @@ def _edits(
             edits.append(offset_edit(place, before.get(place), target, logs[place]))
     with SourceView(flow) as source:
         ids = source.topic_ids(sorted({topic for topic, _ in places}))
+        epochs = epochs_before(
+            source,
+            {edit.place: edit.after for edit in edits if edit.after and edit.log and edit.log.start < edit.after},
+        )
+    edits = with_identity(edits, epochs, committed.epochs, memory, ids)
     return refuse_parts_of_new_topics(edits, memory, ids, committed), ids
 
 

@@ -19,14 +19,14 @@ from srm_common.domain.moving.handover import HandoverPosition, Verdict, accepte
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.kafka.control_log import ControlLog
 from srm_common.kafka.flow_state import FlowState
-from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets
+from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, offset_record
 from srm_common.kafka.state_topics import ensure_state_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.replication.offsets_rewrite import rewritten_offsets
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.state_transaction import write_transaction
 from srm_common.usecases.handover_positions import COMPARED, handover_positions
-from srm_common.usecases.handover_state import held_copies, offset_record, state_of, stored_offsets, topics_at_hand
+from srm_common.usecases.handover_state import held_copies, state_of, stored_offsets, topics_at_hand
 from srm_common.usecases.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.plan_topics import plan_topics
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
@@ -90,7 +90,7 @@ def _found(
         positions = [accepted(one) if one.verdict is Verdict.UNPROVED else one for one in positions]
     state = state_of(flow, ours)
     moved = [one for one in positions if _moves(one, committed)] if state.offsets_partitions else []
-    wanted = [offset_record(flow, state, one.place, one.position) for one in moved]
+    wanted = [offset_record(flow.name, state, one.place, one.position) for one in moved]
     stable_within = STABLE_WITHIN_SECONDS if fenced else None
     again = rewritten_offsets(flow, state, stable_within) if state.offsets_partitions else []
     keys = {record.key for record in wanted}
@@ -98,7 +98,7 @@ def _found(
     if request.mirror_maker != ours:
         theirs, connector = state_of(flow, request.mirror_maker), request.mirror_maker.connector
         wanted += [
-            offset_record(flow, theirs, one.place, one.position, connector)
+            offset_record(flow.name, theirs, one.place, one.position, connector=connector)
             for one in positions
             if one.position is not None
         ]

@@ -14,11 +14,8 @@ from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, read_source_offsets
 from srm_common.kafka.state_topics import StateTopics, present_state_topics
-from srm_common.kafka.state_writer import NewRecord
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.usecases.topic_mappings import TopicMapping
-from srm_common.wire.mm2 import SOURCE_CONNECTOR, source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
 
 Partition = tuple[str, int]
 _LISTING_SECONDS = 10.0
@@ -57,15 +54,6 @@ def state_of(flow: FlowSettings, mirror_maker: ConnectNames) -> StateTopics:
             f"cluster '{flow.target.alias}' has no topic {topic}; name the right one with --offsets-topic"
         )
     return state
-
-
-def offset_record(
-    flow: FlowSettings, state: StateTopics, place: Partition, position: int | None, connector: str = SOURCE_CONNECTOR
-) -> NewRecord:
-    """The record that says of a partition that ``position`` is the next offset to copy; None: there is none."""
-    key = source_offset_key(flow.name.source, *place, connector)
-    value = source_offset_value(position - 1) if position else None
-    return NewRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value)
 
 
 def topics_at_hand(flow: FlowSettings, plan: Plan, stored: Iterable[Partition]) -> list[TopicMapping]:

@@ -12,12 +12,10 @@ from srm_common.errors import SrmError
 from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.segment_log import SegmentLog
-from srm_common.kafka.source_offsets import read_source_offsets
+from srm_common.kafka.source_offsets import offset_record, read_source_offsets
 from srm_common.kafka.state_topics import ensure_state_topics, present_state_topics
-from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state_writer import StateWriter
 from srm_common.replication.ownership import Ownership
-from srm_common.wire.mm2 import source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
 
 #: So many offsets of the copy are looked at behind the map's end; one visible record among them is enough.
 _LOOK_AHEAD = 50_000
@@ -52,13 +50,11 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
             if place not in known and place not in known.resets:
                 actions.append(repair_action(segments[place], _copy_end(flow, reader, segments[place])))
     if not dry_run:
-        records = []
-        for action in actions:
-            if action.next_offset is not None:
-                key = source_offset_key(flow.name.source, action.topic, action.partition)
-                home = partition_for(key, state.offsets_partitions)
-                value = source_offset_value(action.next_offset - 1)
-                records.append(NewRecord(state.offsets_topic, home, key, value))
+        records = [
+            offset_record(flow.name, state, (action.topic, action.partition), action.next_offset)
+            for action in actions
+            if action.next_offset is not None
+        ]
         StateWriter(flow.target).write(f"write source offsets of flow {flow.name}", records)
     return actions
 

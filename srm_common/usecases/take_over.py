@@ -33,13 +33,14 @@ from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.control_log import ControlLog
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.segment_log import SegmentLog
+from srm_common.kafka.source_offsets import offset_record
 from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.source_view import SourceView
 from srm_common.replication.state_transaction import write_transaction
 from srm_common.usecases.handover_positions import COMPARED, handover_positions
-from srm_common.usecases.handover_state import growing, offset_record, stored_offsets, topics_at_hand
+from srm_common.usecases.handover_state import growing, stored_offsets, topics_at_hand
 from srm_common.usecases.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.plan_topics import plan_topics
 from srm_common.usecases.refresh_topics import refresh_topics
@@ -148,7 +149,7 @@ def _write(
     state = ensure_state_topics(flow)
     ours = stored_offsets(flow, ConnectNames.dedicated(flow.name), fenced=True)
     changed = [one for one in found.positions if one.position is not None and one.position != ours.get(one.place)]
-    records = [offset_record(flow, state, one.place, one.position) for one in changed]
+    records = [offset_record(flow.name, state, one.place, one.position) for one in changed]
     records += _segments(flow, state, found.positions)
     memory = SourceTopics.from_json(store.read("topics"))
     records.append(store.record("topics", _remembered(flow, memory, found.positions, topics).to_json()))

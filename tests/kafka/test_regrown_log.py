@@ -13,9 +13,18 @@ from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.kafka.producer import Producer
+from srm_common.kafka.source_offsets import offset_record
+from srm_common.kafka.state_topics import present_state_topics
+from srm_common.kafka.state_writer import StateWriter
+from srm_common.replication.offsets_rewrite import rewritten_offsets
+from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
+from srm_common.replication.state_transaction import write_transaction
 from srm_common.testing import LocalKafka
+from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.replicate import replicate
+from srm_common.usecases.source_offsets import committed_now
 from srm_common.wire.leader_epoch_header import NAME
 from tests.kafka.engine import Engine
 from tests.kafka.flows import flow_between, prepare
@@ -109,3 +118,62 @@ def test_the_epoch_is_a_header_beside_what_mirror_maker_writes(
     assert epoch >= 0
     assert message.value() == b'{"offset":199}'
     assert message.headers() == [(NAME.decode(), b"%d" % epoch)]
+
+
+def test_a_position_that_was_set_has_the_epoch_of_its_place_in_the_log(
+    source: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    flow = flow_between(source, target_kafka, name)
+    source.create_topic(name)
+    produce(source, name, 0, mixed_records(100))
+    prepare(flow)
+    run(flow, "1")
+    (first,) = committed_now(flow).epochs.values()
+    source.restart()
+    produce(source, name, 0, mixed_records(100, seed=2))
+    run(flow, "2")
+    (second,) = committed_now(flow).epochs.values()
+    assert second > first
+
+    def epoch_at(offset: int) -> int | None:
+        edit_source_offsets(flow, Request("set", offsets={(name, 0): offset}))
+        now = committed_now(flow)
+        assert now == {(name, 0): offset} if offset else not now
+        return now.epochs.get((name, 0))
+
+    assert [epoch_at(offset) for offset in (50, 100, 101, 0, 150)] == [first, first, second, None, second]
+    lose_disk(source, name)
+    produce(source, name, 0, mixed_records(300, seed=3))
+    record = run(flow, "3")
+    assert (record.state, record.records) == (RunState.FAILED, 0)
+    assert "truncated and has grown again" in str(record.failed_partitions[0].trouble)
+    # The same offset is another place in the log as it is now.
+    (planned,) = edit_source_offsets(flow, Request("set", offsets={(name, 0): 150}), dry_run=True)
+    assert (planned.changes, planned.effect.partition(",")[0]) == (True, "stays at 150")
+    assert epoch_at(150) not in (first, second, None)
+    assert run(flow, "4").records == 150
+
+
+def test_an_offset_that_is_written_once_more_keeps_its_epoch(
+    source: LocalKafka, target_kafka: LocalKafka, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flow = flow_between(source, target_kafka, name)
+    source.create_topic(name)
+    produce(source, name, 0, mixed_records(100))
+    prepare(flow)
+    run(flow, "1")
+    state, known = present_state_topics(flow), committed_now(flow)
+    ahead = offset_record(flow.name, state, (name, 0), 200)
+
+    async def stopped_before(self: Producer) -> None:
+        """A process that ends before its commit."""
+
+    with Ownership.take(flow, 1, 1) as owner, monkeypatch.context() as patch:
+        patch.setattr(Producer, "commit", stopped_before)
+        write_transaction(flow, owner, [ahead])
+    with Ownership.take(flow, 1, 1):
+        pass
+    again = rewritten_offsets(flow, state)
+    assert again == [offset_record(flow.name, state, (name, 0), 100, epoch=known.epochs[name, 0])]
+    StateWriter(flow.target).write("write them once more", again)
+    assert (committed_now(flow), committed_now(flow).epochs) == (known, known.epochs)

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from srm_common.domain.topics.source_topics import Pin, SourceTopics
@@ -30,7 +30,9 @@ class LogRange:
 @dataclass(frozen=True, slots=True)
 class OffsetEdit:
     """One partition. ``before`` and ``after`` are next offsets to copy, None for "no position"; ``problem`` says why
-    it cannot be done."""
+    it cannot be done. ``epoch`` is the leader epoch of the offset before ``after``, -1 where it is not known.
+    ``other_log``: ``before`` is a position in a log that is not there any more, cut and grown again or of a topic that
+    was created again."""
 
     topic: str
     partition: int
@@ -38,6 +40,8 @@ class OffsetEdit:
     after: int | None
     log: LogRange | None = None
     problem: str | None = None
+    epoch: int = -1
+    other_log: bool = False
 
     @property
     def place(self) -> Partition:
@@ -45,15 +49,17 @@ class OffsetEdit:
 
     @property
     def changes(self) -> bool:
-        return self.problem is None and self.before != self.after
+        return self.problem is None and (self.before != self.after or (self.other_log and self.after is not None))
 
     @property
     def effect(self) -> str:
         """What the next run does about it, in words."""
         if self.problem is not None:
             return self.problem
-        if self.before == self.after:
+        if not self.changes:
             return "as it is"
+        if self.before == self.after:
+            return f"stays at {self.after}, now in the log that has come in place of the one that was copied"
         if self.after is None:
             return "forgotten: the next run starts it like a partition without progress"
         if self.before is None:
@@ -114,6 +120,29 @@ def refuse_parts_of_new_topics(
             problem = f"the topic was created again at the source: move all its partitions at once, also {others}"
             edit = OffsetEdit(edit.topic, edit.partition, edit.before, edit.after, edit.log, problem)
         out.append(edit)
+    return out
+
+
+def with_identity(
+    edits: Iterable[OffsetEdit],
+    epochs: Mapping[Partition, int],
+    committed: Mapping[Partition, int],
+    memory: SourceTopics,
+    ids: Mapping[str, str | None],
+) -> list[OffsetEdit]:
+    """The edits, with what tells the logs of today from those that were copied.
+
+    Args:
+        epochs: of the offsets before those to be set, in the logs of today.
+        committed: the epochs of the offsets before the positions.
+        ids: of the topics today.
+    """
+    out = []
+    for edit in edits:
+        epoch, before = epochs.get(edit.place, -1), committed.get(edit.place, -1)
+        known, now = memory.topic_id(edit.topic), ids.get(edit.topic)
+        cut = edit.before == edit.after and min(epoch, before) >= 0 and epoch != before
+        out.append(replace(edit, epoch=epoch, other_log=cut or bool(known and now and known != now)))
     return out
 
 

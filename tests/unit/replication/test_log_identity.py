@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
+from srm_common.replication.log_identity import epochs_before
+from tests.unit.replication.simulated_cluster import Log, SimulatedSource
 from tests.unit.replication.test_passes import World, copied, everything, world
 
 T = ("t", 0)
@@ -77,3 +81,16 @@ def test_a_topic_created_again_is_told_as_that() -> None:
     error = there.run().tracks[T].error
     assert error is not None
     assert "created again" in error
+
+
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=12), st.sets(st.integers(0, 11)), st.integers(0, 20))
+def test_the_epoch_before_an_offset_is_found(lengths: list[int], skipped: set[int], expired: int) -> None:
+    log = Log(epochs=[])
+    for epoch, length in enumerate(lengths):
+        if epoch not in skipped or epoch == len(lengths) - 1:
+            log.epochs.append((epoch, log.end))
+            log.records += [0] * length
+    log.expire(min(expired, len(log.records) - 1))
+    source = SimulatedSource({("t", number): log for number in range(log.end - log.start)})
+    offsets = {place: log.start + 1 + place[1] for place in source.logs}
+    assert epochs_before(source, offsets) == {place: log.epoch_at(offset - 1) for place, offset in offsets.items()}
