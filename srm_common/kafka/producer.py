@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest
@@ -65,7 +66,6 @@ class Producer:
         self._added: set[Partition] = set()
         #: A transaction may be open that must not be ended just so.
         self._in_doubt = False
-        self.produce_version = _PRODUCE_VERSION_2 if self._v2 else _PRODUCE_VERSION
 
     @property
     def transactional(self) -> bool:
@@ -93,6 +93,11 @@ class Producer:
         """Get a producer id for an idempotent producer; nothing to do for a transactional one."""
         if not self.transactional:
             await self.renew()
+
+    @property
+    def produce_version(self) -> int:
+        """In which version data are sent."""
+        return _PRODUCE_VERSION_2 if self._v2 else _PRODUCE_VERSION
 
     @property
     def joins_by_produce(self) -> bool:
@@ -136,13 +141,12 @@ class Producer:
         self._sequences.clear()
         self._added.clear()
 
-    async def end_empty(self, partitions: Iterable[Partition], *, committed: bool, deadline: float) -> bool:
-        """End an empty transaction over ``partitions``: its markers end whatever is open there of this producer.
+    async def end_empty(self, partitions: Iterable[Partition], *, deadline: float) -> bool:
+        """Abort an empty transaction over ``partitions``: its markers end whatever is open there of this producer.
 
         By the requests of ``transaction.version`` 0, which every broker takes: they alone name partitions without
-        writing to them. From the first of them on the transaction may be open, and whatever ended it otherwise would
-        end those partitions wrongly: an abort or a bump of the epoch what is to be committed, and the commit of other
-        records what is to be aborted. So each is repeated under the same epoch until its answer is known, which both
+        writing to them. From the first of them on the transaction may be open, and the commit of other records would
+        commit those partitions, too. So each is repeated under the same epoch until its answer is known, which both
         coordinator and log take for one; where that cannot be had, nothing more may be asked of this producer.
 
         Args:
@@ -156,30 +160,51 @@ class Producer:
             UncertainCommit: it may not have happened, or not to its end; the slot must end.
             UnreachableCluster: it happened, but the epoch could not be renewed.
         """
-        places = sorted(set(partitions))
-        newer, self._v2 = self._v2, False
-        self._in_doubt = True
-        try:
-            if not await self._begin_empty(places, deadline):
-                self._in_doubt = False
+        async with self._first_version():
+            if not await self._begin(partitions, deadline):
                 return False
-            if committed:
-                await self.commit(deadline)
-            elif not await self._abort(deadline):
+            if not await self._abort(deadline):
                 raise UncertainCommit(f"{self.transactional_id}: the abort of an empty transaction was not answered")
-        finally:
-            self._v2 = newer
-        self._in_doubt = False
         await self.renew(answered=True, deadline=deadline)
         return True
 
-    async def _begin_empty(self, partitions: list[Partition], deadline: float) -> bool:
+    async def commit_with(
+        self, partitions: Iterable[Partition], write: Callable[[], Awaitable[None]], *, deadline: float
+    ) -> None:
+        """Commit a transaction over ``partitions`` with what ``write`` produces to some of them: its markers commit
+        whatever is open of this producer in the others. By the same requests as :meth:`end_empty`.
+
+        Raises:
+            Fenced: a newer owner exists.
+            UncertainCommit: it may have happened or not, all of it alike; the slot must end.
+            RetriableFault, UnreachableCluster: the same, from ``write`` and from the renewal of the epoch.
+        """
+        async with self._first_version():
+            if not await self._begin(partitions, deadline):
+                raise UncertainCommit(f"{self.transactional_id}: the coordinator refused the partitions")
+            await write()
+            await self.commit(deadline)
+        await self.renew(deadline=deadline)
+
+    @asynccontextmanager
+    async def _first_version(self) -> AsyncIterator[None]:
+        """Requests of ``transaction.version`` 0 inside. Left by an error, the producer stays in doubt."""
+        newer, self._v2 = self._v2, False
+        self._in_doubt = True
+        try:
+            yield
+        finally:
+            self._v2 = newer
+        self._in_doubt = False
+
+    async def _begin(self, partitions: Iterable[Partition], deadline: float) -> bool:
         """Add ``partitions`` to a transaction; False where that was refused and never may have been carried out."""
+        places = sorted(set(partitions))
         asked = 0
         while True:
             asked += 1
             try:
-                refused = await self.add(partitions, deadline)
+                refused = await self.add(places, deadline)
             except RetriableFault as error:
                 fault = str(error)
                 self._link.forget_coordinator(self.transactional_id or "")
@@ -191,7 +216,7 @@ class Producer:
                 fault = codes.name(min(refused.values()))
             if time.monotonic() > deadline:
                 raise UncertainCommit(
-                    f"{self.transactional_id}: whether a transaction over {partitions[0][0]}-{partitions[0][1]} was "
+                    f"{self.transactional_id}: whether a transaction over {places[0][0]}-{places[0][1]} was "
                     f"begun is not known: {fault}"
                 )
             await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)

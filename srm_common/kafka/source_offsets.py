@@ -12,7 +12,7 @@ from srm_common.kafka.compacted import StateReader, held_by_transaction
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.state_topics import StateTopics
 from srm_common.kafka.state_writer import NewRecord
-from srm_common.wire.leader_epoch_header import epoch_headers, epoch_in
+from srm_common.wire.leader_epoch_header import epoch_headers, epoch_in, from_zero
 from srm_common.wire.mm2 import (
     SOURCE_CONNECTOR,
     parse_source_offset_key,
@@ -85,7 +85,7 @@ def read_source_offsets(
         upstream = parsed[2:]
         try:
             last = parse_source_offset_value(value)
-            epoch = epoch_in(headers)
+            epoch, begins = epoch_in(headers), from_zero(headers)
         except (CorruptRecord, CorruptBatch) as error:
             out.faults[upstream] = CorruptRecord(
                 f"the source offset of {upstream[0]}-{upstream[1]} cannot be read: at offset {offset} of "
@@ -93,7 +93,9 @@ def read_source_offsets(
                 f"a tombstone to copy the partition from its start, with the key {_text(key)}"
             )
             continue
-        if last is None:
+        if last is None and begins:
+            out[upstream] = 0
+        elif last is None:
             out.resets.add(upstream)
         else:
             out[upstream] = last + 1

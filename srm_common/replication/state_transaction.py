@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.errors import Fenced, StateUnavailable
@@ -15,7 +15,7 @@ from srm_common.kafka.producer import Producer, UncertainCommit
 from srm_common.kafka.state_writer import NewRecord
 from srm_common.replication.ownership import Ownership
 from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.plain_records import plain_records
+from srm_common.wire.plain_records import Entry, plain_records
 
 _BATCH_RECORDS = 2000
 
@@ -54,8 +54,8 @@ async def _write(
         if refused:
             raise RetriableFault(codes.name(min(refused.values())))
         for home, some in homes.items():
-            for batch in _batches(some):
-                await _produce(flow, link, producer, home, batch)
+            entries: list[Entry] = [(record.key, record.value, record.headers) for record in some]
+            await produce_state(producer, link, home, entries, flow.request_timeout_ms)
         await producer.commit()
     except (RetriableFault, UncertainCommit) as error:
         raise StateUnavailable(
@@ -64,29 +64,41 @@ async def _write(
         ) from error
 
 
+async def produce_state(
+    producer: Producer, link: ClusterLink, home: Partition, entries: Sequence[Entry], request_timeout_ms: int
+) -> None:
+    """Produce records to a partition that is part of the producer's open transaction.
+
+    Raises:
+        Fenced: another run took the flow.
+        RetriableFault: they were refused, or nobody knows; the transaction must not be committed.
+    """
+    for start in range(0, len(entries), _BATCH_RECORDS):
+        await _produce(producer, link, home, entries[start : start + _BATCH_RECORDS], request_timeout_ms)
+
+
 async def _produce(
-    flow: FlowSettings, link: ClusterLink, producer: Producer, home: Partition, records: Sequence[NewRecord]
+    producer: Producer, link: ClusterLink, home: Partition, entries: Sequence[Entry], request_timeout_ms: int
 ) -> None:
     leader = link.leader(*home)
     if leader is None:
         raise RetriableFault(f"{home[0]}-{home[1]} has no leader")
-    body = plain_records([(record.key, record.value, record.headers) for record in records])
-    now_ms = int(time.time() * 1000)
+    body, now_ms = plain_records(entries), int(time.time() * 1000)
     header = stamp(
         attributes=TRANSACTIONAL,
-        last_offset_delta=len(records) - 1,
+        last_offset_delta=len(entries) - 1,
         base_timestamp=now_ms,
         max_timestamp=now_ms,
-        record_count=len(records),
+        record_count=len(entries),
         body=body,
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,
-        base_sequence=producer.take(home, len(records)),
+        base_sequence=producer.take(home, len(entries)),
     )
     request = RawProduce(
         producer.produce_version,
         producer.transactional_id,
-        flow.request_timeout_ms,
+        request_timeout_ms,
         {home[0]: [(home[1], (header, body))]},
     )
     answer = await link.send(leader, request)
@@ -95,8 +107,3 @@ async def _produce(
             raise Fenced(f"the producer {producer.transactional_id} was fenced: {codes.name(part.error_code)}")
         if part.error_code:
             raise RetriableFault(f"{home[0]}-{home[1]}: {codes.name(part.error_code)}")
-
-
-def _batches(records: Sequence[NewRecord]) -> Iterator[Sequence[NewRecord]]:
-    for start in range(0, len(records), _BATCH_RECORDS):
-        yield records[start : start + _BATCH_RECORDS]

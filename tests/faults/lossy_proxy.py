@@ -17,6 +17,7 @@ import socket
 import struct
 import threading
 from collections import Counter, deque
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -41,6 +42,8 @@ class LossyProxy:
         self._answers: Counter[int] = Counter()
         self._requests: Counter[int] = Counter()
         self._share: dict[int, float] = {}
+        #: By api key and whether it is the answer that counts: how many pass yet, and what is done then.
+        self._acts: dict[tuple[int, bool], tuple[int, Callable[[], object]]] = {}
         self._random = random.Random(seed)
         self._closed = False
         #: How many were lost, by api key.
@@ -67,9 +70,16 @@ class LossyProxy:
         with self._lock:
             self._share[api_key] = share
 
+    def at(self, api_key: int, number: int, act: Callable[[], object], *, answered: bool = False) -> None:
+        """Call ``act`` when the ``number``-th request of the kind comes, which is lost before it reaches the broker; or
+        when it was carried out, in place of its answer."""
+        with self._lock:
+            self._acts[api_key, answered] = number - 1, act
+
     def calm(self) -> None:
         """Lose nothing any more."""
         with self._lock:
+            self._acts.clear()
             self._answers.clear()
             self._requests.clear()
             self._share.clear()
@@ -102,7 +112,19 @@ class LossyProxy:
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             _Pair(self, client, broker).start()
 
+    def _acts_on(self, api_key: int, answered: bool) -> bool:
+        with self._lock:
+            left, act = self._acts.pop((api_key, answered), (0, None))
+            if act is not None and left:
+                self._acts[api_key, answered] = left - 1, act
+        if act is None or left:
+            return False
+        act()
+        return True
+
     def _loses_request(self, api_key: int) -> bool:
+        if self._acts_on(api_key, False):
+            return True
         with self._lock:
             if self._requests[api_key] <= 0:
                 return False
@@ -111,6 +133,8 @@ class LossyProxy:
             return True
 
     def _loses_answer(self, api_key: int) -> bool:
+        if self._acts_on(api_key, True):
+            return True
         with self._lock:
             if self._answers[api_key] > 0:
                 self._answers[api_key] -= 1

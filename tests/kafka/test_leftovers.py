@@ -6,19 +6,22 @@ marker will ever come: just what a coordinator leaves behind that skipped its ma
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
+from multiprocessing import get_context
 
 import pytest
 
 from srm_common.domain.offsets.segments import Run, Segment
-from srm_common.domain.runs.copying import CopyRange, ProducerIdentity, SlotTask
+from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotTask
 from srm_common.kafka import leftovers
 from srm_common.kafka.frames import RawProduce
 from srm_common.kafka.leftovers import left_open
 from srm_common.kafka.link import ClusterLink, Partition
 from srm_common.kafka.producer import Producer
+from srm_common.kafka.source_offsets import read_source_offsets
 from srm_common.replication.held_partitions import Copy, Freed, free_held_partitions
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
@@ -28,11 +31,15 @@ from srm_common.wire.mm2 import source_offset_key, source_offset_value
 from srm_common.wire.murmur2 import partition_for
 from srm_common.wire.plain_records import plain_records
 from srm_common.wire.segments import encode_segment, segment_partition
+from tests.faults.live_groups import run_once
 from tests.faults.lossy_proxy import ADD_PARTITIONS, DESCRIBE_PRODUCERS, END_TXN, LIST_OFFSETS, LossyProxy
 from tests.kafka.engine import Engine
+from tests.kafka.flows import Seen
 from tests.kafka.records import mixed_records, produce, read_all
 
 RECORDS = 50
+#: The first record of each partition at the source.
+FIRST = Seen(b"k", b"v", (), int(time.time() * 1000))
 TRUSTING = {"transaction.partition.verification.enable": "false"}
 
 
@@ -77,7 +84,7 @@ class Scene:
 
     async def send(self, producer: Producer, place: Partition, body: bytes, count: int) -> int:
         """Produce a transactional batch as it is; its base offset."""
-        now = int(time.time() * 1000)
+        now = FIRST.timestamp_ms
         header = stamp(
             attributes=TRANSACTIONAL,
             last_offset_delta=count - 1,
@@ -136,9 +143,13 @@ def scene(source_kafka: LocalKafka, target: LocalKafka, name: str, monkeypatch: 
     engine = Engine(source_kafka, target, name)
     engine.create(name, 2)
     for partition in range(2):
-        produce(source_kafka, name, partition, mixed_records(RECORDS))
-    with Ownership.take(engine.flow, 2, 2) as owner, ClusterLink(engine.flow.target) as link:
-        yield Scene(engine, name, owner.identities[0], link, owner.identities[1], owner)
+        produce(source_kafka, name, partition, [FIRST, *mixed_records(RECORDS - 1)])
+    owner = Ownership.take(engine.flow, 2, 2)
+    try:
+        with ClusterLink(engine.flow.target) as link:
+            yield Scene(engine, name, owner.identities[0], link, owner.identities[1], owner)
+    finally:
+        owner.abandon()
 
 
 def _equal(scene: Scene, target: LocalKafka) -> bool:
@@ -207,8 +218,49 @@ def test_records_of_a_committed_map_are_committed(scene: Scene, target: LocalKaf
     """The first record was copied; offset and map were committed, but the marker never came to the copy."""
     _copied_without_marker(scene, extra=0)
     assert scene.copy(1) == (None, None)
-    rows = read_all(target, scene.place[0])
-    assert [len(rows[partition]) for partition in range(2)] == [RECORDS, RECORDS]
+    assert _equal(scene, target)
+
+
+#: With which request of the two transactions that bring a commit the slot dies, whether it is carried out, and whether
+#: the record that was waiting is copied again.
+DEATHS = {
+    "before-the-first-is-committed": (END_TXN, 1, False, False),
+    "between-the-two": (ADD_PARTITIONS, 2, False, True),
+    "right-after-the-partition-was-added": (ADD_PARTITIONS, 2, True, True),
+    "before-the-second-is-committed": (END_TXN, 2, False, True),
+    "right-after-the-second-is-committed": (END_TXN, 2, True, False),
+}
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_a_slot_may_die_while_it_brings_a_commit(
+    scene: Scene, target: LocalKafka, proxy: LossyProxy, death: str
+) -> None:
+    """The next run aborts what the slot had begun; the records count or are copied again, and nothing stays open."""
+    _copied_without_marker(scene, extra=0)
+    job = scene.engine.job()
+    ranges = tuple(CopyRange(scene.topic, scene.place[0], part, 1 - part, RECORDS) for part in range(2))
+    slot = get_context("spawn").Process(target=_impatient_slot, args=(job, SlotTask(0, scene.identity, ranges)))
+    kind, number, answered, again = DEATHS[death]
+    proxy.at(kind, number, slot.kill, answered=answered)
+    slot.start()
+    slot.join(180)
+    assert slot.exitcode == -signal.SIGKILL
+    if again:
+        engine = scene.engine
+        stands = read_source_offsets(engine.flow, engine.state, stable_within_seconds=None)
+        assert stands[scene.topic, 0] == 0  # not "no position", for which a rule of the flow may say the end
+    scene.owner.abandon()
+    record = run_once(scene.engine.flow)
+    assert (record.error, [one.error for one in record.partitions]) == (None, [None, None])
+    assert record.records == 2 * RECORDS - (not again)
+    assert scene.engine.check(scene.topic) == 2 * RECORDS
+    scene.wait_held(set())
+
+
+def _impatient_slot(job: CopyJob, task: SlotTask) -> None:
+    leftovers._MARKERS_SECONDS = 0.3
+    copy_slot(job, task)
 
 
 def test_what_cannot_be_told_is_left_alone(scene: Scene, target: LocalKafka) -> None:
