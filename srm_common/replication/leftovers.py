@@ -44,7 +44,7 @@ from srm_common.kafka.committed_log import log_ends, newest_records
 from srm_common.kafka.leftovers import left_open
 from srm_common.kafka.link import LATEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import Producer, UncertainCommit
-from srm_common.replication.state_transaction import produce_state
+from srm_common.replication.state_batches import produce_state
 from srm_common.wire.leader_epoch_header import FROM_ZERO
 from srm_common.wire.mm2 import parse_source_offset_value, source_offset_key, source_offset_value
 from srm_common.wire.murmur2 import partition_for

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.errors import Fenced, StateUnavailable
+from srm_common.errors import StateUnavailable
 from srm_common.kafka import codes
-from srm_common.kafka.frames import RawProduce
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import Producer, UncertainCommit
 from srm_common.kafka.state_writer import NewRecord
 from srm_common.replication.ownership import Ownership
-from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.plain_records import Entry, plain_records
-
-_BATCH_RECORDS = 2000
+from srm_common.replication.state_batches import produce_state
+from srm_common.wire.plain_records import Entry
 
 
 def write_transaction(flow: FlowSettings, owner: Ownership, records: Iterable[NewRecord]) -> None:
@@ -62,48 +58,3 @@ async def _write(
             f"the state of flow {flow.name} could not be written to {', '.join(sorted(topics))}: {error}; "
             f"nothing is lost, do it again"
         ) from error
-
-
-async def produce_state(
-    producer: Producer, link: ClusterLink, home: Partition, entries: Sequence[Entry], request_timeout_ms: int
-) -> None:
-    """Produce records to a partition that is part of the producer's open transaction.
-
-    Raises:
-        Fenced: another run took the flow.
-        RetriableFault: they were refused, or nobody knows; the transaction must not be committed.
-    """
-    for start in range(0, len(entries), _BATCH_RECORDS):
-        await _produce(producer, link, home, entries[start : start + _BATCH_RECORDS], request_timeout_ms)
-
-
-async def _produce(
-    producer: Producer, link: ClusterLink, home: Partition, entries: Sequence[Entry], request_timeout_ms: int
-) -> None:
-    leader = link.leader(*home)
-    if leader is None:
-        raise RetriableFault(f"{home[0]}-{home[1]} has no leader")
-    body, now_ms = plain_records(entries), int(time.time() * 1000)
-    header = stamp(
-        attributes=TRANSACTIONAL,
-        last_offset_delta=len(entries) - 1,
-        base_timestamp=now_ms,
-        max_timestamp=now_ms,
-        record_count=len(entries),
-        body=body,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.epoch,
-        base_sequence=producer.take(home, len(entries)),
-    )
-    request = RawProduce(
-        producer.produce_version,
-        producer.transactional_id,
-        request_timeout_ms,
-        {home[0]: [(home[1], (header, body))]},
-    )
-    answer = await link.send(leader, request)
-    for part in answer.partitions:
-        if part.error_code in codes.FENCED:
-            raise Fenced(f"the producer {producer.transactional_id} was fenced: {codes.name(part.error_code)}")
-        if part.error_code:
-            raise RetriableFault(f"{home[0]}-{home[1]}: {codes.name(part.error_code)}")
