@@ -241,16 +241,17 @@ class Answers:
 def _portion(state: RangeState, seen: Visible) -> Portion:
     first = next_offset = state.fetched
     wanted: list[SourceBatch] = []
-    epochs = state.epochs
+    epochs, end = state.epochs, state.end
     for batch, data in seen.batches:
         header = batch.header
-        if header.next_offset <= first:
+        after = header.next_offset
+        if after <= first:
             continue
-        epochs.add(header.base_offset, header.next_offset, header.leader_epoch)
-        if header.base_offset >= state.end and header.magic >= 2:
-            next_offset = state.end
+        epochs.add(header.base_offset, after, header.leader_epoch)
+        if header.base_offset >= end and header.magic >= 2:
+            next_offset = end
             break
-        next_offset = min(header.next_offset, state.end)
+        next_offset = after if after < end else end
         if data:
             wanted.append(batch)
     # What comes before a fault is good; the next answer begins with it.

@@ -31,6 +31,7 @@ CONTROL = 0x20
 #: The cleaner re-uses the base timestamp as delete horizon when this is set.
 DELETE_HORIZON = 0x40
 
+_tuple = tuple.__new__  # what the constructors of named tuples end in, at a fifth of their cost
 _PREFIX = struct.Struct(">qiibI").pack
 _STAMP = struct.Struct(">hiqqqhii").pack
 
@@ -93,17 +94,18 @@ def split(records: memoryview) -> Iterator[SourceBatch]:
         if magic == 2:
             if total - position < HEADER_SIZE:
                 return
-            header, shortest = Header._make(unpack(records, position)), HEADER_SIZE - LENGTH_OVERHEAD
+            header, shortest = _tuple(Header, unpack(records, position)), HEADER_SIZE - LENGTH_OVERHEAD
         elif magic < 2:
             header, shortest = _legacy_header(records, position), _SHORTEST_LEGACY
         else:
             raise CorruptBatch(f"a batch has the unknown magic {magic}")
-        if header.length < shortest:
-            raise CorruptBatch(f"batch at offset {header.base_offset} has the impossible length {header.length}")
-        end = position + header.length + LENGTH_OVERHEAD
+        length = header.length
+        if length < shortest:
+            raise CorruptBatch(f"batch at offset {header.base_offset} has the impossible length {length}")
+        end = position + length + LENGTH_OVERHEAD
         if end > total:
             return
-        yield SourceBatch(header, records[position:end])
+        yield _tuple(SourceBatch, (header, records[position:end]))
         position = end
 
 
@@ -206,6 +208,10 @@ def write_varint(value: int) -> bytes:
 
 def write_uvarint(value: int) -> bytes:
     """An unsigned varint, as compact lengths of flexible protocol versions use it."""
+    if 128 <= value < 1 << 14:
+        return bytes((value & 127 | 128, value >> 7))
+    if 1 << 14 <= value < 1 << 21:
+        return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

@@ -81,5 +81,5 @@ def test_batches_stay_where_they_are() -> None:
         topics={"t": [(0, (bytearray(61), body))]},
     )
     assert any(one is body for one in buffers)
-    (size,) = struct.unpack(">i", buffers[0])
+    (size,) = struct.unpack_from(">i", buffers[0])
     assert size == sum(map(len, buffers)) - 4
