@@ -30,6 +30,8 @@ _WAKE_BYTES = 1 << 20
 _MOST_BUFFERS = 1024
 _FRAME = struct.Struct(">i")
 _COUNT = struct.Struct("@i")
+#: Requests of one turn of the loop are sent together, until they are so much: to wait longer would let the broker wait.
+_TOGETHER_BYTES = 64 << 10
 #: Small frames are received together into this much room.
 _STAGING_BYTES = 64 << 10
 #: What a TLS record holds at most (RFC 8446, 5.1), and what is given to OpenSSL at a time.
@@ -69,6 +71,10 @@ class _FrameIO:
     _wake_bytes = 1
     #: Whether a short read means that the kernel has nothing more (TLS keeps records of its own back).
     _short_means_empty = True
+    #: Bytes that wait for the end of the loop's turn.
+    _put_off_bytes = 0
+    #: Whether several requests can go in one system call.
+    _gathers = True
 
     def moved_bytes(self) -> int:
         """A figure that changes whenever the other side has acknowledged or sent something."""
@@ -182,6 +188,21 @@ class _FrameIO:
         self._write_buffer.extend(self._pieces(list_of_data))
         if self._writing:
             return
+        if self._gathers:
+            if not self._put_off_bytes:
+                self._net.before_wait(self.flush)
+            self._put_off_bytes += sum(map(len, list_of_data))
+            if self._put_off_bytes < _TOGETHER_BYTES:
+                return
+        self._send_now()
+
+    def flush(self) -> None:
+        """Send what was put off until now."""
+        if self._put_off_bytes and not self._closed:
+            self._send_now()
+
+    def _send_now(self) -> None:
+        self._put_off_bytes = 0
         _sent, error = self._sock_send()
         self.last_write = time.monotonic()
         if error is not None:
@@ -224,6 +245,11 @@ class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
     async def handshake(self, timeout_at: float | None = None) -> None:
         """Nothing is agreed upon."""
 
+    def close(self) -> None:
+        """End the connection when all was sent."""
+        self.flush()
+        super().close()
+
     def _wake_at(self, size: int) -> None:
         if size != self._wake_bytes:
             self._wake_bytes = size
@@ -231,8 +257,12 @@ class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
 
     def _send_some(self) -> None:
         pending = self._write_buffer
-        sent = self._sock.sendmsg([pending[i] for i in range(min(len(pending), _MOST_BUFFERS))])
+        buffers = list(pending) if len(pending) <= _MOST_BUFFERS else [pending[i] for i in range(_MOST_BUFFERS)]
+        sent = self._sock.sendmsg(buffers)
         self.taken_bytes += sent
+        if len(buffers) == len(pending) and sent == sum(map(len, buffers)):
+            pending.clear()
+            return
         while pending and sent >= len(pending[0]):
             sent -= len(pending.popleft())
         if sent:
@@ -246,6 +276,7 @@ class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
     """TLS sockets: receives into large buffers; OpenSSL has no gathering send."""
 
     _short_means_empty = False
+    _gathers = False
 
     async def handshake(self, timeout_at: float | None = None) -> None:
         """Agree upon keys. Raises KafkaTimeoutError after ``timeout_at`` (monotonic seconds), OSError when refused."""

@@ -18,6 +18,8 @@ from srm_common.kafka.frames import RawProduce
 from srm_common.kafka.transport import FrameTransport
 
 LIMIT_MS = 3_000
+#: Of a Metadata request below: length, api, version, number, client id "srm", no topics.
+_REQUEST_BYTES = 4 + 2 + 2 + 4 + 2 + 3 + 4
 #: All pieces together take longer than the limit, each by itself far less.
 PIECES, PAUSE_SECONDS = 20, 0.2
 PIECE_BYTES = 256 << 10
@@ -155,3 +157,35 @@ def test_a_shorter_limit_counts_for_its_request(pair: Pair) -> None:
         return bool(first.failed())
 
     assert pair.loop.run(work)
+
+
+def test_small_requests_of_one_turn_are_sent_together(pair: Pair) -> None:
+    async def work() -> None:
+        transport = pair.connection.transport
+        for _ in range(3):
+            pair.connection.send_request(metadata())
+        assert transport.taken_bytes == 0
+        await pair.loop.sleep(0.01)
+        assert transport.taken_bytes == 3 * _REQUEST_BYTES
+        assert not transport._write_buffer
+
+    pair.loop.run(work)
+    assert len(pair.peer.recv(1 << 16)) == 3 * _REQUEST_BYTES
+
+
+def test_large_requests_do_not_wait_for_the_end_of_the_turn(pair: Pair) -> None:
+    async def work() -> int:
+        pair.connection.send_request(metadata())
+        pair.connection.send_request(produce(1 << 20))
+        return int(pair.connection.transport.taken_bytes)
+
+    assert pair.loop.run(work) > _REQUEST_BYTES
+
+
+def test_what_was_put_off_is_sent_before_the_end(pair: Pair) -> None:
+    async def work() -> None:
+        pair.connection.send_request(metadata())
+        pair.connection.close()
+
+    pair.loop.run(work)
+    assert len(pair.peer.recv(1 << 16)) == _REQUEST_BYTES

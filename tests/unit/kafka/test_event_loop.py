@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kafka.errors import KafkaTimeoutError
+from kafka.future import Future
 
 from srm_common.kafka.event_loop import EventLoop, in_thread
 
@@ -201,3 +202,42 @@ def test_a_blocking_call_that_outlives_the_loop_is_forgotten() -> None:
     for thread in set(threading.enumerate()) - before:
         thread.join(300)
         assert not thread.is_alive()
+
+
+def test_what_was_put_off_is_done_before_the_loop_waits(loop: EventLoop) -> None:
+    done: list[str] = []
+
+    def put_off() -> None:
+        done.append("put off")
+        loop.call_soon(lambda: done.append("made ready by it"))
+
+    async def work() -> None:
+        loop.before_wait(put_off)
+        done.append("turn")
+        await loop.sleep(0.05)
+
+    loop.run(work)
+    assert done == ["turn", "put off", "made ready by it"]
+
+
+def test_sockets_are_looked_at_though_tasks_are_always_ready(
+    loop: EventLoop, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    ours, theirs = pair
+    read: list[bytes] = []
+
+    async def reader() -> None:
+        await loop.wait_read(ours)
+        read.append(ours.recv(1))
+
+    async def never_idle() -> None:
+        loop.call_soon(reader)
+        theirs.send(b"x")
+        for _ in range(100):
+            future = Future()
+            loop.call_soon(lambda ready=future: ready.success(None))
+            await future
+
+    loop.run(never_idle)
+    loop.forget(ours)
+    assert read == [b"x"]
