@@ -55,7 +55,7 @@ class Chunk:
 
     @property
     def _overdue(self) -> bool:
-        return self.age >= self._job.chunk_seconds
+        return self.opened_at > 0 and time.monotonic() - self.opened_at >= self._job.chunk_seconds
 
     @property
     def age(self) -> float:
@@ -81,11 +81,13 @@ class Chunk:
             turns: list[Turn] = block.turns
             portions = [turn.portion for turn in turns]
             await self._add([p.state.downstream for p in portions if p.batches], portions)
-            while turns := [turn for turn in turns if turn.look()]:
-                block.turns = turns
-                if not await self._round(turns, block):
+            waiting = self._by_leader([turn for turn in turns if turn.look()])
+            while waiting:
+                if not await self._round(waiting, block):
+                    block.turns = [turn for turns in waiting.values() for turn in turns]
                     taken = False
                     break
+                waiting = _with_more(waiting)
         finally:
             if taken:
                 block.finish_taking()
@@ -96,22 +98,27 @@ class Chunk:
         if not self.open:
             self.opened_at = time.monotonic()
 
-    async def _round(self, turns: Sequence[Turn], block: Block) -> bool:
-        """The next batch of every turn; False when the chunk's time is over before, or right after."""
-        by_leader: dict[int, list[Turn]] = defaultdict(list)
+    def _by_leader(self, turns: Sequence[Turn]) -> dict[int, list[Turn]]:
+        """Turns by the leader of their partitions. It is asked for once a block: a leader that moves meanwhile refuses,
+        and the chunk is started over."""
+        by_leader: dict[int, list[Turn]] = {}
         leaderless = []
         for turn in turns:
             leader = self._target.leader(*turn.state.downstream)
             if leader is None:
                 leaderless.append(turn.state)
             else:
-                by_leader[leader].append(turn)
+                by_leader.setdefault(leader, []).append(turn)
         if leaderless:
             raise ChunkFailed(self._target.leaderless(*leaderless[0].downstream), leaderless)
-        for leader, waiting in by_leader.items():
+        return by_leader
+
+    async def _round(self, waiting: Mapping[int, Sequence[Turn]], block: Block) -> bool:
+        """The next batch of every turn; False when the chunk's time is over before, or right after."""
+        for leader, turns in waiting.items():
             at = 0
-            while at < len(waiting):
-                at = await self._send(leader, waiting, at, block)
+            while at < len(turns):
+                at = await self._send(leader, turns, at, block)
                 if self._overdue:
                     return False
         return True
@@ -136,18 +143,19 @@ class Chunk:
         for turn in chosen:
             packed = turn.take()
             state = turn.state
+            downstream, body = state.downstream, packed.body
             header = stamp(
                 packed.attributes | bit,
                 packed.record_count - 1,
                 packed.base_timestamp,
                 packed.max_timestamp,
                 packed.record_count,
-                packed.body,
+                body,
                 producer.producer_id,
                 producer.epoch,
-                producer.take(state.downstream, packed.record_count),
+                producer.take(downstream, packed.record_count),
             )
-            batches.append(Outgoing(state.downstream, (state,), packed, header, packed.body))
+            batches.append(Outgoing(downstream, (state,), packed, header, body))
         self.bytes += size
         await self._sending.post(leader, batches, block)
         return end
@@ -278,6 +286,11 @@ class Chunk:
         self._sending.start()
         self.bytes = 0
         self.opened_at = 0.0
+
+
+def _with_more(waiting: Mapping[int, Sequence[Turn]]) -> dict[int, list[Turn]]:
+    left = {leader: [turn for turn in turns if turn.look()] for leader, turns in waiting.items()}
+    return {leader: turns for leader, turns in left.items() if turns}
 
 
 __all__ = ["Chunk", "ChunkFailed"]

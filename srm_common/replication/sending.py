@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -102,10 +102,11 @@ class _Request:
     #: Since when the coordinator has been busy with the transaction before, and the next pause.
     busy_since: float = 0.0
     pause: float = _FIRST_AGAIN_SECONDS
-    states: list[RangeState] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.states = [state for batch in self.batches for state in batch.states]
+    @property
+    def states(self) -> list[RangeState]:
+        """The ranges of its batches."""
+        return [state for batch in self.batches for state in batch.states]
 
 
 class Sending:
@@ -166,11 +167,11 @@ class Sending:
             ChunkFailed: there is no connection to the leader.
         """
         size = 0
-        joins = self._producer.joins_by_produce
-        for batch in batches:
-            size += len(batch.header) + len(batch.body)
-            if joins and batch.partition not in self._opened:
-                self._opening.add(batch.partition)
+        joins, opened = self._producer.joins_by_produce, self._opened
+        for partition, _states, _packed, header, body in batches:
+            size += len(header) + len(body)
+            if joins and partition not in opened:
+                self._opening.add(partition)
         request = _Request(leader, batches, size, block, self._epoch, time.monotonic())
         self._routes[leader].sent(size, request.sent_at)
         self._under_way += 1
@@ -180,9 +181,8 @@ class Sending:
 
     async def _transmit(self, request: _Request) -> None:
         topics: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
-        for batch in request.batches:
-            topic, partition = batch.partition
-            topics.setdefault(topic, []).append((partition, (batch.header, batch.body)))
+        for (topic, partition), _states, _packed, header, body in request.batches:
+            topics.setdefault(topic, []).append((partition, (header, body)))
         frame = RawProduce(
             self._producer.produce_version, self._producer.transactional_id, self._job.request_timeout_ms, topics
         )
@@ -191,8 +191,7 @@ class Sending:
         except RetriableFault as error:
             self._settle(request)
             raise ChunkFailed(str(error), request.states) from error
-        future.add_callback(partial(self._answered, request))
-        future.add_errback(partial(self._unanswered, request))
+        future._add_cb_eb(partial(self._answered, request), partial(self._unanswered, request))
 
     def _settle(self, request: _Request) -> bool:
         """Nothing more comes of it. False when it belongs to a chunk that was given up meanwhile."""
