@@ -33,6 +33,14 @@ def pytest_runtest_makereport(
     return report  # type: ignore[return-value]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Where runs by hand keep their reports: not where those of this user are."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data-home")))
+        yield
+
+
 def _shared(name: str, config: pytest.Config) -> Iterator[LocalKafka]:
     kafka = LocalKafka(name=name)
     try:

@@ -65,6 +65,12 @@ class _Beside:
 )
 @click.option("--run-id", metavar="ID", help="Repeat a run that failed under its id, so that --start applies once.")
 @click.option("--master", metavar="URL", help="Spark's master.  [default: local, as many slots as tasks.max]")
+@click.option(
+    "--no-report",
+    "unreported",
+    is_flag=True,
+    help="Keep no report of the run, in which top, serve and the page would find it.",
+)
 @pass_invocation
 def command(
     invocation: Invocation,
@@ -75,10 +81,12 @@ def command(
     start: str,
     run_id: str | None,
     master: str | None,
+    unreported: bool,
 ) -> Answer:
     """Run a flow once, without Airflow: make topics ready, write a heartbeat, copy, write checkpoints.
 
-    The same code as the tasks of the flow's DAG. Interrupting it is safe: the next run goes on where it was.
+    The same code as the tasks of the flow's DAG. Interrupting it is safe: the next run goes on where it was. Its report
+    is kept where top, serve and the page of this machine find it (docs/metrics-store.md).
 
     \b
     Exit codes: 0 all partitions are copied; 1 some partition or topic failed, the answer says which; 2 the
@@ -109,10 +117,12 @@ def command(
         with _progress() if watched else nullcontext() as progress:
             record = replicate(settings, options, pass_runner(settings, master), progress)
     except SrmError as error:
-        _report(invocation, now, options.run_id, str(error))
+        if not unreported:
+            _report(invocation, now, options.run_id, str(error))
         raise
     beside = [*_checkpoints(settings), *beat]
-    _report(invocation, now, options.run_id)
+    if not unreported:
+        _report(invocation, now, options.run_id)
     return answer(record, actions, beside, _silence(settings))
 
 

@@ -57,16 +57,6 @@ def store_location(configuration: Configuration | None, environment: Mapping[str
     return url
 
 
-def has_store(configuration: Configuration, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether somebody has named a store, or there is one: who runs a flow by hand need not want a history.
-
-    Raises:
-        ConfigError: as :func:`store_location`.
-    """
-    named = any(environment.get(name, "").strip() for name in (VARIABLE, "AIRFLOW_HOME"))
-    return named or TopKeys(configuration).value(_KEY) is not None or (_own_folder(environment) / FILE).exists()
-
-
 def store_retention(configuration: Configuration) -> Retention:
     """How long things are kept. Raises :class:`ConfigError`."""
     keys = TopKeys(configuration)

@@ -18,7 +18,7 @@ from srm_common.errors import ConfigError, SrmError, StoreError
 from srm_common.kafka.cluster_clock import clock_offset
 from srm_common.kafka.flow_state import FlowState
 from srm_common.settings_files.configuration import Configuration
-from srm_common.store.location import has_store, open_store
+from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.usecases.effective_filters import EffectiveFilters
 from srm_common.usecases.heartbeats import heartbeat_report
@@ -120,24 +120,18 @@ def report_by_hand(
     unable: str | None = None,
     filters: EffectiveFilters | None = None,
 ) -> list[str]:
-    """What Airflow's task does, for a run without Airflow: to the history, where somebody wants one, and to the topic
-    with raw metrics, where there is one. Returns what could not be done, a sentence each.
+    """What Airflow's task does, for a run without Airflow: to the history, and to the topic with raw metrics where
+    there is one. Returns what could not be done, a sentence each.
 
     Args:
         unable: why the run ended before it could copy.
         filters: those that counted for the run.
     """
     try:
-        wanted = has_store(configuration)
-    except ConfigError as error:
-        return [str(error)]
-    if not wanted and not flow.metrics_topic:
-        return []
-    try:
         report = make_report(flow, run_id, unable=unable, filters=filters)
     except SrmError as error:
         report = unreachable_report(str(flow.name), run_id, str(error))
-    faults = [keep_in_history(report, configuration) if wanted else None, publish_report(flow, report)]
+    faults = [keep_in_history(report, configuration), publish_report(flow, report)]
     return [fault for fault in faults if fault is not None]
 
 

@@ -60,15 +60,26 @@ def test_it_makes_topics_ready_copies_and_tells(
     copy = f"{flow.name.source}.{name}"
     assert read(target_kafka, copy, 1) == read(source_kafka, name, 1)
 
-    # A person reads one line, and a table of what moved.
-    shown = srm_control("run", "--config", str(configuration), "--start", "earliest", "--run-id", "again")
+    # A person reads one line, and a table of what moved. Who looks on this machine finds the run, nothing being set.
+    data = configuration.parent / "data-home"
+    again = ("run", "--config", str(configuration), "--start", "earliest", "--run-id", "again")
+    shown = srm_control(*again, XDG_DATA_HOME=str(data))
     assert shown.returncode == 0, shown.stderr
+    (row,) = MetricsStore(f"sqlite:///{data}/srm/srm-metrics.db").flows()
+    assert row.last_run.run_id == "again"
+    looked = srm_control("top", "--once", "-o", "json", "--config", str(configuration), XDG_DATA_HOME=str(data))
+    assert [(one["flow"], one["lag"], one["asked"]) for one in json.loads(looked.stdout)["flows"]] == [
+        (str(flow.name), 0, "history")
+    ]
     assert "500 records" in shown.stdout.splitlines()[-1]
     assert name in shown.stdout
     assert len(read(target_kafka, copy, 1)) == 1000
     # The same run once more does not go back again.
-    code, answer = run(configuration, "--start", "earliest", "--run-id", "again")
-    assert (code, answer["records"]) == (0, 0)
+    nowhere = configuration.parent / "nowhere"
+    code, answer = run(
+        configuration, "--start", "earliest", "--run-id", "again", "--no-report", XDG_DATA_HOME=str(nowhere)
+    )
+    assert (code, answer["records"], nowhere.exists()) == (0, 0, False)
 
 
 @pytest.mark.parametrize(
