@@ -22,8 +22,9 @@ from srm_common.domain.monitoring.status_report import StatusReport
 def command(invocation: Invocation, flow: str | None, watching: bool, interval: float) -> Answer:
     """Print how far the flow has copied each partition, and what is wrong.
 
-    POSITION is the next offset to copy, END the source's end now, LAG their distance in offsets, AGE how old the
-    newest copied record is. The exit code is 1 when the last run or a partition failed, or no heartbeat of the source
+    POSITION is the next offset to copy, END the source's end now, LAG their distance in offsets (holes that compaction
+    or transactions left count, too), BEHIND how old the first record is that is not copied, AGE how old the newest one
+    is that is. The exit code is 1 when the last run or a partition failed, or no heartbeat of the source
     has come for four times the flow's period.
     """
     from srm_common.usecases.status import status
@@ -52,12 +53,13 @@ def status_text(report: StatusReport) -> list[RenderableType]:
             row.position,
             row.end if row.live or row.end is None else f"{row.end} (then)",
             row.lag,
+            duration(row.behind_seconds * 1000) if row.lag and row.behind_seconds is not None else None,
             None if row.age_seconds is None else duration(row.age_seconds * 1000),
         ]
         for row in report.partitions
     ]
     if rows:
-        text += ["", table(["TOPIC", "PARTITION", "POSITION", "END", "LAG", "AGE"], rows), ""]
+        text += ["", table(["TOPIC", "PARTITION", "POSITION", "END", "LAG", "BEHIND", "AGE"], rows), ""]
     if report.run.error is not None:
         text.append(f"Run: {report.run.error}")
     text += [row.trouble for row in report.partitions if row.error is not None]

@@ -34,7 +34,9 @@ _STYLES = {
     HealthState.IDLE: "dim",
     HealthState.PAUSED: "dim",
 }
-_FIGURES = ("FOR", "LAG", "RATE", "LATENCY", "AGE")
+_FIGURES = ("FOR", "LAG", "BEHIND", "RATE", "LATENCY", "AGE")
+#: For clusters to tell the lag of now, where it is printed once; what they do not tell is as of the last report.
+_LAG_SECONDS = 5.0
 _AIRFLOW_SECONDS = 5.0
 
 
@@ -48,21 +50,28 @@ _AIRFLOW_SECONDS = 5.0
 def command(invocation: Invocation, once: bool, live: bool, interval: float) -> Answer:
     """Show how all flows do, the worst first, anew every two seconds.
 
-    FOR is how long a flow has been in its state, LAG is in records, RATE and LATENCY are averages of the last 15
-    minutes, AGE is how old the figures are. They come from the history that runs write; flows that it does not know are
-    looked up in their clusters. With SRM_AIRFLOW_URL paused flows are told from stalled ones. The exit code of --once
+    FOR is how long a flow has been in its state. LAG is in source offsets, BEHIND how old the oldest record is that is
+    not copied, AGE how old both are: the clusters are asked for them, every 15 seconds at most. RATE and LATENCY are
+    averages of the last 15 minutes, from the history that runs write; flows that it does not know are looked up in
+    their clusters. With SRM_AIRFLOW_URL paused flows are told from stalled ones. The exit code of --once
     is 1 when a flow fails, is stalled or lost data.
     """
     from srm_common.store.location import open_store
-    from srm_common.usecases.list_flows import list_flows
+    from srm_common.usecases.lag_watch import LagWatch
+    from srm_common.usecases.list_flows import known_flows, list_flows
 
     configuration = invocation.configuration()
     store = open_store(configuration)
     airflow = AirflowRest.from_environment(timeout_seconds=_AIRFLOW_SECONDS)
+    watched = not once and invocation.output == "table" and sys.stdout.isatty()
+    lag = LagWatch()
 
     def look() -> Answer:
+        configuration = invocation.configuration()
+        flows = [] if live else known_flows(configuration, store)
+        lags = lag.of(flows) if watched else lag.wait_for(flows, _LAG_SECONDS)
         now_ms = int(time.time() * 1000)
-        lines, fault = list_flows(invocation.configuration(), store, _schedule(airflow), now_ms, live=live)
+        lines, fault = list_flows(configuration, store, _schedule(airflow), now_ms, live=live, lags=lags)
         return Answer(
             {"now_ms": now_ms, "flows": [line.to_json() for line in lines], "history_fault": fault},
             list(_text(lines, fault, now_ms)),
@@ -70,10 +79,9 @@ def command(invocation: Invocation, once: bool, live: bool, interval: float) -> 
         )
 
     try:
-        if once or invocation.output != "table" or not sys.stdout.isatty():
-            return look()
-        return watch(look, interval, invocation.output)
+        return watch(look, interval, invocation.output) if watched else look()
     finally:
+        lag.close()
         store.close()
 
 
@@ -96,7 +104,7 @@ def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator
         yield "no flow is enabled"
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("FLOW", "STATE", "FOR", "LAG", "RATE", "LATENCY", "PARTITIONS", "AGE", "CAUSE"):
+    for name in ("FLOW", "STATE", "FOR", "LAG", "BEHIND", "RATE", "LATENCY", "PARTITIONS", "AGE", "CAUSE"):
         table.add_column(name, justify="right" if name in _FIGURES else "left", no_wrap=name != "CAUSE")
     for line in lines:
         style = _STYLES[line.health.state]
@@ -105,13 +113,18 @@ def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator
             Text(line.health.state.value.replace("_", " "), style),
             _cell(None if line.health.since_ms is None else duration(now_ms - line.health.since_ms)),
             _cell(None if line.lag is None else f"{line.lag:,}"),
+            _cell(None if not line.lag or line.behind_ms is None else duration(line.behind_ms)),
             _cell(None if line.byte_rate is None else f"{line.byte_rate / 1e6:,.1f} MB/s"),
             _cell(None if line.latency_ms is None else latency(round(line.latency_ms))),
             _cell(_partitions(line)),
-            _cell(None if line.reported_ms is None else duration(now_ms - line.reported_ms)),
+            _cell(None if line.lag_ms is None else duration(now_ms - line.lag_ms)),
             Text(line.health.cause, style if line.urgent else ""),
         )
     yield table
+    faults = [
+        f"{line.flow}: its lag is not known now: {line.lag_fault}" for line in lines if line.lag_fault is not None
+    ]
+    yield from ["", *faults] if faults else []
     alarms = [alarm for line in lines for alarm in line.alarms]
     if alarms:
         yield ""

@@ -94,12 +94,19 @@ async def log_ends(
 
 
 async def read_committed(
-    link: ClusterLink, topic: str, ends: Mapping[int, int], take: Take, *, patience_seconds: float = 30.0
+    link: ClusterLink,
+    topic: str,
+    ends: Mapping[int, int],
+    take: Take,
+    *,
+    patience_seconds: float = 30.0,
+    starts: Mapping[int, int] | None = None,
 ) -> None:
     """Show ``take`` every batch with committed records from the start of each partition to its end, in log order.
 
     Args:
         ends: partition -> end, as :func:`log_ends` lists them; it lies at a batch's end.
+        starts: partition -> the end of an earlier read, to go on from there; else the start of the log.
         patience_seconds: so long may all partitions bring nothing, as while their leaders move.
 
     Raises:
@@ -107,8 +114,10 @@ async def read_committed(
         AccessDenied, ClusterError: the broker refuses, and would again.
         CorruptBatch: a batch cannot be read.
     """
-    starts = await _offsets(link, topic, list(ends), EARLIEST, True, patience_seconds)
-    await _Reading(link, topic, starts, ends, take, patience_seconds).go()
+    first = await _offsets(link, topic, list(ends), EARLIEST, True, patience_seconds)
+    if starts is not None:
+        first = {partition: max(offset, starts.get(partition, 0)) for partition, offset in first.items()}
+    await _Reading(link, topic, first, ends, take, patience_seconds).go()
 
 
 async def _offsets(

@@ -82,7 +82,7 @@ class FlowState:
             key = raw.decode(errors="backslashreplace")
             wanted = key in keys or (key.startswith(prefix) if prefix is not None else not keys)
             if record.value is not None and wanted:
-                out[key] = self._decoded(key, record.offset, record.value)
+                out[key], _ = decoded(self._cluster.alias, self._topic, key, record.offset, record.value)
         return out
 
     def write(self, key: str, value: Any) -> None:
@@ -99,19 +99,25 @@ class FlowState:
             payload = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
         return NewRecord(self._topic, 0, key.encode(), payload)
 
-    def _decoded(self, key: str, offset: int, value: bytes) -> Any:
-        try:
-            document = json.loads(value)
-            version = document["version"]
-            found = document["value"]
-        except (UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
-            raise CorruptRecord(
-                f"'{key}' at offset {offset} of {self._topic} on cluster '{self._cluster.alias}' is not one of our "
-                f"records; write a tombstone with that key to drop it"
-            ) from error
-        if version != _VERSION:
-            raise CorruptRecord(
-                f"'{key}' at offset {offset} of {self._topic} on cluster '{self._cluster.alias}' has version "
-                f"{version}, only {_VERSION} is known; run with the newer software that wrote it"
-            )
-        return found
+
+def decoded(cluster: str, topic: str, key: str, offset: int, value: bytes) -> tuple[Any, int]:
+    """A record's value, and when it was written (epoch milliseconds).
+
+    Raises:
+        CorruptRecord: the record is not ours to read.
+    """
+    try:
+        document = json.loads(value)
+        version = document["version"]
+        found = document["value"], int(document.get("written_ms", 0))
+    except (UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
+        raise CorruptRecord(
+            f"'{key}' at offset {offset} of {topic} on cluster '{cluster}' is not one of our records; write a "
+            f"tombstone with that key to drop it"
+        ) from error
+    if version != _VERSION:
+        raise CorruptRecord(
+            f"'{key}' at offset {offset} of {topic} on cluster '{cluster}' has version {version}, only {_VERSION} is "
+            f"known; run with the newer software that wrote it"
+        )
+    return found

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 import kafka.errors as Errors
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
@@ -39,6 +39,14 @@ Partition = tuple[str, int]
 
 EARLIEST, LATEST = -2, -1
 _TRANSACTION_COORDINATOR = 1
+
+
+class LogOffset(NamedTuple):
+    """An answer of ListOffsets: of a search by timestamp the first record at or after it, both -1 where there is none;
+    else no timestamp (-1)."""
+
+    offset: int
+    timestamp_ms: int
 
 
 class RetriableFault(Exception):
@@ -141,6 +149,22 @@ class ClusterLink:
             await self.manager.cluster.refresh_metadata()
         except Errors.KafkaError:
             await self.loop.sleep(0.05)
+
+    async def know(self, topics: Iterable[str]) -> dict[str, frozenset[int]]:
+        """The partitions of topics as the cluster tells them now; a topic that does not exist has none. Their leaders
+        are kept from now on.
+
+        Raises:
+            UnreachableCluster: no broker answered.
+        """
+        wanted = set(topics)
+        cluster = self.manager.cluster
+        cluster._topics = cluster._topics | wanted
+        try:
+            await cluster.refresh_metadata()
+        except Errors.KafkaError as error:
+            raise UnreachableCluster(f"cluster {self.alias} does not tell its topics: {fault_text(error)}") from error
+        return {topic: frozenset(cluster.partitions_for_topic(topic) or ()) for topic in wanted}
 
     def leader(self, topic: str, partition: int) -> int | None:
         """Node id of a partition's leader, None when there is none at the moment."""
@@ -320,14 +344,23 @@ class ClusterLink:
         committed: bool = True,
         timeout_seconds: float = 30.0,
     ) -> tuple[dict[Partition, int], dict[Partition, str]]:
-        """Offsets of many partitions, one request a leader: (found, faults with a sentence each).
+        """Offsets of many partitions at the same place: (found, faults with a sentence each); see :meth:`listed`."""
+        found, faults = await self.listed(
+            dict.fromkeys(partitions, at), committed=committed, timeout_seconds=timeout_seconds
+        )
+        return {place: one.offset for place, one in found.items()}, faults
 
-        ``at`` is EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
+    async def listed(
+        self, places: Mapping[Partition, int], *, committed: bool = True, timeout_seconds: float = 30.0
+    ) -> tuple[dict[Partition, LogOffset], dict[Partition, str]]:
+        """What ListOffsets tells of many partitions, one request a leader: (found, faults with a sentence each).
+
+        ``places``: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
         Retriable errors are tried again until ``timeout_seconds`` are over.
         """
-        found: dict[Partition, int] = {}
+        found: dict[Partition, LogOffset] = {}
         faults: dict[Partition, str] = {}
-        left = set(partitions)
+        left = set(places)
         deadline = time.monotonic() + timeout_seconds
         while left:
             by_leader: dict[int, list[Partition]] = defaultdict(list)
@@ -340,7 +373,8 @@ class ClusterLink:
             futures = []
             for node, ones in by_leader.items():
                 try:
-                    futures.append((ones, await self.post(node, list_offsets_request(ones, at, committed))))
+                    request = list_offsets_request({one: places[one] for one in ones}, committed)
+                    futures.append((ones, await self.post(node, request)))
                 except RetriableFault as error:
                     faults.update({one: str(error) for one in ones})
             for ones, future in futures:
@@ -353,7 +387,7 @@ class ClusterLink:
                     for part in topic.partitions:
                         one = (topic.name, part.partition_index)
                         if part.error_code == codes.NONE:
-                            found[one] = part.offset
+                            found[one] = LogOffset(part.offset, part.timestamp)
                             left.discard(one)
                             faults.pop(one, None)
                             continue
@@ -415,4 +449,4 @@ class ClusterLink:
         self.close()
 
 
-__all__ = ["ClusterError", "ClusterLink", "Partition", "RetriableFault"]
+__all__ = ["ClusterError", "ClusterLink", "LogOffset", "Partition", "RetriableFault"]

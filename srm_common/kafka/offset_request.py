@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -11,11 +11,12 @@ from kafka.protocol.consumer import ListOffsetsRequest
 _VERSION = 6
 
 
-def list_offsets_request(partitions: Iterable[tuple[str, int]], at: int, committed: bool) -> Any:
-    """``at`` is -2 (earliest), -1 (latest) or a timestamp in ms; ``committed`` asks for the last stable offset."""
-    by_topic: dict[str, list[int]] = defaultdict(list)
-    for topic, partition in partitions:
-        by_topic[topic].append(partition)
+def list_offsets_request(places: Mapping[tuple[str, int], int], committed: bool) -> Any:
+    """``places``: partition -> -2 (earliest), -1 (latest) or a timestamp in ms; ``committed`` asks for the last stable
+    offset, and for no record behind it."""
+    by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for (topic, partition), at in places.items():
+        by_topic[topic].append((partition, at))
     kind = ListOffsetsRequest.ListOffsetsTopic
     return ListOffsetsRequest(
         version=_VERSION,
@@ -26,7 +27,7 @@ def list_offsets_request(partitions: Iterable[tuple[str, int]], at: int, committ
                 name=topic,
                 partitions=[
                     kind.ListOffsetsPartition(partition_index=one, current_leader_epoch=-1, timestamp=at)
-                    for one in ones
+                    for one, at in ones
                 ],
             )
             for topic, ones in by_topic.items()

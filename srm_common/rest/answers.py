@@ -88,6 +88,8 @@ def topic(row: TopicRow) -> schemas.Topic:
         partitions=row.partitions,
         failed_partitions=row.failed_partitions,
         lag=row.lag,
+        lag_ms=row.lag_ms or row.reported_ms,
+        behind_ms=row.behind_ms,
         newest_record_ms=row.newest_record_ms,
         error=row.error,
         metrics=stats(row.stats),
@@ -98,7 +100,8 @@ def topic(row: TopicRow) -> schemas.Topic:
 
 
 def partition(row: PartitionRow) -> schemas.Partition:
-    return schemas.Partition.model_validate(row, from_attributes=True)
+    told = schemas.Partition.model_validate(row, from_attributes=True)
+    return told if told.lag_ms is not None else told.model_copy(update={"lag_ms": row.reported_ms})
 
 
 def group(row: GroupRow) -> schemas.Group:

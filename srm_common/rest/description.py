@@ -19,6 +19,7 @@ What the replication flows do, and how to steer them.
 * Times are epoch milliseconds, durations milliseconds. Every figure says when it was taken.
 * Requests that change something carry JSON, and come from pages of this site or from programs.
 * Routes tagged *live* ask the clusters while the caller waits, for 20 s at most; all others answer from the history.
+  Lag alone is of now: while somebody asks, the clusters are asked in the background, every 15 s at most.
 * Version 1 is that of Streams Replication Manager 1.0.
 """
 _LOGINS = {

@@ -79,7 +79,7 @@ def look(house: House, caller: Caller, now_ms: int, only: FlowName | None = None
     except ConfigError as error:
         faults.append(fault_of(error))
     try:
-        rows = {row.flow: row for row in house.store.flows(None if only is None else [str(only)])}
+        rows = {row.flow: row for row in house.figures.flows(None if only is None else [str(only)])}
     except StoreError as error:
         store_fault = str(error)
         faults.append(fault_of(error))

@@ -141,7 +141,9 @@ class Totals(BaseModel):
 class FlowSummary(Totals):
     """A row of the list. ``metrics`` by name (docs/metrics.md); ``sparklines`` of byte-rate and
     replication-records-lag. ``service``: the peer that told it, null for this one. ``reported_ms``: when the figures
-    were taken, null before the first report."""
+    were taken, null before the first report. ``lag`` is in offsets of the source, ``behind_ms`` how old the oldest
+    record is that is not copied (0 when all are, null where no log tells); both were taken at ``lag_ms``, which is
+    later than the report while somebody looks. ``lag_fault``: why nothing newer is known."""
 
     flow: str
     source: str
@@ -158,6 +160,9 @@ class FlowSummary(Totals):
     groups: int = 0
     untranslated_groups: int = 0
     lag: int | None = None
+    lag_ms: int | None = None
+    behind_ms: float | None = None
+    lag_fault: str | None = None
     warnings: list[str] = Field(default=[], description="what needs somebody although the flow copies")
     metrics: dict[str, Stat] = {}
     sparklines: dict[str, Sparkline] = {}
@@ -186,11 +191,15 @@ class FlowDetail(Answer):
 
 
 class Topic(Totals):
+    """``lag`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow."""
+
     topic: str
     remote_topic: str
     partitions: int
     failed_partitions: int = 0
     lag: int | None = None
+    lag_ms: int | None = None
+    behind_ms: float | None = None
     newest_record_ms: int | None = None
     error: str | None = None
     metrics: dict[str, Stat] = {}
@@ -214,12 +223,16 @@ class TopicDetail(Answer):
 
 
 class Partition(Totals):
+    """``position``, ``end``, ``lag`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow."""
+
     topic: str
     remote_topic: str
     partition: int
     position: int | None = None
     end: int | None = None
     lag: int | None = None
+    lag_ms: int | None = None
+    behind_ms: float | None = None
     newest_record_ms: int | None = None
     latency_ms_min: float | None = None
     latency_ms_avg: float | None = None

@@ -23,5 +23,6 @@ CODES: dict[Metric, int] = {
     Metric.UNTRANSLATED_GROUPS: 16,
     Metric.FAILED_PARTITIONS: 17,
     Metric.REPLICATION_LATENCY_CORRECTED: 18,
+    Metric.LAG_AGE: 19,
 }
 METRICS = {code: metric for metric, code in CODES.items()}

@@ -104,13 +104,16 @@ class MetricsStore:
         offset: int = 0,
         limit: int = 100,
         gone: bool = False,
+        lags: Mapping[str, int] | None = None,
     ) -> Page[TopicRow]:
         """``search`` is a part of a topic's or remote topic's name, any case; ``gone``: also topics that are not copied
-        any more, and reported last within the range."""
+        any more, and reported last within the range; ``lags``: newer than the report's, to sort by."""
         with self._reading() as connection:
             if connection is None:
                 return Page((), 0, offset)
-            return topic_page(connection, flow, span, self._retention, search, order, offset, limit, gone=gone)
+            return topic_page(
+                connection, flow, span, self._retention, search, order, offset, limit, gone=gone, lags=lags
+            )
 
     def partitions(
         self, flow: str, *, topic: str | None = None, failed_only: bool = False, offset: int = 0, limit: int = 100

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.monitoring.stats import Stats
@@ -83,6 +84,28 @@ class FlowRow:
     #: copied by all runs together, of topics that are not copied any more, too; None where no run has told.
     records_total: int | None = None
     bytes_total: int | None = None
+    #: asked of the clusters since, where somebody did.
+    live: FlowLag | None = None
+
+    @property
+    def newer(self) -> FlowLag | None:
+        """What is known of its lag since the report."""
+        return None if self.live is None or self.live.taken_ms <= self.reported_ms else self.live
+
+    @property
+    def lag_now(self) -> int | None:
+        """The newest that is known; None where no report and nobody since could tell."""
+        return self.lag if self.newer is None else self.newer.whole.records
+
+    @property
+    def lag_ms(self) -> int:
+        """When that was taken, epoch milliseconds."""
+        return self.reported_ms if self.newer is None else self.newer.taken_ms
+
+    @property
+    def behind_ms(self) -> float | None:
+        """How old the oldest record is that is not copied; None where no log tells."""
+        return None if self.newer is None else self.newer.whole.behind_ms(self.newer.taken_ms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +125,9 @@ class TopicRow:
     #: copied by all runs together.
     records_total: int | None = None
     bytes_total: int | None = None
+    #: when the lag was taken where that was after the report, and how old the oldest record is that waits.
+    lag_ms: int | None = None
+    behind_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +151,9 @@ class PartitionRow:
     records_total: int | None = None
     bytes_total: int | None = None
     error_kind: str | None = None
+    #: as of a topic; position and end are then of that time, too.
+    lag_ms: int | None = None
+    behind_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

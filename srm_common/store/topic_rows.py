@@ -35,9 +35,14 @@ def topic_page(
     limit: int,
     *,
     gone: bool = False,
+    lags: Mapping[str, int] | None = None,
 ) -> Page[TopicRow]:
     """Topics that are copied now; of a range that was over before the newest report also those whose last report lies
-    within it, and with ``gone`` of every range."""
+    within it, and with ``gone`` of every range.
+
+    Args:
+        lags: by topic, newer than those of the report: the rows are sorted by them.
+    """
     names = flow_names(connection, [flow])
     if not names:
         return Page((), 0, offset)
@@ -53,7 +58,13 @@ def topic_page(
         wanted = wanted.where(TOPIC.c.folded.contains(search.lower(), autoescape=True))
     total = connection.execute(select(func.count()).select_from(wanted.subquery())).scalar_one()
     key, falling = order.removeprefix("-"), order.startswith("-")
-    if key in ("topic", "lag"):
+    if key == "lag" and lags:
+        rows = list(connection.execute(wanted.order_by(TOPIC.c.name)).mappings())
+        sign = -1 if falling else 1
+        newest = {row["id"]: lags.get(row["name"], row["lag"]) for row in rows}
+        rows.sort(key=lambda row: (newest[row["id"]] is None, sign * (newest[row["id"]] or 0)))
+        rows = rows[offset : offset + limit]
+    elif key in ("topic", "lag"):
         column = TOPIC.c.name if key == "topic" else TOPIC.c.lag
         wanted = wanted.order_by((column.desc() if falling else column.asc()).nulls_last(), TOPIC.c.name)
         rows = list(connection.execute(wanted.offset(offset).limit(limit)).mappings())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
+from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.flow_line import FlowLine, by_urgency
 from srm_common.domain.monitoring.health import Health, HealthState, Observation
 from srm_common.domain.monitoring.judge import judge
@@ -49,12 +50,14 @@ def list_flows(
     now_ms: int,
     *,
     live: bool = False,
+    lags: Mapping[FlowName, FlowLag] | None = None,
 ) -> tuple[list[FlowLine], str | None]:
     """A line for each enabled flow and each that the file stops, the worst ones first; and why the history cannot be
     read, None where it can.
 
     Args:
         live: ask the clusters about every flow, whatever the history knows.
+        lags: asked of the clusters already, for flows that the history knows.
     """
     rows: Mapping[str, FlowRow] = {}
     stats: Mapping[str, Mapping[Metric, Stats]] = {}
@@ -73,9 +76,19 @@ def list_flows(
         clusters = pool.map(looks.at_the_clusters, asked)
         for flow in configuration.enabled_flows:
             if flow not in asked:
-                lines.append(looks.at_the_history(flow, rows[str(flow.name)], stats.get(str(flow.name), {})))
+                row = replace(rows[str(flow.name)], live=(lags or {}).get(flow.name))
+                lines.append(looks.at_the_history(flow, row, stats.get(str(flow.name), {})))
         lines += clusters
     return sorted(lines, key=by_urgency), fault
+
+
+def known_flows(configuration: Configuration, store: MetricsStore) -> list[FlowSettings]:
+    """The enabled flows that the history knows; none where it cannot be read, which :func:`list_flows` tells."""
+    enabled = {str(flow.name): flow for flow in configuration.enabled_flows}
+    try:
+        return [enabled[row.flow] for row in store.flows(list(enabled))]
+    except StoreError:
+        return []
 
 
 @dataclass(frozen=True)
@@ -95,7 +108,7 @@ class _Looks:
             row.flow,
             verdict.health,
             tuple(verdict.alarms),
-            row.lag,
+            row.lag_now,
             rates.get(Metric.BYTE_RATE),
             rates.get(Metric.RECORD_RATE),
             rates.get(Metric.REPLICATION_LATENCY),
@@ -103,6 +116,9 @@ class _Looks:
             row.failed_partitions,
             row.reported_ms,
             "history",
+            None if row.lag_now is None else row.lag_ms,
+            row.behind_ms,
+            None if row.live is None else row.live.fault,
         )
 
     def at_the_clusters(self, flow: FlowSettings) -> FlowLine:
@@ -127,6 +143,9 @@ class _Looks:
             partitions=len(found.partitions),
             failed_partitions=sum(row.error is not None for row in found.partitions),
             reported_ms=found.now_ms,
+            lag_ms=found.now_ms,
+            behind_ms=None if found.behind_seconds is None else found.behind_seconds * 1000,
+            lag_fault=found.source_fault,
         )
 
     def _observed(self, flow: FlowSettings, found: StatusReport) -> tuple[Observation, RunReport | None]:
@@ -135,7 +154,7 @@ class _Looks:
         if found.run is None:
             return seen, None
         report = RunReport(
-            str(flow.name), found.run.run_id, self.now_ms, _with_ends(found.run, found), heartbeats=found.heartbeats
+            str(flow.name), found.run.run_id, self.now_ms, _with_lag(found.run, found), heartbeats=found.heartbeats
         )
         reported = observe_report(flow, report, AlarmMemory().after(report, flow.lag_objective_records))
         at_work = found.run.state is RunState.RUNNING
@@ -151,8 +170,7 @@ class _Looks:
         ), report
 
 
-def _with_ends(run: RunRecord, found: StatusReport) -> RunRecord:
-    ends: dict[tuple[str, int], int | None] = {(row.upstream_topic, row.partition): row.end for row in found.partitions}
-    return replace(
-        run, partitions=tuple(replace(one, end=ends[one.upstream_topic, one.partition]) for one in run.partitions)
-    )
+def _with_lag(run: RunRecord, found: StatusReport) -> RunRecord:
+    now = {(row.upstream_topic, row.partition): row for row in found.partitions}
+    rows = [(one, now[one.upstream_topic, one.partition]) for one in run.partitions]
+    return replace(run, partitions=tuple(replace(one, position=row.position, end=row.end) for one, row in rows))

@@ -22,8 +22,8 @@ from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.usecases.effective_filters import EffectiveFilters
 from srm_common.usecases.heartbeats import heartbeat_report
+from srm_common.usecases.lag_watch import lag_now
 from srm_common.usecases.raw_metrics import publish_report
-from srm_common.usecases.source_ends import source_ends
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,8 +38,8 @@ def make_report(
 ) -> RunReport:
     """What the flow's state says of the run ``run_id``, whose copying has ended one way or the other.
 
-    A run that left no record, or stopped as a whole, is told with the source's ends of this moment, so that the lag
-    of a flow that cannot copy grows.
+    Both clusters are asked again: the lag is what is not copied at this moment, also when the run could not copy, and
+    not what the run saw at its last look.
 
     Args:
         unable: the sentence by which the run could not even begin to copy.
@@ -61,10 +61,10 @@ def make_report(
         fault = f"run {run_id} was ended before it had finished"
         record = replace(record, state=RunState.FAILED, error=fault)
     notes = list(warnings)
-    if record is not None and record.error is not None:
-        record, unknown = _with_ends(flow, record)
+    if record is not None:
+        record, unknown = _with_lag(flow, record)
         if unknown is not None:
-            notes.append(f"the lag is as an earlier run saw it: {unknown}")
+            notes.append(f"the lag is as a run saw it: {unknown}")
     decisions = known.get("decisions")
     return RunReport(
         flow=str(flow.name),
@@ -165,12 +165,20 @@ def _standing(last: RunRecord, run_id: str, fault: str, now_ms: int) -> RunRecor
     )
 
 
-def _with_ends(flow: FlowSettings, record: RunRecord) -> tuple[RunRecord, str | None]:
-    ends, unknown = source_ends(flow, [(one.upstream_topic, one.partition) for one in record.partitions])
-    partitions = tuple(
-        replace(one, end=ends.get((one.upstream_topic, one.partition), one.end)) for one in record.partitions
-    )
-    return replace(record, partitions=partitions), unknown
+def _with_lag(flow: FlowSettings, record: RunRecord) -> tuple[RunRecord, str | None]:
+    """With the positions and ends of this moment; and why some could not be asked."""
+    try:
+        lag = lag_now(flow)
+    except SrmError as error:
+        return record, str(error)
+    known = {} if lag is None else lag.partitions
+    partitions = [
+        replace(one, position=at.position, end=at.end, oldest_ms=at.oldest_ms)
+        if (at := known.get((one.upstream_topic, one.partition))) is not None
+        else one
+        for one in record.partitions
+    ]
+    return replace(record, partitions=tuple(partitions)), None if lag is None else lag.fault
 
 
 def _filters(effective: EffectiveFilters) -> dict[str, object]:

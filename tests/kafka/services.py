@@ -92,6 +92,10 @@ class Service:
         self._file.write_text("".join(f"{key} = {value}\n" for key, value in self._properties.items()))
 
     @property
+    def file(self) -> Path:
+        return self._file
+
+    @property
     def configuration(self) -> Configuration:
         return load_configuration(self._file)
 
@@ -130,12 +134,17 @@ class Service:
 
     def get(self, path: str) -> dict[str, Any]:
         """What it answers to one of its readers; raises OSError where it does not, or refuses."""
-        request = urllib.request.Request(f"{self.url}/api/v2{path}")
+        found: dict[str, Any] = json.loads(self.read(f"/api/v2{path}"))
+        return found
+
+    def read(self, path: str) -> bytes:
+        """What it answers under any path."""
+        request = urllib.request.Request(f"{self.url}{path}")
         login = base64.b64encode(f"reader:{PASSWORD.format(self.alias)}".encode()).decode()
         request.add_header("Authorization", f"Basic {login}")
         with urllib.request.urlopen(request, timeout=120, context=self._trust) as answer:
-            found: dict[str, Any] = json.load(answer)
-            return found
+            body: bytes = answer.read()
+            return body
 
     def refusal(self, path: str) -> tuple[int, list[dict[str, Any]]]:
         """Status and errors of what it answers to one of its readers."""

@@ -17,6 +17,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.samples import flow_samples
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.domain.plans.actions import failed
 from srm_common.domain.runs.run_record import RunState
@@ -87,6 +88,11 @@ def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
     write(source_kafka, name, values(0, 12), partition=0)
     write(source_kafka, name, values(0, 5), partition=2)
     assert status(flow).lag == 17
+    later = make_report(flow, "r")
+    assert (later.fault, lags(later)) == (None, {0: 12, 1: 0, 2: 5}), "what came after the run's last look counts, too"
+    behind = flow_samples(later)[Metric.LAG_AGE]
+    assert (behind.count, behind.min) == (3, 0)
+    assert 0 <= behind.max < 600_000
     stopped = make_report(flow, "r2", unable="cluster 'x' is away")
     assert keep_report(stopped, store) is None
     assert (stopped.fault, lags(stopped)) == ("cluster 'x' is away", {0: 12, 1: 0, 2: 5})

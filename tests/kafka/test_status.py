@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from srm_common.cli.main import run
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
@@ -45,11 +46,13 @@ def test_status_before_after_and_without_the_source(
     rows = [(row.partition, row.position, row.end, row.lag, row.live) for row in report.partitions]
     assert rows == [(0, 30, 35, 5, True), (1, 0, 0, 0, True)]
     assert report.partitions[0].age_seconds is not None
+    assert report.partitions[0].behind_seconds is not None
+    assert report.partitions[1].behind_seconds == 0.0
     _top_asks_the_clusters(flow, tmp_path, monkeypatch, capsys)
-    away = replace(flow.source, bootstrap_servers="127.0.0.1:1", confluent={"bootstrap.servers": "127.0.0.1:1"})
+    away = ClusterSettings.plaintext(flow.source.alias, "127.0.0.1:1")
     report = status(replace(flow, source=away))
     assert not report.healthy
-    assert f"cluster '{flow.source.alias}' (127.0.0.1:1)" in str(report.source_fault)
+    assert f"cluster {flow.source.alias} is not reachable: no broker of 127.0.0.1:1" in str(report.source_fault)
     assert [(row.end, row.live) for row in report.partitions] == [(30, False), (0, False)]
 
 

@@ -14,7 +14,8 @@ URGENCY = {state: rank for rank, state in enumerate(HealthState)}
 class FlowLine:
     """Figures are None where they are not known. ``byte_rate`` and ``record_rate`` are per second of copying,
     ``latency_ms`` the average from a record's timestamp to its commit. ``reported_ms``: when they were taken, in epoch
-    milliseconds. ``asked``: who told them, None where nobody could."""
+    milliseconds. ``lag`` and ``behind_ms``, how old the oldest record is that is not copied, were taken at ``lag_ms``;
+    ``lag_fault`` says why nothing newer is known. ``asked``: who told the others, None where nobody could."""
 
     flow: str
     health: Health
@@ -27,6 +28,9 @@ class FlowLine:
     failed_partitions: int | None = None
     reported_ms: int | None = None
     asked: Literal["history", "clusters"] | None = None
+    lag_ms: int | None = None
+    behind_ms: float | None = None
+    lag_fault: str | None = None
 
     @property
     def urgent(self) -> bool:

@@ -105,10 +105,22 @@ DEFINITIONS = (
         _ALL,
         Across.SUM,
         "The source's end (the last stable offset where committed records are read) minus the position up to which "
-        "everything is committed on the target, in offsets. The end is as the run saw it last; of a run that could "
-        "not copy at all, as it was when the run was reported.",
+        "everything is committed on the target, in offsets: what compaction took, and markers of transactions, count, "
+        "too. Both clusters are asked when a run is reported; between reports while somebody looks.",
         "srm.records_lag",
         Level.PARTITION,
+    ),
+    Definition(
+        Metric.LAG_AGE,
+        "milliseconds",
+        _ALL,
+        Across.POOL,
+        "How old the first record is that is not copied yet, by its timestamp, when a run is reported and between "
+        "reports while somebody looks; 0 where everything is copied. Asked of the source's log by timestamp: exact "
+        "after a run, within 2 % while one is at work. One sample for each partition; the largest is what the flow is "
+        "behind.",
+        "srm.lag_ms",
+        Level.TOPIC,
     ),
     Definition(
         Metric.RECORD_AGE,

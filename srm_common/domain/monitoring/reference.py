@@ -58,8 +58,25 @@ the API.
 
 A partition that a run did not look at (`srm-control run --topics`) keeps its lag and adds nothing else. A run that
 left no record, as when a cluster is away, has no rates; its lag is that of the source's ends at that time, so the
-backlog of a flow that cannot copy is seen to grow. Nothing reports while a flow is paused: its figures get old, and
-each has its time with it; `srm-control status` asks the clusters now.
+backlog of a flow that cannot copy is seen to grow. Nothing reports while a flow is paused: its figures but lag get old,
+and each has its time with it.
+
+## Lag between runs
+
+The report asks both clusters at its end, so what came in while the run copied counts. Between reports the page, the
+REST API, `/metrics`, `srm-control top` and `srm-control status` tell the lag of now:
+
+- While somebody looks or scrapes, and for 150 s after, each process that is asked (a worker of Airflow's API server,
+  `srm-control serve`, `top`) asks each cluster in the background, every 15 s at most: the source for its ends, one
+  request a broker for all flows (two where some read committed records only and others do not), the target for what
+  was committed since. They are opened with the flow's own connection settings. Nobody looking: nobody is asked.
+- No request waits. It gets what was found last, with its time (`lag_ms`); the first look has the report's. A cluster
+  that does not answer leaves the last figure, with its age, and `lag_fault` says why. `status` waits for the answer.
+- `behind_ms` is how old the first record is that is not copied, by its timestamp, which the source's log is searched
+  for; no record is fetched. Where producers set timestamps out of order it is that of a record nearby.
+- A partition that was added is counted from its start; a topic that the source does not have any more is left out; a
+  topic that is new at the source counts from the run on that finds it.
+- States and alarms are judged by reports, as notifiers are: between two runs of a schedule lag always grows.
 
 Lag counts offsets. Transaction markers and records that compaction removed have offsets, too, so the lag of such a
 topic is larger than the number of records that are to come; it is 0 when all are copied.

@@ -29,7 +29,7 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
         return found
     records = copied = reencoded = lost = events = failed = lag = 0
     placed = False
-    latencies, ages = [], []
+    latencies, ages, behind_ms = [], [], []
     # One loop, since there may be tens of thousands.
     for one in partitions:
         records += one.records
@@ -41,6 +41,9 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
         behind = one.lag
         if behind is not None:
             placed, lag = True, lag + behind
+            if one.oldest_ms is not None or not behind:
+                waited = 0 if one.oldest_ms is None else report.reported_ms - one.oldest_ms
+                behind_ms.append(Sample.of(max(0, waited)))
         if one.latency_ms_avg is not None:
             latencies.append(_latency(one, one.latency_ms_avg))
         if one.last_record_timestamp_ms is not None and (one.records or behind):
@@ -51,6 +54,8 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
         found[Metric.RECORD_RATE] = Sample.of(records / seconds)
     if placed:
         found[Metric.RECORDS_LAG] = Sample.of(lag)
+    if waits := pooled(behind_ms):
+        found[Metric.LAG_AGE] = waits
     if latency := pooled(latencies):
         found[Metric.REPLICATION_LATENCY] = latency
         if report.clock.source_ms is not None:

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.duration import duration
+from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, named_error
-
-Partition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """One partition.
 
-    ``end`` is the source's end now where ``live``, else as the last run saw it. ``age_seconds`` is how old the
-    newest record was that the last run copied, None when it copied none.
+    ``position`` and ``end`` are of this moment where ``live``, else as the last run saw them. ``age_seconds`` is how
+    old the newest record is that was copied, None when none was; ``behind_seconds`` how old the first one that is not,
+    0 when all are and None where the source's log does not tell.
     """
 
     upstream_topic: str
@@ -29,6 +28,7 @@ class PartitionStatus:
     live: bool
     age_seconds: float | None
     error: str | None
+    behind_seconds: float | None = None
 
     @property
     def lag(self) -> int | None:
@@ -73,6 +73,11 @@ class StatusReport:
         """Sum over the partitions whose lag is known."""
         return sum(row.lag or 0 for row in self.partitions)
 
+    @property
+    def behind_seconds(self) -> float | None:
+        """How old the oldest record is that is not copied, 0 when all are; None where no source's log tells."""
+        return max((row.behind_seconds for row in self.partitions if row.behind_seconds is not None), default=None)
+
     def headline(self) -> str:
         """The flow as a whole, in one sentence."""
         run = self.run
@@ -84,7 +89,8 @@ class StatusReport:
             when = f"ended {duration(self.now_ms - run.finished_ms)} ago"
         failed = sum(row.error is not None for row in self.partitions)
         trouble = f", {failed} of {len(self.partitions)} partitions failed" if failed else ""
-        return f"{self.flow}: run {run.run_id} is {run.state}, {when}, lag {self.lag}{trouble}"
+        behind = f", {duration(self.behind_seconds * 1000)} behind" if self.behind_seconds else ""
+        return f"{self.flow}: run {run.run_id} is {run.state}, {when}, lag {self.lag}{behind}{trouble}"
 
     def to_json(self) -> dict[str, Any]:
         run = self.run
@@ -92,6 +98,7 @@ class StatusReport:
             "flow": self.flow,
             "healthy": self.healthy,
             "lag": self.lag,
+            "behind_seconds": self.behind_seconds,
             "source_fault": self.source_fault,
             "heartbeats": None if self.heartbeats is None else self.heartbeats.to_json(),
             "run": None
@@ -116,6 +123,7 @@ class StatusReport:
                     "end": row.end,
                     "live": row.live,
                     "lag": row.lag,
+                    "behind_seconds": row.behind_seconds,
                     "age_seconds": row.age_seconds,
                     "error": row.error,
                 }
@@ -128,25 +136,32 @@ def make_report(
     flow: str,
     now_ms: int,
     run: RunRecord | None,
-    ends: Mapping[Partition, int],
+    lag: FlowLag | None,
     source_fault: str | None,
     heartbeats: HeartbeatReport | None = None,
 ) -> StatusReport:
-    """``ends``: the source's ends as far as they are known now."""
-    rows = sorted(run.partitions if run else (), key=lambda row: (row.upstream_topic, row.partition))
-    return StatusReport(flow, now_ms, run, tuple(_row(row, now_ms, ends) for row in rows), source_fault, heartbeats)
+    """``lag``: as far as it is known now; it may have partitions that the run did not know yet."""
+    known = {(row.upstream_topic, row.partition): row for row in (run.partitions if run else ())}
+    live = {} if lag is None else lag.partitions
+    copies = {topic: row.downstream_topic for (topic, _), row in known.items()}
+    new = {place: PartitionRecord(place[0], copies.get(place[0], ""), place[1]) for place in live.keys() - known.keys()}
+    rows = [_row(row, now_ms, live.get(place)) for place, row in sorted((known | new).items())]
+    return StatusReport(flow, now_ms, run, tuple(rows), source_fault, heartbeats)
 
 
-def _row(record: PartitionRecord, now_ms: int, ends: Mapping[Partition, int]) -> PartitionStatus:
-    end = ends.get((record.upstream_topic, record.partition))
+def _row(record: PartitionRecord, now_ms: int, live: PartitionLag | None) -> PartitionStatus:
     copied = record.last_record_timestamp_ms
+    behind = None
+    if live is not None and (live.oldest_ms is not None or not live.records):
+        behind = 0.0 if live.oldest_ms is None else max(0.0, (now_ms - live.oldest_ms) / 1000)
     return PartitionStatus(
         record.upstream_topic,
         record.downstream_topic,
         record.partition,
-        record.position,
-        record.end if end is None else end,
-        end is not None,
+        record.position if live is None else live.position,
+        record.end if live is None else live.end,
+        live is not None,
         None if copied is None else max(0.0, (now_ms - copied) / 1000),
         record.error,
+        behind,
     )

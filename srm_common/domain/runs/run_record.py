@@ -30,7 +30,8 @@ class PartitionRecord:
     the commit of its chunk, None when nothing was copied. ``error`` is None or one sentence, ``error_kind`` the
     name of its class in :mod:`srm_common.errors`. ``records_total`` and ``bytes_total`` are sums over all runs, this
     one and its earlier attempts included, since the flow's state has known the partition; None where that was not
-    counted yet.
+    counted yet. ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None
+    where none was, or nobody looked.
     """
 
     upstream_topic: str
@@ -52,6 +53,7 @@ class PartitionRecord:
     error_kind: str | None = None
     records_total: int | None = None
     bytes_total: int | None = None
+    oldest_ms: int | None = None
 
     @property
     def lag(self) -> int | None:

@@ -1,7 +1,7 @@
 """What Prometheus is told of flows: series of our own, and those of MirrorMaker 2 under the names they have there.
 
-Nothing here is measured: these are the figures of each flow's last report, and how its health is judged now. How old
-they are is a series, too.
+Nothing here is measured: these are the figures of each flow's last report, its lag as it was asked last, and how its
+health is judged now. How old they are is a series, too.
 """
 
 from __future__ import annotations

@@ -65,7 +65,8 @@ def metrics(
     detail: Annotated[Detail, Query(description="how fine; each includes what is coarser")] = Detail.PARTITION,
     mirror_maker: Annotated[bool, Query(description="with the kafka_connect_mirror_* series")] = True,
 ) -> Response:
-    """All flows in Prometheus' text format, as of each one's last report. docs/monitoring.md explains the series."""
+    """All flows in Prometheus' text format, as of each one's last report; lag is asked of the clusters between scrapes.
+    docs/monitoring.md explains the series."""
     caller = _caller(request, house)
     overview = look(house, caller, now_ms())
     figures, store_up = _figures(house, overview, detail)
@@ -108,7 +109,7 @@ def _figures(house: House, overview: Overview, detail: Detail) -> tuple[Sequence
     store_up = overview.store_fault is None
     if store_up:
         try:
-            stats = {flow: dict(found) for flow, found in house.store.flow_stats(span, names).items()}
+            stats = {flow: dict(found) for flow, found in house.figures.flow_stats(span, names).items()}
             return [_flow(house, overview, name, stats, detail) for name in overview.names], True
         except StoreError:
             store_up = False
@@ -123,14 +124,14 @@ def _judged(overview: Overview, name: FlowName) -> FlowFigures:
 def _flow(
     house: House, overview: Overview, name: FlowName, stats: dict[str, dict[Metric, Stats]], detail: Detail
 ) -> FlowFigures:
-    store, flow = house.store, str(name)
+    figures, flow = house.figures, str(name)
     found = replace(_judged(overview, name), stats=stats.get(flow, {}))
     if detail is Detail.FLOW or found.row is None:
         return found
     span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
     return replace(
         found,
-        topics=store.topics(flow, span, limit=_ALL).rows,
-        groups=store.groups(flow, limit=_ALL).rows,
-        partitions=store.partitions(flow, limit=_ALL).rows if detail is Detail.PARTITION else (),
+        topics=figures.topics(flow, span, limit=_ALL).rows,
+        groups=house.store.groups(flow, limit=_ALL).rows,
+        partitions=figures.partitions(flow, limit=_ALL).rows if detail is Detail.PARTITION else (),
     )

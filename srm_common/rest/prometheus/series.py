@@ -68,7 +68,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_reported_timestamp_seconds",
-        "When the flow reported last; its other figures are as old as that.",
+        "When the flow reported last; its figures other than lag are as old as that.",
         _row(lambda row: _seconds(row.reported_ms)),
     ),
     Series(
@@ -81,7 +81,17 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
         "When the first of the failed runs since the last good one was; absent while runs are good.",
         _row(lambda row: _seconds(row.failing_since_ms)),
     ),
-    Series("srm_flow_lag_records", "Source offsets that are not copied yet.", _row(lambda row: row.lag)),
+    Series("srm_flow_lag_records", "Source offsets that are not copied yet.", _row(lambda row: row.lag_now)),
+    Series(
+        "srm_flow_lag_seconds",
+        "How old the oldest record is that is not copied; 0 when all are.",
+        _row(lambda row: _seconds(row.behind_ms)),
+    ),
+    Series(
+        "srm_flow_lag_timestamp_seconds",
+        "When both clusters were asked for the lag.",
+        _row(lambda row: None if row.lag_now is None else _seconds(row.lag_ms)),
+    ),
     Series(
         "srm_flow_lag_objective_records",
         "The lag above which the flow has an alarm (lag.objective.records).",
@@ -201,6 +211,11 @@ GROUP_SERIES: tuple[Series[GroupRow], ...] = (
 
 TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     Series("srm_topic_lag_records", "Source offsets of the topic that are not copied yet.", lambda topic: topic.lag),
+    Series(
+        "srm_topic_lag_seconds",
+        "How old the oldest record of the topic is that is not copied; 0 when all are.",
+        lambda topic: _seconds(topic.behind_ms),
+    ),
     Series("srm_topic_partitions", "Partitions of the topic.", lambda topic: topic.partitions),
     Series(
         "srm_topic_failed_partitions",
@@ -243,6 +258,11 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
 
 PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
     Series("srm_partition_lag_records", "Source offsets that are not copied yet.", lambda row: row.lag),
+    Series(
+        "srm_partition_lag_seconds",
+        "How old the oldest record is that is not copied; 0 when all are.",
+        lambda row: _seconds(row.behind_ms),
+    ),
     Series(
         "srm_partition_position", "The next source offset to copy; everything before it is.", lambda row: row.position
     ),

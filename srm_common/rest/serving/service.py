@@ -175,6 +175,7 @@ def serve(house: House, listener: Listener) -> None:
     )
     with ExitStack() as stack:
         stack.callback(house.store.close)
+        stack.callback(house.lag.close)
         for companion in companions(house):
             stack.enter_context(companion)
         print(f"srm-control: serving on {listener.url}; its API is described at {listener.url}/docs", file=sys.stderr)

@@ -128,7 +128,7 @@ def replication_infos(
     """Flows as version 1 shows them."""
     if seen.store_fault is not None:
         raise ApiError(503, "store_unavailable", seen.store_fault)
-    found = house.store.flow_stats(span, [str(flow) for flow in flows])
+    found = house.figures.flow_stats(span, [str(flow) for flow in flows])
 
     def info(flow: FlowName) -> schemas.ReplicationInfo:
         row = seen.rows.get(str(flow))
@@ -193,7 +193,7 @@ def _original(policy: ReplicationPolicy, topic: str, aliases: Collection[str]) -
 def _series(
     house: House, flow: FlowName, metric: Metric, span: TimeRange, samples: int, topic: str | None = None
 ) -> schemas.TimeSeriesResponse:
-    found = house.store.series(str(flow), metric, span, topic=topic, points=samples)
+    found = house.figures.series(str(flow), metric, span, topic=topic, points=samples)
     topics = [] if topic is None else [topic]
     return schemas.TimeSeriesResponse(
         metrics=[_stats(metric, one, one.span, topics=topics) for one in found], range=shown_range(span)

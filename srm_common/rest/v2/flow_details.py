@@ -46,7 +46,7 @@ def topics(
     limit: Limit = 100,
 ) -> TopicList:
     """Topics that the flow copies, with their statistics of the range."""
-    page = house.store.topics(str(flow), span, search=search, order=order, offset=offset, limit=limit)
+    page = house.figures.topics(str(flow), span, search=search, order=order, offset=offset, limit=limit)
     return TopicList(
         topics=[answers.topic(row) for row in page.rows],
         total=page.total,
@@ -59,7 +59,7 @@ def topics(
 @router.get("/topics/{topic}", responses=_KNOWN)
 def topic(house: HouseDep, flow: KnownFlow, topic: TopicName, span: RangeDep) -> TopicDetail:
     """One upstream topic."""
-    row = topic_row(house, flow, topic, span)
+    row = house.figures.topic(topic_row(house, flow, topic, span), span)
     return TopicDetail(topic=answers.topic(row), range=shown(span), now_ms=now_ms())
 
 
@@ -73,7 +73,7 @@ def partitions(
     limit: Limit = 100,
 ) -> PartitionList:
     """Partitions as the last run left them, by topic."""
-    page = house.store.partitions(str(flow), topic=topic, failed_only=failed, offset=offset, limit=limit)
+    page = house.figures.partitions(str(flow), topic=topic, failed_only=failed, offset=offset, limit=limit)
     found = [answers.partition(row) for row in page.rows]
     return PartitionList(partitions=found, total=page.total, offset=page.offset, now_ms=now_ms())
 

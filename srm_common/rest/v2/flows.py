@@ -104,10 +104,10 @@ class Figures:
         if not flows:
             return found
         try:
-            found.stats = house.store.flow_stats(span, [str(flow) for flow in flows])
+            found.stats = house.figures.flow_stats(span, [str(flow) for flow in flows])
             if len(flows) == 1:
                 (flow,) = map(str, flows)
-                found.lines = {flow: {one: house.store.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
+                found.lines = {flow: {one: house.figures.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
             else:
                 found.lines = house.store.sparklines(_DRAWN, span, points=_POINTS)
         except StoreError as error:
@@ -148,7 +148,10 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
             "failed_partitions": row.failed_partitions,
             "groups": row.groups,
             "untranslated_groups": row.untranslated_groups,
-            "lag": row.lag,
+            "lag": row.lag_now,
+            "lag_ms": None if row.lag_now is None else row.lag_ms,
+            "behind_ms": row.behind_ms,
+            "lag_fault": None if row.live is None else row.live.fault,
             "records_total": row.records_total,
             "bytes_total": row.bytes_total,
             "warnings": list(row.warnings),

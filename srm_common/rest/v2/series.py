@@ -85,7 +85,7 @@ def _series(
     topic: str | None = None,
     partition: int | None = None,
 ) -> Series:
-    found = house.store.series(str(flow), metric, span, topic=topic, partition=partition, points=samples)
+    found = house.figures.series(str(flow), metric, span, topic=topic, partition=partition, points=samples)
     if not found and topic is not None:
         topic_row(house, flow, topic, span)  # a name that was never reported is a mistake, not a quiet topic
     return Series(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.health import Alarm, AlarmKind, Health, HealthState, Severity
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample
@@ -44,6 +45,9 @@ def flow_row(flow: FlowName = FLOW) -> FlowRow:
         clock={"source_ms": 12.5, "target_ms": None},
         records_total=12_345_678_901_234_567,
         bytes_total=98_765,
+        live=FlowLag(
+            T + 9_000, {("orders", 0): PartitionLag(100, 106, T - 1_000), ("orders", 1): PartitionLag(101, 109)}
+        ),
     )
 
 
@@ -64,6 +68,7 @@ def partition(number: int, *, topic: str = "orders", flow: FlowName = FLOW, erro
         error=error,
         records_total=500 + number,
         bytes_total=60_000 + number,
+        behind_ms=10_000.0,
     )
 
 
@@ -85,6 +90,7 @@ def figures(flow: FlowName = FLOW) -> FlowFigures:
         {Metric.BYTE_RATE: rate, Metric.REPLICATION_LATENCY: latency},
         records_total=1001,
         bytes_total=120_001,
+        behind_ms=10_000.0,
     )
     group = GroupSample("billing", positions=2, translated=1, checkpoint_latency_ms=40.0, checkpoint_ms=T - 3000)
     return FlowFigures(

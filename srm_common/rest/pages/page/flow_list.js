@@ -3,7 +3,7 @@
 import { steerButton, helpButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { byteRate, count, duration, exact, known, plural, sentence, spread } from "./format.js";
+import { age, behind, byteRate, count, duration, exact, known, lagTitle, plural, sentence, spread } from "./format.js";
 import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
 import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
@@ -186,9 +186,9 @@ function trouble(flow, reload) {
       flow.lag
         ? h(
             "span",
-            { class: "behind number", title: `${exact(flow.lag)} records` },
+            { class: "behind number", title: lagTitle(flow) },
             h("b", null, count(flow.lag)),
-            " behind",
+            behind(flow) ? ` behind, ${behind(flow)}` : " behind",
           )
         : null,
     ),
@@ -201,6 +201,13 @@ function trouble(flow, reload) {
       first.help?.command ? command(first.help.command) : null,
     ),
   );
+}
+
+/** When the lag was taken, where no report says so. */
+function lagAge(flow) {
+  if (!known(flow.lag_ms) || flow.lag_ms === flow.reported_ms) return null;
+  const fault = flow.lag_fault;
+  return age(flow.lag_ms, { class: fault ? "fault-text" : "muted", ...(fault ? { title: fault } : {}) });
 }
 
 function picture(clusters, flows) {
@@ -355,7 +362,13 @@ function row(flow, reload) {
       h(
         "span",
         { class: "with-spark" },
-        h("b", { title: `${exact(flow.lag)} records` }, count(flow.lag)),
+        h(
+          "span",
+          { class: "lag-figure", "data-testid": `lag-${flow.flow}` },
+          h("b", { title: lagTitle(flow) }, count(flow.lag)),
+          behind(flow) ? h("small", { class: "muted", title: "age of the oldest record that waits" }, behind(flow)) : null,
+          lagAge(flow),
+        ),
         sparkline(
           flow.sparklines["replication-records-lag"],
           tone === "good" ? "info" : tone,

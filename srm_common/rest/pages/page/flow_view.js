@@ -4,7 +4,8 @@ import { filtersButton, moveButton, steerButton } from "./actions.js";
 import { flowPath, get } from "./api.js";
 import { chart } from "./chart.js";
 import { h, icon } from "./dom.js";
-import { byteRate, count, duration, exact, known, plural, sentence, serverNow, span, time } from "./format.js";
+import { behind, byteRate, count, duration, exact, known, lagTitle, plural, sentence } from "./format.js";
+import { serverNow, span, time } from "./format.js";
 import { link, rangeQuery, route, statistic } from "./route.js";
 import { ALARMS, badge, furtherAlarms, isLate, listed, since, stateOf } from "./states.js";
 import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
@@ -279,7 +280,7 @@ function tiles(flow) {
   return h(
     "dl",
     { class: "tiles", key: "tiles", "data-testid": "tiles" },
-    tile("Lag", count(flow.lag), lagTold(flow.lag), flow.reported_ms),
+    tile("Lag", h("span", { title: lagTitle(flow) }, count(flow.lag)), lagTold(flow), flow.lag_ms),
     tile(
       `Throughput, ${stat}`,
       byteRate(figure("byte-rate")),
@@ -315,9 +316,11 @@ function tiles(flow) {
 }
 
 /** In words what the tile's large figure does not say. */
-function lagTold(lag) {
-  if (!known(lag)) return "unknown";
-  return `${count(lag) === exact(lag) ? "records" : exact(lag)} at its last look`;
+function lagTold(flow) {
+  if (flow.lag_fault) return h("span", { class: "fault-text", title: flow.lag_fault }, "a cluster does not answer");
+  if (!known(flow.lag)) return "unknown";
+  const records = count(flow.lag) === exact(flow.lag) ? "records" : exact(flow.lag);
+  return behind(flow) ? `${records}, ${behind(flow)} behind` : records;
 }
 
 function took(run) {
@@ -339,9 +342,14 @@ function topicHead(source, target, name, topic) {
     topic && topic.remote_topic !== name ? h("span", { class: "muted break" }, `→ ${topic.remote_topic}`) : null;
   const figures = topic
     ? [
-        h("span", { class: "number" }, h("b", null, count(topic.lag)), " behind"),
+        h(
+          "span",
+          { class: "number", title: lagTitle(topic) },
+          h("b", null, count(topic.lag)),
+          behind(topic) ? ` behind, ${behind(topic)}` : " behind",
+        ),
         h("span", { class: "number" }, plural(topic.partitions, "partition")),
-        taken(topic.reported_ms),
+        taken(topic.lag_ms),
       ]
     : null;
   return h(

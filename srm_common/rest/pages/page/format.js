@@ -32,6 +32,16 @@ export function bytes(value) {
 export const byteRate = (value) => (known(value) ? `${bytes(value)}/s` : NOTHING);
 export const recordRate = (value) => (known(value) ? `${count(value)}/s` : NOTHING);
 
+/** In full: what a short figure of lag leaves out, and what it counts. */
+export const lagTitle = (row) =>
+  known(row.lag)
+    ? `${exact(row.lag)} source offsets not copied${known(row.lag_ms) ? `, at ${time(row.lag_ms)}` : ""}; ` +
+      "what compaction and transactions left out counts, too"
+    : "unknown";
+
+/** How old the oldest record is that waits; nothing where none does. */
+export const behind = (row) => (row.lag && known(row.behind_ms) ? span(row.behind_ms) : null);
+
 /** A duration in milliseconds: 842 ms, 1.2 s, 3 min, 5 h, 2 d. */
 export function duration(ms) {
   if (!known(ms)) return NOTHING;

@@ -32,6 +32,7 @@ ORDERS_0 = PartitionRecord(
     last_record_timestamp_ms=18_000,
     transactions=3,
     reencoded_records=75,
+    oldest_ms=17_500,
 )
 ORDERS_1 = PartitionRecord(
     "orders",
@@ -47,6 +48,7 @@ ORDERS_1 = PartitionRecord(
     last_record_timestamp_ms=19_000,
     transactions=3,
     lost_records=7,
+    oldest_ms=12_000,
 )
 IDLE = PartitionRecord("clicks", "a.clicks", 0, position=9, end=9, last_record_timestamp_ms=1_000)
 STUCK = PartitionRecord("clicks", "a.clicks", 1, position=4, end=10, last_record_timestamp_ms=5_000, error="broken")
@@ -75,6 +77,7 @@ def test_a_partition() -> None:
         Metric.BYTE_RATE: Sample.of(1_500),  # 6,000 in 4 s
         Metric.RECORD_RATE: Sample.of(75),
         Metric.RECORDS_LAG: Sample.of(100),
+        Metric.LAG_AGE: Sample.of(2_500),
         Metric.REPLICATION_LATENCY: Sample(10.0, 90.0, 20.0),
         Metric.RECORD_AGE: Sample.of(2_000),
         Metric.REENCODED_SHARE: Sample.of(0.25),
@@ -91,6 +94,7 @@ def test_a_topic() -> None:
         Metric.BYTE_RATE: Sample.of(2_000),  # 8,000 in 4 s
         Metric.RECORD_RATE: Sample.of(100),
         Metric.RECORDS_LAG: Sample.of(120),
+        Metric.LAG_AGE: Sample(2_500, 8_000, 10_500, 2),
         Metric.REPLICATION_LATENCY: Sample(5.0, 90.0, 60.0, 2),  # both partitions weigh the same: 30 on average
         Metric.RECORD_AGE: Sample(1_000, 2_000, 3_000, 2),
         Metric.REENCODED_SHARE: Sample.of(0.1875),  # 75 of 400 records, not the average of 0.25 and 0
@@ -106,11 +110,13 @@ def test_partitions_where_nothing_came_have_neither_age_nor_latency() -> None:
     assert Metric.REPLICATION_LATENCY not in found
     assert Metric.REENCODED_SHARE not in found
     assert (found[Metric.RECORDS_LAG], found[Metric.BYTE_RATE]) == (Sample.of(0), Sample.of(0))
+    assert found[Metric.LAG_AGE] == Sample.of(0)
 
 
 def test_what_waits_gets_older_and_what_is_not_known_has_no_lag() -> None:
     assert partition_samples(REPORT, [STUCK])[Metric.RECORD_AGE] == Sample.of(15_000)
     assert Metric.RECORDS_LAG not in partition_samples(REPORT, [UNPLACED])
+    assert Metric.LAG_AGE not in partition_samples(REPORT, [STUCK]), "the source's log did not tell"
     assert partition_samples(REPORT, [UNPLACED])[Metric.FAILED_PARTITIONS] == Sample.of(1)
 
 

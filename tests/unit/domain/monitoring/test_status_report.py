@@ -8,6 +8,7 @@ from srm_common.cli.status import status_text
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.duration import duration
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.heartbeat_report import make_heartbeat_report
 from srm_common.domain.monitoring.status_report import make_report
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
@@ -25,25 +26,29 @@ RUN = RunRecord(
         PartitionRecord("t", "a.t", 2),
     ),
 )
+#: The source has a partition more than the run knew.
+LAG = FlowLag(1_099_000, {("t", 0): PartitionLag(42, 50, 1_040_000), ("t", 3): PartitionLag(0, 6)})
 
 
 def test_live_ends_win_over_those_of_the_run() -> None:
-    report = make_report("a->b", 1_100_000, RUN, {("t", 0): 50}, None)
+    report = make_report("a->b", 1_100_000, RUN, LAG, None)
     rows = {row.partition: row for row in report.partitions}
-    assert [row.partition for row in report.partitions] == [0, 1, 2]
-    assert (rows[0].end, rows[0].lag, rows[0].live, rows[0].age_seconds) == (50, 10, True, 45.0)
+    assert [row.partition for row in report.partitions] == [0, 1, 2, 3]
+    assert (rows[0].end, rows[0].lag, rows[0].live, rows[0].age_seconds) == (50, 8, True, 45.0)
+    assert (rows[0].behind_seconds, rows[3].behind_seconds) == (60.0, None)
+    assert (rows[3].downstream_topic, rows[3].lag, rows[3].live) == ("a.t", 6, True)
     assert (rows[1].end, rows[1].lag, rows[1].live) == (9, 4, False)
     assert (rows[2].end, rows[2].lag) == (None, None)
-    assert report.lag == 14
-    assert report.headline() == "a->b: run r1 is failed, ended 40 s ago, lag 14, 1 of 3 partitions failed"
+    assert (report.lag, report.behind_seconds) == (18, 60.0)
+    assert report.headline() == "a->b: run r1 is failed, ended 40 s ago, lag 18, 60 s behind, 1 of 4 partitions failed"
 
 
 def test_nothing_that_failed_looks_healthy() -> None:
     done = replace(RUN, state=RunState.DONE, partitions=RUN.partitions[1:])
-    assert make_report("a->b", 0, done, {}, None).healthy
-    assert not make_report("a->b", 0, RUN, {}, None).healthy
-    assert not make_report("a->b", 0, replace(done, partitions=RUN.partitions), {}, None).healthy
-    assert not make_report("a->b", 0, done, {}, "the source is away").healthy
+    assert make_report("a->b", 0, done, None, None).healthy
+    assert not make_report("a->b", 0, RUN, None, None).healthy
+    assert not make_report("a->b", 0, replace(done, partitions=RUN.partitions), None, None).healthy
+    assert not make_report("a->b", 0, done, None, "the source is away").healthy
 
 
 def test_heartbeats_that_stay_away_are_no_health() -> None:
@@ -52,15 +57,15 @@ def test_heartbeats_that_stay_away_are_no_health() -> None:
         FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2")
     )
     silent = make_heartbeat_report(flow, 1_100_000)
-    report = make_report("a->b", 1_100_000, done, {}, None, silent)
+    report = make_report("a->b", 1_100_000, done, None, None, silent)
     assert not report.healthy
     assert silent.silence in status_text(report)
     assert report.to_json()["heartbeats"]["silent"]
-    assert make_report("a->b", 1_100_000, None, {}, None, silent).healthy  # nothing can have come before a run
+    assert make_report("a->b", 1_100_000, None, None, None, silent).healthy  # nothing can have come before a run
 
 
 def test_before_the_first_run() -> None:
-    report = make_report("a->b", 0, None, {}, None)
+    report = make_report("a->b", 0, None, None, None)
     assert report.healthy
     assert report.headline() == "a->b: no run yet"
     assert report.to_json()["run"] is None
@@ -69,13 +74,13 @@ def test_before_the_first_run() -> None:
 
 def test_a_run_that_goes_on() -> None:
     running = replace(RUN, state=RunState.RUNNING, finished_ms=None, partitions=())
-    assert make_report("a->b", 9_000_000, running, {}, None).headline() == (
+    assert make_report("a->b", 9_000_000, running, None, None).headline() == (
         "a->b: run r1 is running, started 2 h ago, lag 0"
     )
 
 
 def test_text_and_json_tell_the_same() -> None:
-    report = make_report("a->b", 1_100_000, RUN, {("t", 0): 50}, "cluster 'a' did not answer")
+    report = make_report("a->b", 1_100_000, RUN, LAG, "cluster 'a' did not answer")
     text = [part for part in status_text(report) if isinstance(part, str)]
     assert "t-1: it broke" in text
     assert any("cluster 'a' did not answer" in line for line in text)
@@ -89,6 +94,7 @@ def test_text_and_json_tell_the_same() -> None:
         "end": 9,
         "live": False,
         "lag": 4,
+        "behind_seconds": None,
         "age_seconds": None,
         "error": "it broke",
     }

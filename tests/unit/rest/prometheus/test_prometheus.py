@@ -38,7 +38,10 @@ def test_every_figure_has_its_hand_computed_value() -> None:
         "srm_flow_health_since_timestamp_seconds": T / 1000 - 60,
         "srm_flow_reported_timestamp_seconds": T / 1000,
         "srm_flow_good_run_timestamp_seconds": T / 1000 - 2.5,
-        "srm_flow_lag_records": 12,
+        # Asked of the clusters 9 s after the report.
+        "srm_flow_lag_records": 14,
+        "srm_flow_lag_seconds": 10,
+        "srm_flow_lag_timestamp_seconds": T / 1000 + 9,
         "srm_flow_lag_objective_records": 10,
         "srm_flow_copied_bytes_per_second": 200,
         "srm_flow_copied_records_total": 12_345_678_901_234_567,
@@ -67,6 +70,7 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert value(text, "srm_group_positions", group="billing") == 2
     assert value(text, "srm_group_translated_positions", group="billing") == 1
     assert value(text, "srm_topic_lag_records", topic="orders") == 12
+    assert value(text, "srm_topic_lag_seconds", topic="orders") == 10
     assert value(text, "srm_topic_failed_partitions", topic="orders") == 1
     assert value(text, "srm_topic_newest_record_timestamp_seconds", topic="orders") == T / 1000 - 4
     assert value(text, "srm_topic_copied_bytes_per_second", topic="orders") == 200
@@ -75,6 +79,7 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert value(text, "srm_topic_copied_bytes_total", topic="orders") == 120_001
     place = {"topic": "orders", "partition": "1"}
     assert value(text, "srm_partition_lag_records", **place) == 6
+    assert value(text, "srm_partition_lag_seconds", **place) == 10
     assert value(text, "srm_partition_position", **place) == 101
     assert value(text, "srm_partition_source_end", **place) == 107
     assert value(text, "srm_partition_copied_records_total", **place) == 501

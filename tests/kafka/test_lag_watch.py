@@ -1,0 +1,138 @@
+"""How far flows are behind now, asked in the background of clusters that answer, go away, or change meanwhile."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import NewPartitions
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.flow_lag import FlowLag
+from srm_common.testing import LocalKafka
+from srm_common.usecases.lag_watch import LagWatch, lag_now
+from tests.kafka.checkpoint_rounds import copy, values
+from tests.kafka.flows import flow_between, write
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+    source_kafka.create_topic(name, 2)
+    return flow_between(source_kafka, target_kafka, name, topics=(f"{name}.*",))
+
+
+@pytest.fixture
+def watch() -> Iterator[LagWatch]:
+    watch = LagWatch(every_seconds=0.2)
+    yield watch
+    watch.close()
+
+
+def wait_for(watch: LagWatch, flow: FlowSettings, right: Callable[[FlowLag], bool]) -> FlowLag:
+    deadline = time.monotonic() + 120
+    while True:
+        found = watch.of([flow]).get(flow.name)
+        if found is not None and right(found):
+            return found
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+
+
+def write_at(kafka: LocalKafka, topic: str, stamps: list[int], partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for stamp in stamps:
+        producer.produce(topic, value=b"x", partition=partition, timestamp=stamp)
+        producer.flush(60)
+
+
+def test_lag_and_the_age_of_the_oldest_record_are_those_of_now(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str, watch: LagWatch
+) -> None:
+    assert lag_now(flow) is None
+    now = int(time.time() * 1000)
+    write_at(source_kafka, name, [now - 7_200_000, now - 7_000_000])
+    copy(flow)
+    assert watch.of([flow]) == {}, "who asks first waits for nobody"
+    assert wait_for(watch, flow, lambda _: True).whole.records == 0
+    assert watch.of([flow])[flow.name].whole.oldest_ms is None
+
+    # An hour's pause: the first record that waits is the one after the newest copied.
+    stamps = [now - 3_600_000 + 1000 * number for number in range(40)]
+    write_at(source_kafka, name, stamps)
+    write_at(source_kafka, name, [now - 60_000], partition=1)
+    found = wait_for(watch, flow, lambda one: one.whole.records == 41)
+    assert found.whole.oldest_ms == stamps[0]
+    assert {place[1]: one.oldest_ms for place, one in found.partitions.items()} == {0: stamps[0], 1: now - 60_000}
+    assert (found.topics[name], found.fault) == (found.whole, None)
+    asked = lag_now(flow)
+    assert asked is not None
+    assert asked == replace(found, taken_ms=asked.taken_ms)
+
+    # A partition that the flow has not seen yet, and a topic that is deleted.
+    source_kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
+    write_at(source_kafka, name, [now - 1000], partition=2)
+    assert wait_for(watch, flow, lambda one: one.whole.records == 42).partitions[name, 2].position == 0
+    copy(flow)
+    assert wait_for(watch, flow, lambda one: one.whole.records == 0).taken_ms > found.taken_ms
+    write(source_kafka, name, values(0, 7))
+    wait_for(watch, flow, lambda one: one.whole.records == 7)
+    source_kafka.admin().delete_topics([name])[name].result()
+    assert wait_for(watch, flow, lambda one: one.whole.records == 0).partitions == {}
+
+
+def test_a_cluster_that_is_silent_leaves_the_last_figure_with_its_time_and_nobody_waits(
+    flow: FlowSettings, target_kafka: LocalKafka, name: str, watch: LagWatch
+) -> None:
+    with LocalKafka(name="away") as source:
+        source.create_topic(name, 1)
+        flow = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, source.bootstrap_servers))
+        write(source, name, values(0, 10))
+        copy(flow)
+        write(source, name, values(0, 4))
+        known = wait_for(watch, flow, lambda one: one.whole.records == 4)
+        source.pause()
+        try:
+            silent = wait_for(watch, flow, lambda one: one.fault is not None)
+        finally:
+            source.resume()
+        assert (silent.whole, silent.taken_ms >= known.taken_ms) == (known.whole, True)
+        assert flow.source.alias in str(silent.fault)
+        back = wait_for(watch, flow, lambda one: one.fault is None)
+        assert back.taken_ms > silent.taken_ms
+
+        # The target's silence does not keep the source from being asked.
+        away = replace(flow, target=ClusterSettings.plaintext("target", "127.0.0.1:1"))
+        write(source, name, values(0, 1))
+        wait_for(watch, flow, lambda one: one.whole.records == 5)
+        assert "127.0.0.1:1" in str(wait_for(watch, away, lambda one: one.fault is not None).fault)
+
+
+def test_nothing_is_asked_when_nobody_looks_any_more_and_closing_ends_every_thread(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    write(source_kafka, name, values(0, 3))
+    copy(flow)
+    watch = LagWatch(every_seconds=0.1, interest_seconds=2.0)
+
+    def threads() -> list[str]:
+        return [one.name for one in threading.enumerate() if one.name.endswith(flow.source.alias)]
+
+    try:
+        wait_for(watch, flow, lambda one: one.whole.records == 0)
+        assert threads() == [f"srm-lag-source-{flow.source.alias}"]
+        deadline = time.monotonic() + 120
+        while threads():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        write(source_kafka, name, values(0, 2))
+        wait_for(watch, flow, lambda one: one.whole.records == 2)
+    finally:
+        watch.close()
+    assert (threads(), watch.of([flow])) == ([], {})
