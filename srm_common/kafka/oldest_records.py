@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from srm_common.kafka.link import ClusterLink, Partition
 
@@ -12,38 +13,60 @@ from srm_common.kafka.link import ClusterLink, Partition
 _TOLERANCE = 0.02
 _FINEST_MS = 1000
 #: Ages from a second to decades are told apart by no more questions than that.
-_MOST_QUESTIONS = 14
+MOST_QUESTIONS = 16
 _LONGEST_MS = 40 * 366 * 86_400_000
 
 
 @dataclass(slots=True)
-class _Search:
-    """Records before ``low_ms`` are copied, ``high_ms`` is later than the one looked for. ``found_ms``: the timestamp
-    of the oldest record that was seen beyond the offset."""
+class TimestampSearch:
+    """For the first record at or beyond ``offset``, by questions for the first record at or after ``asked_ms``. Records
+    with timestamps before ``low_ms`` are known to lie before the offset, so that an answer to ``low_ms`` beyond it is
+    the one. ``high_ms``: the record looked for is not later, or is the first after it.
+    """
 
     offset: int
+    now_ms: int
     low_ms: int
     high_ms: int
     asked_ms: int
     found_ms: int | None = None
     done: bool = False
 
-    def learn(self, offset: int, timestamp_ms: int, now_ms: int) -> None:
+    @classmethod
+    def beyond(cls, offset: int, newest_ms: int | None, now_ms: int) -> Self:
+        """``newest_ms``: the timestamp of a record before the offset, where one is known."""
+        low_ms = now_ms - _LONGEST_MS if newest_ms is None else newest_ms + 1
+        return cls(offset, now_ms, low_ms, max(low_ms, now_ms) + 1, 0 if newest_ms is None else low_ms)
+
+    def learn(self, offset: int, timestamp_ms: int) -> None:
         """The first record at or after ``asked_ms`` is this one; -1 where there is none."""
-        if offset < 0:
+        if offset >= self.offset:
+            self.found_ms = timestamp_ms
+            self.done = offset == self.offset or self.asked_ms <= self.low_ms
             self.high_ms = self.asked_ms
-        elif offset < self.offset:
+        elif offset >= 0:
             self.low_ms = max(self.asked_ms, timestamp_ms) + 1
         else:
             self.high_ms = self.asked_ms
-            self.found_ms = timestamp_ms if self.found_ms is None else min(self.found_ms, timestamp_ms)
-            self.done = offset == self.offset
-        youngest, oldest = max(1, now_ms - self.high_ms), max(1, now_ms - self.low_ms)
-        if oldest - youngest <= max(_FINEST_MS, _TOLERANCE * youngest):
+        if self.high_ms <= self.low_ms:
             self.done = True
-        # Halved by the age's magnitude: a backlog may be of seconds or of months.
-        self.asked_ms = now_ms - round(math.sqrt(max(youngest, _FINEST_MS / 4) * oldest))
-        self.asked_ms = min(max(self.asked_ms, self.low_ms), max(self.low_ms, self.high_ms - 1))
+        self.asked_ms = self._next()
+
+    def _next(self) -> int:
+        youngest, oldest = max(1, self.now_ms - self.high_ms), max(1, self.now_ms - self.low_ms)
+        if oldest - youngest <= max(_FINEST_MS, _TOLERANCE * youngest):
+            return self.low_ms
+        # Halved by magnitude: a backlog may be of seconds or of months.
+        halfway = self.now_ms - round(math.sqrt(max(youngest, _FINEST_MS / 4) * oldest))
+        return min(max(halfway, self.low_ms), self.high_ms - 1)
+
+    @property
+    def oldest_ms(self) -> int | None:
+        """What was found; of a search that was given up the earliest that it can be. None where the log has nothing
+        beyond the offset, or no timestamps."""
+        if self.found_ms is None or self.found_ms < 0:
+            return None
+        return self.found_ms if self.done else min(self.low_ms, self.found_ms)
 
 
 async def oldest_records(
@@ -65,17 +88,16 @@ async def oldest_records(
         now_ms: epoch milliseconds.
     """
     searches = {
-        place: _Search(offset, newest_ms.get(place, now_ms - _LONGEST_MS), now_ms, newest_ms.get(place, -1) + 1)
-        for place, offset in positions.items()
+        place: TimestampSearch.beyond(offset, newest_ms.get(place), now_ms) for place, offset in positions.items()
     }
-    for _ in range(_MOST_QUESTIONS):
+    for _ in range(MOST_QUESTIONS):
         open_ones = {place: one.asked_ms for place, one in searches.items() if not one.done}
         if not open_ones:
             break
-        answers, _ = await link.listed(open_ones, committed=committed, timeout_seconds=timeout_seconds)
+        answers, _faults = await link.listed(open_ones, committed=committed, timeout_seconds=timeout_seconds)
         for place in open_ones:
             if place in answers:
-                searches[place].learn(*answers[place], now_ms)
+                searches[place].learn(*answers[place])
             else:
                 searches[place].done = True
-    return {place: one.found_ms for place, one in searches.items() if one.found_ms is not None and one.found_ms >= 0}
+    return {place: one.oldest_ms for place, one in searches.items() if one.oldest_ms is not None}

@@ -117,7 +117,7 @@ def _value(metric: Metric, lag: FlowLag | None, topic: str | None = None, partit
     told: LagSum | None = lag.whole if topic is None else lag.topics.get(topic)
     if topic is not None and partition is not None:
         one = lag.partitions.get((topic, partition))
-        told = None if one is None else LagSum().plus(one)
+        told = None if one is None else LagSum.of([one])
     if told is None:
         return None
     return float(told.records) if metric is Metric.RECORDS_LAG else told.behind_ms(lag.taken_ms)
@@ -162,5 +162,5 @@ def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
         end=now.end,
         lag=now.records,
         lag_ms=lag.taken_ms,
-        behind_ms=LagSum().plus(now).behind_ms(lag.taken_ms),
+        behind_ms=LagSum.of([now]).behind_ms(lag.taken_ms),
     )

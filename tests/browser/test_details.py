@@ -46,6 +46,23 @@ def test_a_topic_has_graphs_and_partitions(window: Window, pictures: Path) -> No
     expect(inside.get_by_test_id("pager-text")).to_be_visible()
 
 
+def test_records_that_come_between_runs_are_behind_at_once(window: Window, stage: Stage, pictures: Path) -> None:
+    stage.copy()
+    stage.write("orders", 25)
+    window.open(FLOW)
+    lag = window.inside.get_by_test_id("tiles").locator(".tile", has_text="Lag").first
+    expect(lag).to_contain_text("25")
+    expect(lag).to_contain_text("behind")
+    expect(lag.locator("time")).to_have_text(re.compile(r"^\d+ s ago$"))
+    window.picture(pictures / "lag-of-now.png")
+    window.open()
+    expect(window.inside.get_by_test_id("lag-east->west").locator("b")).to_have_text("25")
+    expect(window.inside.get_by_test_id("lag-east->west").locator("time")).to_have_text(re.compile("ago$"))
+    window.picture(pictures / "lag-in-list.png")
+    stage.copy()
+    expect(window.inside.get_by_test_id("lag-east->west").locator("b")).to_have_text("0")
+
+
 def test_names_with_markup_are_text(window: Window) -> None:
     for view in ("topics?q=img", "partitions?failed=true"):
         window.open(f"{BIG}/{view}")

@@ -39,9 +39,15 @@ class LagSum:
             return 0.0
         return None if self.oldest_ms is None else float(max(0, now_ms - self.oldest_ms))
 
-    def plus(self, one: PartitionLag) -> LagSum:
-        known = [ms for ms in (self.oldest_ms, one.oldest_ms) if ms is not None]
-        return LagSum(self.records + one.records, min(known, default=None))
+    @classmethod
+    def of(cls, partitions: Iterable[PartitionLag]) -> Self:
+        records = 0
+        oldest_ms = None
+        for one in partitions:
+            records += one.records
+            if one.oldest_ms is not None and (oldest_ms is None or one.oldest_ms < oldest_ms):
+                oldest_ms = one.oldest_ms
+        return cls(records, oldest_ms)
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class FlowLag:
 
     @cached_property
     def whole(self) -> LagSum:
-        return _sum(self.partitions.values())
+        return LagSum.of(self.partitions.values())
 
     @cached_property
     def topics(self) -> Mapping[str, LagSum]:
@@ -63,14 +69,7 @@ class FlowLag:
         found: dict[str, list[PartitionLag]] = {}
         for (topic, _), one in self.partitions.items():
             found.setdefault(topic, []).append(one)
-        return {topic: _sum(ones) for topic, ones in found.items()}
+        return {topic: LagSum.of(ones) for topic, ones in found.items()}
 
     def with_fault(self, fault: str | None) -> Self:
         return self if fault == self.fault else type(self)(self.taken_ms, self.partitions, fault)
-
-
-def _sum(partitions: Iterable[PartitionLag]) -> LagSum:
-    found = LagSum()
-    for one in partitions:
-        found = found.plus(one)
-    return found

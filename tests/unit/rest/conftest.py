@@ -73,7 +73,9 @@ def opened(history: Path, folder: Path) -> Iterator[Stage]:
     store = MetricsStore(f"sqlite:///{database}", timeout_seconds=0.2)
     scheduler = MemoryScheduler(*NAMES)
     configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
-    yield Stage(House(HeaderAccess(), store, scheduler, configuration), scheduler, file, database)
+    house = House(HeaderAccess(), store, scheduler, configuration)
+    yield Stage(house, scheduler, file, database)
+    house.lag.close()
     store.close()
 
 

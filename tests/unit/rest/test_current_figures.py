@@ -1,0 +1,92 @@
+"""The lag of now in place of the report's, in every answer that tells it; what clusters say is told by
+tests/kafka/test_lag_everywhere.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
+from srm_common.rest.app import create_app
+from srm_common.rest.ranges import now_ms
+from srm_common.usecases.lag_watch import LagWatch
+from tests.unit.rest.conftest import NAMES, Stage
+from tests.unit.rest.people import HEADER
+
+FLOW = NAMES[0]
+PATH = f"/api/v2/flows/{FLOW.source}/{FLOW.target}"
+
+
+class Known(LagWatch):
+    """Knows of one flow."""
+
+    def __init__(self, lag: FlowLag) -> None:
+        super().__init__()
+        self._lag = lag
+
+    def of(self, flows: Iterable[FlowSettings]) -> dict[FlowName, FlowLag]:
+        return {flow.name: self._lag for flow in flows if flow.name == FLOW}
+
+
+def client(stage: Stage, taken_ms: int, fault: str | None = None) -> tuple[TestClient, FlowLag]:
+    """Of the flow's topics the first in the alphabet waits most."""
+    rows = stage.house.store.partitions(str(FLOW)).rows
+    topics = sorted({row.topic for row in rows})
+    partitions = {
+        (row.topic, row.partition): PartitionLag(5, 5 + 1000 * (len(topics) - topics.index(row.topic)), taken_ms - 7000)
+        for row in rows
+    }
+    lag = FlowLag(taken_ms, partitions, fault)
+    return TestClient(create_app(replace(stage.house, lag=Known(lag))), headers={HEADER: "viewer"}), lag
+
+
+def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> None:
+    taken = now_ms()
+    asked, lag = client(same_stage, taken, fault="cluster x does not answer")
+    (flow,) = [one for one in asked.get("/api/v2/flows").json()["flows"] if one["flow"] == str(FLOW)]
+    assert (flow["lag"], flow["lag_ms"], flow["behind_ms"]) == (lag.whole.records, taken, 7000)
+    assert flow["lag_fault"] == "cluster x does not answer"
+    assert flow["metrics"]["replication-records-lag"]["latest"] == lag.whole.records
+    assert flow["metrics"]["replication-lag-ms"]["latest"] == 7000
+
+    topics = asked.get(f"{PATH}/topics?order=-lag").json()["topics"]
+    assert [one["lag"] for one in topics] == sorted((one.records for one in lag.topics.values()), reverse=True)
+    assert [one["topic"] for one in topics] == sorted(lag.topics), "by the lag that is shown, not by the report's"
+    page = asked.get(f"{PATH}/topics?order=lag&offset=1&limit=2").json()
+    assert [one["topic"] for one in page["topics"]] == sorted(lag.topics, reverse=True)[1:3]
+    assert page["total"] == len(lag.topics)
+    first = asked.get(f"{PATH}/topics/{topics[0]['topic']}").json()["topic"]
+    assert (first["lag"], first["lag_ms"]) == (topics[0]["lag"], taken)
+    for one in asked.get(f"{PATH}/partitions").json()["partitions"]:
+        known = lag.partitions[one["topic"], one["partition"]]
+        assert (one["lag"], one["end"], one["position"], one["lag_ms"]) == (known.records, known.end, 5, taken)
+    points = asked.get(f"{PATH}/metrics/replication-records-lag").json()["points"]
+    assert (points[-1]["latest"], points[-1]["latest_ms"]) == (lag.whole.records, taken)
+
+
+@pytest.mark.parametrize("path", ["", "/topics", "/partitions"])
+def test_what_is_older_than_the_report_gives_way_to_it(same_stage: Stage, path: str) -> None:
+    (row,) = same_stage.house.store.flows([str(FLOW)])
+    old, _ = client(same_stage, row.reported_ms - 1)
+    told = old.get(f"{PATH}{path}").json()
+    ones = [told["flow"]] if "flow" in told else told.get("topics") or told["partitions"]
+    assert {one["lag_ms"] for one in ones} == {row.reported_ms}
+    if not path:
+        assert ones[0]["lag"] == row.lag
+
+
+def test_a_range_of_the_past_is_as_it_was(same_stage: Stage) -> None:
+    (row,) = same_stage.house.store.flows([str(FLOW)])
+    asked, _ = client(same_stage, now_ms())
+    plain = same_stage.client()
+    query = f"?from_ms={row.reported_ms - 3_600_000}&to_ms={row.reported_ms - 60_000}"
+    path = f"{PATH}/metrics/replication-records-lag{query}"
+    assert asked.get(path).json()["points"] == plain.get(path).json()["points"]
+    before, now = (
+        one.get(f"{PATH}{query}").json()["flow"]["metrics"]["replication-records-lag"] for one in (plain, asked)
+    )
+    assert before == now
