@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -45,13 +45,7 @@ class ClientOverrides:
     def _applied(self, cluster: ClusterSettings, written: Sequence[str]) -> ClusterSettings:
         servers = self.bootstrap_servers or cluster.bootstrap_servers
         if not written:
-            plain = ClusterSettings.plaintext(cluster.alias, servers)
-            return replace(
-                cluster,
-                bootstrap_servers=plain.bootstrap_servers,
-                confluent={**cluster.confluent, "bootstrap.servers": plain.confluent["bootstrap.servers"]},
-                kafka_python={**cluster.kafka_python, "bootstrap_servers": plain.kafka_python["bootstrap_servers"]},
-            )
+            return cluster.at(servers)
         from srm_common.settings_files.client_keys import cluster_settings, is_connection_key
 
         entries = {"bootstrap.servers": Entry("--bootstrap-servers", servers, _COMMAND_LINE, 0)}

@@ -36,7 +36,7 @@ def command(invocation: Invocation, key: str, flow: str | None) -> Answer:
     found = Explainer(configuration, name).explain(key)
     parts: list[RenderableType] = []
     for explanation in found:
-        side = f" ({explanation.side})" if explanation.side else ""
+        side = f" ({explanation.place})" if explanation.place else ""
         value = "" if explanation.value is None else f" = {explanation.value}"
         parts.append(f"{name}{side}: {explanation.name}{value}")
         parts += [f"  {what:<17} {text}" for what, text in texts(explanation)]

@@ -28,7 +28,7 @@ def command(invocation: Invocation, flow: str | None, written: bool) -> Answer:
     ]
     rows = [
         [
-            f"{explanation.side}: {explanation.name}" if explanation.side else explanation.name,
+            f"{explanation.place}: {explanation.name}" if explanation.place else explanation.name,
             explanation.value,
             explanation.origin.written if explanation.origin else "default",
             explanation.origin.place if explanation.origin else "",

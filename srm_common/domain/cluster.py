@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -13,6 +14,17 @@ from typing import Any
 NO_AUTO_CREATION: Mapping[str, str] = MappingProxyType({"allow.auto.create.topics": "false"})
 #: Where Kafka's clients have another default: librdkafka tries each address of a name for 30 s.
 LIBRDKAFKA_DEFAULTS: Mapping[str, str] = {"socket.connection.setup.timeout.ms": "10000"}
+
+#: kafka-python's default is the same; Kafka's clients have it, too.
+REQUEST_TIMEOUT_MS = 30_000
+
+
+class Client(StrEnum):
+    """The kinds of Kafka clients, which may have settings of their own: ``consumer.``, ``producer.``, ``admin.``."""
+
+    CONSUMER = "consumer"
+    PRODUCER = "producer"
+    ADMIN = "admin"
 
 
 @dataclass(frozen=True)
@@ -24,6 +36,11 @@ class ClusterSettings:
     arguments of ``kafka.net.manager.KafkaConnectionManager`` (``bootstrap_servers`` as a list); a value of
     :class:`PemTexts` or :class:`OauthClient` in it becomes a live object in
     :func:`srm_common.kafka.security.connection_arguments`. ``rack`` is where the readers of the cluster are (KIP-392).
+
+    ``client_id`` is the name that the file gives to clients; without one they are named after their ``owner``, a flow,
+    and what they do. ``request_timeout_ms`` is None where the file says nothing about this cluster.
+
+    ``clients`` holds the settings of the kinds of clients that have others than these.
     """
 
     alias: str
@@ -31,9 +48,33 @@ class ClusterSettings:
     confluent: Mapping[str, str] = field(repr=False, hash=False)
     kafka_python: Mapping[str, Any] = field(repr=False, hash=False)
     rack: str = ""
+    client_id: str = ""
+    owner: str = "srm"
+    request_timeout_ms: int | None = None
+    clients: Mapping[Client, ClusterSettings] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "confluent", {**self.confluent, **NO_AUTO_CREATION})
+        named = {"client.id": self.client_id or self.owner}
+        object.__setattr__(self, "confluent", {**self.confluent, **named, **NO_AUTO_CREATION})
+
+    def of_client(self, client: Client) -> ClusterSettings:
+        """The settings that count for one kind of client."""
+        return self.clients.get(client, self)
+
+    def client_name(self, part: str) -> str:
+        """What a client calls itself to the brokers; ``part`` is what it does, such as ``slot-0``."""
+        return self.client_id or (f"{self.owner}.{part}" if part else self.owner)
+
+    def at(self, bootstrap_servers: str) -> ClusterSettings:
+        """The same, reached by other addresses."""
+        plain = ClusterSettings.plaintext(self.alias, bootstrap_servers)
+        return replace(
+            self,
+            bootstrap_servers=plain.bootstrap_servers,
+            confluent={**self.confluent, "bootstrap.servers": plain.confluent["bootstrap.servers"]},
+            kafka_python={**self.kafka_python, "bootstrap_servers": plain.kafka_python["bootstrap_servers"]},
+            clients={client: settings.at(bootstrap_servers) for client, settings in self.clients.items()},
+        )
 
     @classmethod
     def plaintext(cls, alias: str, bootstrap_servers: str) -> ClusterSettings:

@@ -31,7 +31,7 @@ from kafka.protocol.admin.acl import (
 
 from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
 from srm_common.domain.access.principals import login_name, login_principal
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.compacted import admin_client
@@ -62,7 +62,9 @@ class AclAdmin:
 
     def topic_bindings(self) -> frozenset[AclBinding] | None:
         """All bindings on topics; None where the brokers have no authorizer."""
-        with ClusterLink(self.cluster, request_timeout_ms=round(self._timeout * 1000)) as link:
+        with ClusterLink(
+            self.cluster.of_client(Client.ADMIN), part="acls", request_timeout_ms=round(self._timeout * 1000)
+        ) as link:
             answer = link.run(lambda: self._described(link))
         if answer.error_code == codes.SECURITY_DISABLED:
             return None

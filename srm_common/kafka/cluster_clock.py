@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafka.protocol.admin import DescribeQuorumRequest
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import SrmError
 from srm_common.kafka.link import ClusterLink, RetriableFault
 
@@ -35,7 +35,7 @@ def clock_offset(cluster: ClusterSettings) -> ClockOffset | None:
     """The clock of the cluster's active controller; None where it cannot be told: the cluster does not answer, has
     ZooKeeper, is older than Kafka 3.3, or does not grant DESCRIBE on the cluster."""
     try:
-        with ClusterLink(cluster, client_id="srm-clock", request_timeout_ms=_TIMEOUT_MS) as link:
+        with ClusterLink(cluster.of_client(Client.ADMIN), part="clock", at_most_ms=_TIMEOUT_MS) as link:
             return link.run(lambda: _asked(link))
     except (SrmError, RetriableFault):  # a figure less, and who needs the cluster for more says why it does not answer
         return None

@@ -16,7 +16,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
 from srm_common.kafka.faults import cluster_error, is_final, kafka_error, transient
 
@@ -44,7 +44,7 @@ def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None
     """
     config: dict[str, Any] = {
         "topic.metadata.refresh.interval.ms": "1000",
-        **cluster.confluent,
+        **cluster.of_client(Client.ADMIN).confluent,
         "error_cb": error_cb,
         "log_level": 0,
     }
@@ -92,7 +92,7 @@ class StateReader:
         self._admin = admin_client(cluster)
         self._consumer = Consumer(
             {
-                **cluster.confluent,
+                **cluster.of_client(Client.CONSUMER).confluent,
                 # Never joins a group and never commits; the client wants a name all the same.
                 "group.id": "srm-state-reader",
                 "enable.auto.commit": False,

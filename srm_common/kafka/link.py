@@ -16,7 +16,7 @@ import kafka.errors as Errors
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
 from kafka.structs import TopicPartition
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, ClusterSettings
 from srm_common.errors import (
     AccessDenied,
     ClusterError,
@@ -39,6 +39,7 @@ Partition = tuple[str, int]
 
 EARLIEST, LATEST = -2, -1
 _TRANSACTION_COORDINATOR = 1
+_RECONNECT_BACKOFF_MS, _RECONNECT_BACKOFF_MAX_MS = 50, 1000  # Kafka's clients have them
 
 
 class LogOffset(NamedTuple):
@@ -67,7 +68,10 @@ class ClusterLink:
     Args:
         settings: addresses and security of the cluster.
         loop: an event loop to share; a new one by default.
-        request_timeout_ms: a request unanswered for so long closes its connection.
+        part: what the link does, for the name by which brokers know it.
+        request_timeout_ms: a request unanswered for so long closes its connection, where the settings of the cluster
+            say nothing else.
+        at_most_ms: the same, whatever these say.
     """
 
     def __init__(
@@ -75,8 +79,9 @@ class ClusterLink:
         settings: ClusterSettings,
         *,
         loop: EventLoop | None = None,
-        client_id: str = "srm",
-        request_timeout_ms: int = 30_000,
+        part: str = "",
+        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
+        at_most_ms: int | None = None,
     ) -> None:
         quiet_library()
         self.settings = settings
@@ -84,11 +89,12 @@ class ClusterLink:
         self._owns_loop = loop is None
         options = connection_arguments(settings)
         options.setdefault("bootstrap_servers", settings.bootstrap_servers.split(","))
+        options.setdefault("reconnect_backoff_ms", _RECONNECT_BACKOFF_MS)
+        options.setdefault("reconnect_backoff_max_ms", max(_RECONNECT_BACKOFF_MAX_MS, options["reconnect_backoff_ms"]))
+        patience_ms = settings.request_timeout_ms or request_timeout_ms
         options.update(
-            client_id=client_id,
-            request_timeout_ms=request_timeout_ms,
-            reconnect_backoff_ms=50,
-            reconnect_backoff_max_ms=1000,
+            client_id=settings.client_name(part),
+            request_timeout_ms=patience_ms if at_most_ms is None else min(patience_ms, at_most_ms),
             # Five are for Produce; the others keep a coordinator on the same node from waiting for them.
             max_in_flight_requests_per_connection=8,
         )

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from kafka.protocol.consumer import FetchRequest
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.offsets.counting import SeenBatch
 from srm_common.errors import AccessDenied, PartitionError
 from srm_common.kafka import codes
@@ -85,7 +85,7 @@ class LogWindows:
     """
 
     def __init__(self, cluster: ClusterSettings, *, committed: bool = True, timeout_seconds: float = 30.0) -> None:
-        self._link = ClusterLink(cluster, client_id="srm-windows")
+        self._link = ClusterLink(cluster.of_client(Client.CONSUMER), part="windows")
         self._committed = committed
         self._timeout = timeout_seconds
         self._leases: dict[int, Lease] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from kafka.protocol.admin import ListGroupsRequest
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import ClusterError
 from srm_common.kafka import codes
 from srm_common.kafka.group_offsets import Group, GroupFault
@@ -26,7 +26,9 @@ def other_groups(cluster: ClusterSettings, *, timeout_seconds: float = 30.0) -> 
     Raises:
         UnreachableCluster, AccessDenied, UnsupportedBroker: as the cluster answers.
     """
-    with ClusterLink(cluster, request_timeout_ms=int(timeout_seconds * 1000)) as link:
+    with ClusterLink(
+        cluster.of_client(Client.ADMIN), part="groups", request_timeout_ms=int(timeout_seconds * 1000)
+    ) as link:
         return link.run(lambda: _listed(link, timeout_seconds))
 
 

@@ -73,7 +73,7 @@ def read_source_offsets(
     """
     if not state.offsets_partitions:
         return SourceOffsets()
-    with ClusterLink(flow.target, client_id="srm-driver", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms) as link:
         newest, copied = link.run(
             lambda: _read(link, flow, state, stable_within_seconds, refuse_loss, connector, patience_seconds)
         )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.compacted import silent_logger
 from srm_common.kafka.faults import cluster_error
@@ -51,7 +51,7 @@ class StateWriter:
         self._last_fault: KafkaError | None = None
         self._producer = Producer(
             {
-                **cluster.confluent,
+                **cluster.of_client(Client.PRODUCER).confluent,
                 "acks": "all",
                 "enable.idempotence": repeats_matter,
                 **({} if repeats_matter else {"max.in.flight.requests.per.connection": 1}),

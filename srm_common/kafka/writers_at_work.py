@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka.protocol.admin import ListGroupsRequest, ListTransactionsRequest
 
+from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.connect_names import ConnectNames
 from srm_common.domain.names import driver_transactional_id, task_transactional_id
@@ -33,7 +34,9 @@ def writers_at_work(flow: FlowSettings, mirror_maker: ConnectNames | None = None
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
-    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(
+        flow.target.of_client(Client.ADMIN), part="control", request_timeout_ms=flow.request_timeout_ms
+    ) as link:
 
         async def ask() -> list[str]:
             await link.open()
@@ -45,8 +48,12 @@ def writers_at_work(flow: FlowSettings, mirror_maker: ConnectNames | None = None
 
 def mirror_maker_workers(flow: FlowSettings) -> list[str]:
     """One sentence when workers of a dedicated MirrorMaker 2 are at work on the flow; raises as above, soon."""
-    timeout_ms = min(flow.request_timeout_ms, _SHORT_MS)
-    with ClusterLink(flow.target, client_id="srm-driver", request_timeout_ms=timeout_ms) as link:
+    with ClusterLink(
+        flow.target.of_client(Client.ADMIN),
+        part="driver",
+        request_timeout_ms=flow.request_timeout_ms,
+        at_most_ms=_SHORT_MS,
+    ) as link:
 
         async def ask() -> list[str]:
             await link.open()

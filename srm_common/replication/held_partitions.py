@@ -46,7 +46,7 @@ def free_held_partitions(job: CopyJob, identities: Sequence[ProducerIdentity], c
     wanted = {copy.downstream: copy for copy in copies}
     if not wanted:
         return Freed()
-    with ClusterLink(job.target, client_id="srm-driver", request_timeout_ms=job.request_timeout_ms) as link:
+    with ClusterLink(job.target, part="driver", request_timeout_ms=job.request_timeout_ms) as link:
         return link.run(lambda: _free(link, job, identities, wanted))
 
 

@@ -81,7 +81,7 @@ class Ownership:
         Raises:
             UnreachableCluster, AccessDenied, ConfigError: the target does not hand out producer ids.
         """
-        link = ClusterLink(flow.target, client_id="srm-driver")
+        link = ClusterLink(flow.target, part="driver")
         owner = cls(flow, slots, link, flow.patience_seconds if timeout_seconds is None else timeout_seconds)
         owner._known = {task_transactional_id(flow.name, slot) for slot in range(max(slots, known_slots))}
         if task_id_prefix is not None:

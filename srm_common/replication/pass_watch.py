@@ -53,7 +53,7 @@ class PassWatch:
     def _watch(self) -> None:
         places = {(one.downstream_topic, one.partition): one for one in self._ranges}
         try:
-            with ClusterLink(self._target, client_id="srm-progress") as link:
+            with ClusterLink(self._target, part="progress") as link:
                 before: dict[Partition, int] = {}
                 while True:
                     ends, _ = link.end_offsets(places, committed=self._read_committed, timeout_seconds=1.0)

@@ -45,8 +45,9 @@ def copy_slot(job: CopyJob, task: SlotTask) -> SlotResult:
     """
     started, usage = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     loop = EventLoop()
-    source = ClusterLink(job.source, loop=loop, client_id=job.client_id, request_timeout_ms=job.request_timeout_ms)
-    target = ClusterLink(job.target, loop=loop, client_id=job.client_id, request_timeout_ms=job.request_timeout_ms)
+    part = f"slot-{task.slot}"
+    source = ClusterLink(job.source, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
+    target = ClusterLink(job.target, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
     slot = _Slot(job, task, source, target)
     try:
         loop.run(slot.work)

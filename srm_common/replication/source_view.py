@@ -34,7 +34,7 @@ class SourceView:
     def __init__(self, flow: FlowSettings, *, patience_seconds: float = _COMMAND_SECONDS) -> None:
         self._read_committed = flow.read_committed
         self._patience = patience_seconds
-        self._link = ClusterLink(flow.source, client_id="srm-driver", request_timeout_ms=flow.request_timeout_ms)
+        self._link = ClusterLink(flow.source, part="driver", request_timeout_ms=flow.request_timeout_ms)
 
     def ends(self, partitions: Iterable[Partition]) -> Listed:
         """Where reading can go to now: the last stable offsets, or high watermarks of an uncommitted

@@ -29,7 +29,7 @@ def write_transaction(flow: FlowSettings, owner: Ownership, records: Iterable[Ne
     homes: dict[Partition, list[NewRecord]] = defaultdict(list)
     for record in records:
         homes[record.topic, record.partition].append(record)
-    with ClusterLink(flow.target, request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms) as link:
         link.run(lambda: _write(flow, owner, link, homes))
 
 

@@ -183,10 +183,14 @@ class FlowList(Answer):
 
 
 class FlowDetail(Answer):
-    """GET /flows/{source}/{target}. ``settings``: what is shown of the flow's settings, name to text (no secrets)."""
+    """GET /flows/{source}/{target}. ``settings``: what is shown of the flow's settings, name to text (no secrets).
+
+    ``ignored``: a sentence for each key of the file that does nothing for the flow, although somebody may count on it.
+    """
 
     flow: FlowSummary
     settings: dict[str, str] = {}
+    ignored: list[str] = []
     range: Range
 
 

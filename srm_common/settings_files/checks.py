@@ -50,9 +50,12 @@ def _faults(configuration: Configuration) -> Iterator[Finding]:
 def _keys(configuration: Configuration) -> list[Finding]:
     flows = [*configuration.flows, *configuration.faults, *configuration.elsewhere]
     found = key_findings(configuration.layers, configuration.entries, flows)
+    found += [Finding.about(Severity.WARNING, entry, reason) for entry, reason in configuration.unused.items()]
     for name, settings in configuration.flows.items():
         if not settings.emit_offset_syncs:
             found += _useless_offset_syncs(configuration, name)
+        if settings.exactly_once:
+            found += _useless_isolation(configuration, name)
         if settings.sync_group_offsets and not settings.emit_checkpoints:
             found.append(_useless_group_sync(configuration, name))
     return found
@@ -68,6 +71,16 @@ def _useless_offset_syncs(configuration: Configuration, flow: FlowName) -> Itera
             yield Finding.about(
                 Severity.WARNING, entry, f"does nothing for {flow}, as {off.place} switches it off", flow
             )
+
+
+def _useless_isolation(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:
+    """An exactly-once flow copies what is committed."""
+    entry = configuration.layers.find(BY_NAME["consumer.isolation.level"], flow).entry
+    if entry is not None and entry.value.strip().lower() == "read_uncommitted":
+        reason = (
+            f"does nothing for {flow}: aborted records are never copied where exactly.once.source.support is enabled"
+        )
+        yield Finding.about(Severity.WARNING, entry, reason, flow)
 
 
 def _useless_group_sync(configuration: Configuration, flow: FlowName) -> Finding:

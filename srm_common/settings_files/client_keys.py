@@ -6,7 +6,7 @@ What neither library can do is refused, and the message names the replacement.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, OauthClient, PemTexts
@@ -28,33 +28,76 @@ NO_EFFECT = frozenset({
     "sasl.kerberos.service.name", "sasl.login.class", "sasl.login.connect.timeout.ms", "sasl.login.read.timeout.ms",
     "sasl.login.retry.backoff.ms", "sasl.login.retry.backoff.max.ms", "sasl.login.refresh.buffer.seconds",
     "sasl.login.refresh.min.period.seconds", "sasl.login.refresh.window.factor", "sasl.login.refresh.window.jitter",
+    "sasl.kerberos.kinit.cmd", "sasl.kerberos.min.time.before.relogin", "sasl.kerberos.ticket.renew.jitter",
+    "sasl.kerberos.ticket.renew.window.factor", "sasl.oauthbearer.clock.skew.seconds",
+    "sasl.oauthbearer.expected.audience", "sasl.oauthbearer.expected.issuer", "sasl.oauthbearer.header.urlencode",
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms", "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+    "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", "sasl.oauthbearer.jwks.endpoint.url",
+    "sasl.oauthbearer.jwt.validator.class", "sasl.oauthbearer.scope.claim.name",
+    "sasl.oauthbearer.sub.claim.name", "ssl.client.auth",
 })  # fmt: skip
+_OTHER_GRANT = "Of OAuth's grants the one of client credentials is available."
+_HANDLER = "A login that a Java class supplies is not available; those of KIP-768 for OAUTHBEARER act."
+#: Keys that no other one can stand for: a login would not be what it is to be. Each with the reason.
+REFUSED: Mapping[str, str] = {
+    "sasl.login.callback.handler.class": _HANDLER,
+    "sasl.client.callback.handler.class": _HANDLER,
+    "sasl.oauthbearer.jwt.retriever.class": _OTHER_GRANT,
+    **{
+        f"sasl.oauthbearer.assertion.{name}": _OTHER_GRANT
+        for name in (
+            *("algorithm", "claim.aud", "claim.exp.seconds", "claim.iss", "claim.jti.include", "claim.nbf.seconds"),
+            *("claim.sub", "file", "private.key.file", "private.key.passphrase", "template.file"),
+        )
+    },
+}
 _READ = frozenset({
-    "bootstrap.servers", "security.protocol", "client.rack",
+    "bootstrap.servers", "security.protocol", "client.id", "client.rack", "request.timeout.ms",
     "ssl.truststore.location", "ssl.truststore.type", "ssl.truststore.password", "ssl.truststore.certificates",
     "ssl.keystore.location", "ssl.keystore.type", "ssl.keystore.password", "ssl.keystore.key",
     "ssl.keystore.certificate.chain", "ssl.key.password", "ssl.endpoint.identification.algorithm",
     "ssl.cipher.suites", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.crl.location",
     "sasl.mechanism", "sasl.jaas.config", "sasl.username", "sasl.password", "sasl.oauthbearer.token.endpoint.url",
     "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
-    "sasl.oauthbearer.scope", "sasl.login.callback.handler.class", "https.ca.location",
+    "sasl.oauthbearer.scope", "https.ca.location",
 })  # fmt: skip
-CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ
+CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ | REFUSED.keys()
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+#: Kafka's own for the client-credentials grant (KIP-768, KIP-1139), and for the extensions of a login.
+_OURS = (
+    "OAuthBearerLoginCallbackHandler",
+    "OAuthBearerSaslClientCallbackHandler",
+    "ClientCredentialsJwtRetriever",
+    "DefaultJwtRetriever",
+)
 
 
 @dataclass(frozen=True, slots=True)
-class _Client:
-    """The connection settings of one alias: what was written, with references already replaced."""
+class _Connection:
+    """The connection settings of one alias: what was written, with references already replaced.
+
+    ``read`` are the keys that somebody has asked for: the others do nothing.
+    """
 
     alias: str
     written: Mapping[str, Entry]
     values: Mapping[str, str]
+    read: set[str] = field(default_factory=set)
 
     def get(self, key: str) -> str | None:
-        value = self.values.get(key, "").strip()
-        return value or None
+        return self.text(key, "").strip() or None
+
+    def text(self, key: str, default: str) -> str:
+        self.read.add(key)
+        return self.values.get(key, default)
+
+    def number(self, key: str) -> int | None:
+        """A whole number of milliseconds. Raises :class:`ConfigError`."""
+        value = self.get(key)
+        if value is not None and not (value.isascii() and value.isdecimal()):
+            raise self.fault(key, f"must be a whole number of milliseconds, and is '{value}'")
+        return None if value is None else int(value)
 
     def fault(self, key: str, reason: str) -> ConfigError:
         entry = self.written.get(key)
@@ -69,9 +112,26 @@ def is_connection_key(key: str) -> bool:
     return key in CONNECTION_KEYS or key.startswith(("ssl.", "sasl."))
 
 
-def cluster_settings(alias: str, written: Mapping[str, Entry], resolve: Callable[[Entry], str]) -> ClusterSettings:
-    """Translate the connection settings of ``alias``. Raises :class:`ConfigError`."""
-    client = _Client(alias, written, {key: resolve(entry) for key, entry in written.items()})
+def cluster_settings(
+    alias: str,
+    written: Mapping[str, Entry],
+    resolve: Callable[[Entry], str],
+    *,
+    owner: str = "srm",
+    reads_data: bool = True,
+    unused: Callable[[Mapping[Entry, str]], None] = lambda entries: None,
+) -> ClusterSettings:
+    """Translate the connection settings of ``alias``.
+
+    Args:
+        owner: who connects, for the names of clients.
+        reads_data: whether replicas near ``client.rack`` may be read.
+        unused: is told the entries that do nothing, each with the reason.
+
+    Raises:
+        ConfigError: neither library can do what is asked for.
+    """
+    client = _Connection(alias, written, {key: resolve(entry) for key, entry in written.items()})
     confluent: dict[str, str] = dict(LIBRDKAFKA_DEFAULTS)
     kafka_python: dict[str, Any] = {}
     servers = [server.strip() for server in (client.get("bootstrap.servers") or "").split(",") if server.strip()]
@@ -100,17 +160,45 @@ def cluster_settings(alias: str, written: Mapping[str, Entry], resolve: Callable
     if protocol.startswith("SASL"):
         _login(client, confluent, kafka_python)
     for key, kind in _PASSED_ON.items():
-        value = client.get(key)
+        value = client.get(key) if kind is str else client.number(key)
         if value is None:
             continue
-        if kind is int and not value.isdecimal():
-            raise client.fault(key, f"must be a whole number of milliseconds, and is '{value}'")
-        confluent[key] = value
-        kafka_python[key.replace(".", "_")] = kind(value)
-    return ClusterSettings(alias, ",".join(servers), confluent, kafka_python, client.get("client.rack") or "")
+        confluent[key] = str(value)
+        kafka_python[key.replace(".", "_")] = value
+    timeout_ms = client.number("request.timeout.ms")
+    if timeout_ms is not None:
+        if timeout_ms < 1:
+            raise client.fault("request.timeout.ms", "must be at least 1 millisecond, and is 0")
+        # librdkafka's word for it, within its limits.
+        confluent["socket.timeout.ms"] = str(min(max(timeout_ms, 10), 300_000))
+    settings = ClusterSettings(
+        alias,
+        ",".join(servers),
+        confluent,
+        kafka_python,
+        (client.get("client.rack") or "") if reads_data else "",
+        client.get("client.id") or "",
+        owner,
+        timeout_ms,
+    )
+    unused({written[key]: _why_unused(client, key, protocol) for key in written.keys() - client.read - NO_EFFECT})
+    return settings
 
 
-def _store(client: _Client, which: str, pem_key: str) -> str | None:
+def _why_unused(client: _Connection, key: str, protocol: str) -> str:
+    if key not in CONNECTION_KEYS:
+        return ""  # not known at all
+    if key == "client.rack":
+        return "does nothing: it says which replicas are read, and no flow copies from this cluster"
+    for begins, layer in ((("ssl.",), "SSL"), (("sasl.", "https."), "SASL")):
+        if key.startswith(begins) and layer not in protocol:
+            return f"does nothing, as security.protocol is {protocol}"
+    if key.startswith(("sasl.oauthbearer.", "https.")):
+        return f"does nothing, as sasl.mechanism is {client.get('sasl.mechanism')}"
+    return "does nothing beside the other settings of this connection, which say the same in another way"
+
+
+def _store(client: _Connection, which: str, pem_key: str) -> str | None:
     """Path of a PEM store; other store types are refused."""
     location = client.get(f"ssl.{which}.location")
     if location is None:
@@ -127,7 +215,7 @@ def _store(client: _Client, which: str, pem_key: str) -> str | None:
     return location
 
 
-def _tls(client: _Client, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
+def _tls(client: _Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
     authority_file = client.get("ssl.ca.location") or _store(client, "truststore", "ssl.truststore.certificates")
     authority = client.get("ssl.truststore.certificates")
     own_file = client.get("ssl.certificate.location")
@@ -140,7 +228,7 @@ def _tls(client: _Client, confluent: dict[str, str], kafka_python: dict[str, Any
         raise client.fault(present, "ssl.keystore.key and ssl.keystore.certificate.chain go together")
     password = client.get("ssl.key.password")
     # Java's default is https; an empty value switches the check of the broker's name off.
-    algorithm = client.values.get("ssl.endpoint.identification.algorithm", "https").strip().lower()
+    algorithm = client.text("ssl.endpoint.identification.algorithm", "https").strip().lower()
     check = algorithm not in ("", "none")
     ciphers = client.get("ssl.cipher.suites")
     if ciphers:
@@ -187,7 +275,7 @@ def _tls(client: _Client, confluent: dict[str, str], kafka_python: dict[str, Any
             kafka_python[name] = value
 
 
-def _login(client: _Client, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
+def _login(client: _Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
     mechanism = (client.get("sasl.mechanism") or "GSSAPI").upper()
     if mechanism not in ("PLAIN", *_SCRAM, "OAUTHBEARER"):
         hint = "" if client.get("sasl.mechanism") else " (Java's default, as sasl.mechanism is not set)"
@@ -195,6 +283,7 @@ def _login(client: _Client, confluent: dict[str, str], kafka_python: dict[str, A
             "sasl.mechanism" if client.get("sasl.mechanism") else "security.protocol",
             f"login by {mechanism}{hint} is not available; use PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
         )
+    _refuse_handlers(client, mechanism)
     options = _jaas_options(client, mechanism)
     confluent["sasl.mechanism"] = mechanism
     kafka_python["sasl_mechanism"] = mechanism
@@ -212,7 +301,20 @@ def _login(client: _Client, confluent: dict[str, str], kafka_python: dict[str, A
     confluent["sasl.password"] = kafka_python["sasl_plain_password"] = password
 
 
-def _jaas_options(client: _Client, mechanism: str) -> Mapping[str, str]:
+def _refuse_handlers(client: _Connection, mechanism: str) -> None:
+    """Logins that are supplied in other ways; the handlers of KIP-768 do what is done here."""
+    for key, reason in REFUSED.items():
+        value = client.get(key)
+        if value is None or (mechanism == "OAUTHBEARER" and value.rpartition(".")[2] in _OURS):
+            continue
+        raise client.fault(
+            key,
+            f"{reason[0].lower()}{reason[1:-1]}; use PLAIN or SCRAM with username and password in sasl.jaas.config, or "
+            "OAUTHBEARER with sasl.oauthbearer.token.endpoint.url, and remove this key",
+        )
+
+
+def _jaas_options(client: _Connection, mechanism: str) -> Mapping[str, str]:
     text = client.get("sasl.jaas.config")
     if text is None:
         return {}
@@ -227,7 +329,7 @@ def _jaas_options(client: _Client, mechanism: str) -> Mapping[str, str]:
 
 
 def _oauth(
-    client: _Client, options: Mapping[str, str], confluent: dict[str, str], kafka_python: dict[str, Any]
+    client: _Connection, options: Mapping[str, str], confluent: dict[str, str], kafka_python: dict[str, Any]
 ) -> None:
     endpoint = client.get("sasl.oauthbearer.token.endpoint.url")
     client_id = options.get("clientId") or client.get("sasl.oauthbearer.client.credentials.client.id")
@@ -260,7 +362,7 @@ def _oauth(
     )
 
 
-def _endpoint_authority(client: _Client, options: Mapping[str, str]) -> tuple[str | None, str | None]:
+def _endpoint_authority(client: _Connection, options: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Whom to trust at the token endpoint: (PEM file, PEM text). Java has this in the login's options, librdkafka in a
     key of its own; neither looks into the truststore for the brokers."""
     location, text = options.get("ssl.truststore.location"), options.get("ssl.truststore.certificates")

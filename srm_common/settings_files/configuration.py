@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.filtering.filter_classes import filter_class
 from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowName, FlowSettings, OnDataLoss
@@ -23,7 +23,7 @@ from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.airflow_connections import AirflowConnection, Lookup, from_airflow, variable_name
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.settings_files.configuration_files import configuration_files, listed_aliases, read_entries
-from srm_common.settings_files.connection_layers import Side, connection_candidates, has_own_connection, strongest
+from srm_common.settings_files.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
 from srm_common.settings_files.flow_faults import at_entry, pair_faults
 from srm_common.settings_files.policy_class import policy_of
 from srm_common.settings_files.providers import Providers
@@ -55,6 +55,8 @@ class Configuration:
     connections: Mapping[str, AirflowConnection] = field(repr=False, default_factory=dict)
     elsewhere: tuple[FlowName, ...] = ()
     fault_notifiers: Mapping[FlowName, tuple[AlarmNotifier, ...]] = field(repr=False, default_factory=dict)
+    #: Settings of connections that no client uses, each with the reason.
+    unused: Mapping[Entry, str] = field(repr=False, default_factory=dict)
 
     def flow(self, name: str | FlowName) -> FlowSettings:
         """The settings of one flow. Raises :class:`UnknownFlow`, or the flow's own :class:`ConfigError`."""
@@ -127,6 +129,9 @@ class _Loader:
         self.clusters: dict[str, ClusterSettings] = {}
         self.cluster_faults: dict[str, ConfigError] = {}
         self.connections: dict[str, AirflowConnection] = {}
+        #: Settings of connections that count for some client, and why each that does nothing there does not.
+        self.counting: set[Entry] = set()
+        self.unused: dict[Entry, list[str]] = {}
 
     def configuration(self) -> Configuration:
         served = self._served_targets()
@@ -168,6 +173,11 @@ class _Loader:
             self.connections,
             tuple(elsewhere),
             told,
+            {
+                entry: next(reason for reason in reasons if reason)
+                for entry, reasons in self.unused.items()
+                if entry not in self.counting and entry.line and any(reasons)
+            },
         )
 
     def _graph(self, flows: Mapping[FlowName, FlowSettings], elsewhere: Iterable[FlowName]) -> tuple[GraphFlow, ...]:
@@ -193,19 +203,47 @@ class _Loader:
                 raise at_entry(entry, f"names '{target}', which is not one of the clusters ({known})")
         return targets
 
-    def _cluster(self, alias: str, flow: Scope | None = None, side: Side = "source") -> ClusterSettings:
-        """How to reach a cluster; with what a flow overrides for that side of it."""
+    def _cluster(self, alias: str, name: FlowName | None = None, side: Side = "source") -> ClusterSettings:
+        """How to reach a cluster; with what a flow overrides for that side of it. The settings are those of the client
+        that carries the data, or without a flow those of the admin client; others have theirs where they differ."""
         named = self.layers.clusters[alias].get(CONNECTION)
         if named is not None and self.lookup is None:
             return ClusterSettings(alias, f"Airflow connection {named.value.strip()}", {}, {})
         from_connection = self._from_connection(alias, named) if named is not None else {}
-        written = strongest(connection_candidates(self.layers, alias, from_connection, flow=flow, side=side))
-        try:
-            return cluster_settings(alias, written, self._resolved)
-        except ConfigError as error:
-            if error.file is None:
-                raise ConfigError(error.reason, file=self.entries[0].file) from None
-            raise
+        first = Client.ADMIN if name is None else DATA_CLIENT[side]
+        found: dict[Client, ClusterSettings] = {}
+        for client in Client:
+            written = strongest(
+                connection_candidates(
+                    self.layers,
+                    alias,
+                    from_connection,
+                    client,
+                    flow=self.layers.flows.get(name, {}) if name else None,
+                    side=side,
+                )
+            )
+
+            def unused(entries: Mapping[Entry, str], written: Scope = written) -> None:
+                self.counting |= set(written.values()) - entries.keys()
+                for entry, reason in entries.items():
+                    self.unused.setdefault(entry, []).append(reason)
+
+            try:
+                found[client] = cluster_settings(
+                    alias,
+                    written,
+                    self._resolved,
+                    owner=name.dag_id if name else "srm",
+                    reads_data=name is not None and side == "source" and client is Client.CONSUMER,
+                    unused=unused,
+                )
+            except ConfigError as error:
+                if error.file is None:
+                    raise ConfigError(error.reason, file=self.entries[0].file) from None
+                raise
+        others = {client: settings for client, settings in found.items() if settings != found[first]}
+        return replace(found[first], clients=others)
 
     def _resolved(self, entry: Entry) -> str:
         # What Airflow keeps is no text of this file: a '${' in it belongs to a password.
@@ -226,14 +264,6 @@ class _Loader:
             self.connections[alias] = found
         return self.connections[alias].entries()
 
-    def _flow_cluster(self, alias: str, side: Side, scope: Scope) -> ClusterSettings:
-        """The cluster of one side, with what the flow overrides."""
-        if has_own_connection(scope, side):
-            return self._cluster(alias, scope, side)
-        if alias in self.cluster_faults:
-            raise self.cluster_faults[alias]
-        return self.clusters[alias]
-
     def _flow(self, name: FlowName, scope: Scope) -> FlowSettings:
         if name.source == name.target:
             first = next(iter(scope.values()))
@@ -253,11 +283,11 @@ class _Loader:
                 faults.append(error)
         source = target = ClusterSettings("", "", {}, {})
         try:
-            source = self._flow_cluster(name.source, "source", scope)
+            source = self._cluster(name.source, name, "source")
         except ConfigError as error:
             faults.append(error)
         try:
-            target = self._flow_cluster(name.target, "target", scope)
+            target = self._cluster(name.target, name, "target")
         except ConfigError as error:
             faults.append(error)
         notifiers: tuple[AlarmNotifier, ...] = ()

@@ -1,10 +1,11 @@
-"""Which of several values of a connection setting counts for a cluster, or for one side of a flow."""
+"""Which of several values of a connection setting counts for a client of a cluster, or of one side of a flow."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Literal
 
+from srm_common.domain.cluster import Client
 from srm_common.domain.settings.layers import Entry, Layers, Scope
 from srm_common.settings_files.client_keys import is_connection_key
 
@@ -13,28 +14,28 @@ Side = Literal["source", "target"]
 Candidates = Mapping[str, tuple[tuple[str, Entry], ...]]
 
 ADDRESS = "bootstrap.servers"
-ALIAS_ROLES = ("", "admin.", "consumer.", "producer.")
-#: MirrorMaker 2 gives each client its own settings; here one set reaches a cluster, so the data path's come first.
-FLOW_ROLES: dict[Side, tuple[str, ...]] = {
-    "source": ("consumer.", "admin."),
-    "target": ("producer.override.", "producer.", "admin."),
-}
+#: The client that carries the data of a side.
+DATA_CLIENT: Mapping[Side, Client] = {"source": Client.CONSUMER, "target": Client.PRODUCER}
+#: What the names of Connect's own clients begin with, and those of MirrorMaker 2's.
+CLIENT_PREFIXES: Mapping[Client, tuple[str, ...]] = {client: (f"{client}.override.", f"{client}.") for client in Client}
+EVERY_CLIENT = tuple(prefix for prefixes in CLIENT_PREFIXES.values() for prefix in prefixes)
 
 
-def flow_prefixes(side: Side) -> Iterator[str]:
-    """What a flow's connection setting begins with after ``a->b.``, strongest first."""
-    for role in FLOW_ROLES[side]:
-        if role != "producer.override.":
-            yield f"{side}.{role}"
-    yield from FLOW_ROLES[side]
-    yield f"{side}.cluster."
-    yield ""
+def flow_prefixes(side: Side, client: Client) -> Iterator[tuple[str, bool]]:
+    """What a flow's connection setting begins with after ``a->b.``, strongest first, and whether it may be an address:
+    one for both sides would make the flow a loop."""
+    yield f"{side}.{client}.", True
+    yield f"{side}.cluster.{client}.", True
+    for prefix in CLIENT_PREFIXES[client]:
+        yield prefix, DATA_CLIENT[side] is client
+    yield f"{side}.cluster.", True
+    yield "", False
 
 
 def connection_candidates(
-    layers: Layers, alias: str, named: Scope, *, flow: Scope | None = None, side: Side = "source"
+    layers: Layers, alias: str, named: Scope, client: Client, *, flow: Scope | None = None, side: Side = "source"
 ) -> Candidates:
-    """Every value that a connection setting of ``alias`` has, by key, strongest first.
+    """Every value that a connection setting of ``alias`` has for a client, by key, strongest first.
 
     ``named`` are the settings of the Airflow connection that the alias names; ``flow`` the entries of a flow, of which
     the cluster is the ``side``.
@@ -48,25 +49,17 @@ def connection_candidates(
                 found.setdefault(key, []).append((form, entry))
 
     if flow is not None:
-        for prefix in flow_prefixes(side):
-            # An address for both sides would make the flow a loop.
-            gather(flow, prefix, f"<source>-><target>.{prefix}key", address=bool(prefix))
-    for role in ALIAS_ROLES:
-        gather(layers.clusters[alias], role, f"<alias>.{role}key")
+        for prefix, address in flow_prefixes(side, client):
+            gather(flow, prefix, f"<source>-><target>.{prefix}key", address=address)
+    for prefix in (*CLIENT_PREFIXES[client], ""):
+        gather(layers.clusters[alias], prefix, f"<alias>.{prefix}key")
     gather(named, "", "Airflow connection")
-    gather(layers.top, "", "key", address=False)
+    for prefix in (*CLIENT_PREFIXES[client], ""):
+        gather(layers.connectors, prefix, f"connectors.{prefix}key", address=False)
+        gather(layers.top, prefix, f"{prefix}key", address=False)
     return {key: tuple(values) for key, values in found.items()}
 
 
 def strongest(candidates: Candidates) -> Scope:
     """The entry that counts, by key."""
     return {key: values[0][1] for key, values in candidates.items()}
-
-
-def has_own_connection(scope: Scope, side: Side) -> bool:
-    """Whether a flow says anything of its own about how to reach the cluster of that side."""
-    return any(
-        key.startswith(prefix) and is_connection_key(key[len(prefix) :]) and (prefix or key != ADDRESS)
-        for key in scope
-        for prefix in flow_prefixes(side)
-    )

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowName
 from srm_common.domain.settings.key import Level
-from srm_common.domain.settings.layers import Entry, Layers, split_flow_key
+from srm_common.domain.settings.layers import Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import CONNECTION, TARGETS
@@ -90,18 +90,25 @@ class _Writer:
     def __init__(self, draft: Draft, tool: Tool) -> None:
         self.draft = draft
         self.tool = tool
-        entries = [Entry(entry.key, entry.value, entry.origin, 0) for entry in draft.entries]
         listed = next((entry.value for entry in reversed(draft.entries) if entry.key == "clusters"), "")
         self.aliases = tuple(alias for alias in split_list(listed) if alias)
         if not self.aliases:
             raise ConfigError("it names no clusters", file=draft.source)
+        self.draft.entries = self._today()
+        entries = [Entry(entry.key, entry.value, entry.origin, 0) for entry in draft.entries]
         self.longest_first = sorted(self.aliases, key=len, reverse=True)
         self.layers = Layers.of(entries, self.aliases)
         self.flows = [flow for flow in self.layers.flows if flow.source != flow.target]
         found = key_findings(self.layers, entries, self.flows)
         self.useless = {
-            finding.key: finding for finding in found if finding.text.startswith(("does nothing", "is not"))
+            finding.key: finding for finding in found if finding.text.startswith(("does nothing", "is no", "asks for"))
         }
+
+    def _today(self) -> list[DraftEntry]:
+        """The entries in today's spelling; an older one yields."""
+        written = {entry.key for entry in self.draft.entries}
+        renamed = ((current_spelling(entry.key, self.aliases), entry) for entry in self.draft.entries)
+        return [replace(entry, key=key) for key, entry in renamed if key == entry.key or key not in written]
 
     def lines(self) -> Iterator[str]:
         body = list(self._body())  # first, as it finds out what is lost and which variables there are
@@ -180,7 +187,8 @@ class _Writer:
         if useless is None:
             yield property_line(key, value)
             return
-        self._lose(entry, useless)
+        if not useless.text.startswith("asks for"):
+            self._lose(entry, useless)
         yield from comment(useless.text)
         yield "# " + property_line(key, value)
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowName
 from srm_common.domain.settings.key import Key
 from srm_common.domain.settings.layers import Entry
@@ -13,7 +14,7 @@ from srm_common.domain.settings.table import KEYS, known_key
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import is_connection_key
 from srm_common.settings_files.configuration import Configuration
-from srm_common.settings_files.connection_layers import Candidates, Side, connection_candidates
+from srm_common.settings_files.connection_layers import DATA_CLIENT, Candidates, Side, connection_candidates
 from srm_common.settings_files.key_findings import nearest_key
 from srm_common.settings_files.providers import Providers
 
@@ -43,7 +44,10 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A key for one flow. ``origin`` is None for a default; ``value`` None where there is neither."""
+    """A key for one flow. ``origin`` is None for a default; ``value`` None where there is neither.
+
+    ``client`` is named where a kind of client has another value than the one that carries the side's data.
+    """
 
     name: str
     value: str | None
@@ -51,12 +55,19 @@ class Explanation:
     overridden: tuple[Origin, ...]
     key: Key | None
     side: Side | None = None
+    client: Client | None = None
+
+    @property
+    def place(self) -> str:
+        """The side that a setting of a connection is about, and the client; empty for others."""
+        return ".".join(part for part in (self.side, self.client) if part)
 
     def to_json(self) -> dict[str, object]:
         key = self.key
         return {
             "key": self.name,
             "side": self.side,
+            "client": self.client,
             "value": self.value,
             "origin": self.origin.to_json() if self.origin else None,
             "overrides": [origin.to_json() for origin in self.overridden],
@@ -85,7 +96,7 @@ class Explainer:
     def explain(self, name: str) -> tuple[Explanation, ...]:
         """A key, or for a connection setting what it is on each side. Raises :class:`ConfigError` for unknown ones."""
         if is_connection_key(name):
-            return tuple(self._connection(side, name, self._candidates(side)) for side in _SIDES)
+            return tuple(found for side in _SIDES for found in self._connections(side, [name]))
         key = known_key(name)
         if key is None:
             near = nearest_key(name)
@@ -98,9 +109,8 @@ class Explainer:
         for key in _SHOWN:
             yield self._setting(key)
         for side in _SIDES:
-            candidates = self._candidates(side)
-            for name in sorted(candidates):
-                yield self._connection(side, name, candidates)
+            names = {name for client in Client for name in self._candidates(side, client)}
+            yield from self._connections(side, sorted(names))
 
     def _setting(self, key: Key) -> Explanation:
         found = self.configuration.layers.find(key, self.flow)
@@ -111,17 +121,29 @@ class Explainer:
         ]
         return Explanation(key.name, origin.value, origin, tuple(overridden), key)
 
-    def _candidates(self, side: Side) -> Candidates:
+    def _candidates(self, side: Side, client: Client) -> Candidates:
         alias = self.flow.source if side == "source" else self.flow.target
         connection = self.configuration.connections.get(alias)
         layers = self.configuration.layers
         named = connection.entries() if connection else {}
-        return connection_candidates(layers, alias, named, flow=layers.flows.get(self.flow, {}), side=side)
+        return connection_candidates(layers, alias, named, client, flow=layers.flows.get(self.flow, {}), side=side)
 
-    def _connection(self, side: Side, name: str, candidates: Candidates) -> Explanation:
-        origins = [self._origin(form, entry) for form, entry in candidates.get(name, ())]
+    def _connections(self, side: Side, names: Sequence[str]) -> Iterator[Explanation]:
+        """What counts for the data of a side, then for the other clients where it is something else."""
+        candidates = {client: self._candidates(side, client) for client in Client}
+        for name in names:
+            data = candidates[DATA_CLIENT[side]].get(name, ())
+            yield self._connection(side, name, data)
+            for client, found in candidates.items():
+                if [entry for _, entry in found.get(name, ())[:1]] != [entry for _, entry in data[:1]]:
+                    yield self._connection(side, name, found.get(name, ()), client)
+
+    def _connection(
+        self, side: Side, name: str, candidates: Sequence[tuple[str, Entry]], client: Client | None = None
+    ) -> Explanation:
+        origins = [self._origin(form, entry) for form, entry in candidates]
         first = origins[0] if origins else None
-        return Explanation(name, first.value if first else None, first, tuple(origins[1:]), None, side)
+        return Explanation(name, first.value if first else None, first, tuple(origins[1:]), None, side, client)
 
     def _origin(self, level: str, entry: Entry) -> Origin:
         return Origin(level, entry.written, entry.place, self._shown(entry))

@@ -8,17 +8,22 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable, Iterator
 
+from srm_common.domain.cluster import Client
+from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowName
 from srm_common.domain.settings.key import Key, Level
-from srm_common.domain.settings.layers import Entry, Layers, split_flow_key
-from srm_common.domain.settings.table import BY_NAME, KEYS, known_key
-from srm_common.domain.settings.without_effect import CLIENT_NOTES
+from srm_common.domain.settings.layers import Entry, Layers, current_spelling, split_flow_key
+from srm_common.domain.settings.table import ALSO, BY_NAME, CLIENT_SETTINGS, known_key
+from srm_common.domain.settings.without_effect import CLIENT_KEYS
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
-from srm_common.settings_files.connection_layers import ADDRESS, ALIAS_ROLES, flow_prefixes
+from srm_common.settings_files.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
 from srm_common.settings_files.findings import Finding, Severity
 
-_ROLES = ("consumer.", "producer.override.", "producer.", "consumer.override.", "admin.override.", "admin.")
 _JAVA_ONLY = "does nothing here: it is about TLS or logins inside Java"
+_SIDES = ("source.cluster.", "target.cluster.", "source.", "target.")
+_PROVIDER = "config.providers."
+_PROVIDER_KEYS = ("class", "param.allowed.paths", "param.allowlist.pattern")
+_NOTIFIER = "alarm.notifier."
 _ACTING = {name for name, key in BY_NAME.items() if not key.note and not key.is_family}
 _NAMES = tuple(sorted(_ACTING | CONNECTION_KEYS | {"connection"}))
 #: Close enough to be a slip of the hand.
@@ -56,11 +61,18 @@ class _Judge:
         self.longest_first = sorted(layers.aliases, key=len, reverse=True)
 
     def judged(self, entry: Entry) -> Iterator[Finding]:
-        name, rest = split_flow_key(entry.written, self.longest_first)
+        written = current_spelling(entry.written, self.layers.aliases)
+        name, rest = split_flow_key(written, self.longest_first)
+        if written != entry.written:
+            counting = self.layers.flows.get(name, {}).get(rest) if name else self.layers.top.get(written)
+            if counting is not None and counting is not entry:
+                text = f"does nothing: {counting.written} in {counting.place} counts"
+                yield Finding.about(Severity.WARNING, entry, text, name)
+                return
+            yield Finding.about(Severity.NOTE, entry, f"is an older spelling of {written}; both act", name)
         if name is not None:
             yield from self._at_flow(entry, name, rest)
             return
-        written = entry.written
         exact = BY_NAME.get(written)
         alias = next((alias for alias in self.longest_first if written.startswith(alias + ".")), None)
         if alias is not None and (exact is None or Level.TOP not in exact.levels):
@@ -68,9 +80,9 @@ class _Judge:
         elif written.startswith("workers."):
             yield from self._at_level(entry, Level.WORKERS, "workers.", written[8:])
         elif written.startswith("connectors."):
-            yield from self._at_level(entry, Level.CONNECTORS, "connectors.", written[11:])
+            yield from self._everywhere(entry, Level.CONNECTORS, "connectors.", written[11:])
         else:
-            yield from self._at_top(entry)
+            yield from self._at_top(entry, written)
 
     def _at_flow(self, entry: Entry, name: FlowName, rest: str) -> Iterator[Finding]:
         def finding(severity: Severity, text: str) -> Finding:
@@ -89,19 +101,19 @@ class _Judge:
             else:
                 yield finding(Severity.NOTE, f"is read as {name}.enabled; write that")
             return
-        for side in ("source", "target"):
-            for prefix in flow_prefixes("source" if side == "source" else "target"):
-                key = rest[len(prefix) :]
-                if rest.startswith(prefix) and is_connection_key(key):
-                    if key == ADDRESS and not prefix:
-                        text = (
-                            f"does nothing; write {name.source}.{ADDRESS}, or {name}.source.cluster.{ADDRESS} for "
-                            f"this flow alone"
-                        )
-                        yield finding(Severity.WARNING, text)
-                    else:
-                        yield from self._connection(entry, rest[: len(rest) - len(key)], key, name)
-                    return
+        forms = {prefix: address for prefix, address in _FLOW_FORMS if rest.startswith(prefix)}
+        for prefix in sorted(forms, key=len, reverse=True):
+            key = rest[len(prefix) :]
+            if is_connection_key(key):
+                if key == ADDRESS and not any(address for form, address in _FLOW_FORMS if form == prefix):
+                    text = (
+                        f"does nothing; write {name.source}.{ADDRESS}, or {name}.source.cluster.{ADDRESS} for this "
+                        f"flow alone"
+                    )
+                    yield finding(Severity.WARNING, text)
+                else:
+                    yield from self._connection(entry, f"{name}.{prefix}", key, name)
+                return
         if rest.startswith("worker."):
             yield from self._at_level(entry, Level.FLOW_WORKER, f"{name}.worker.", rest[7:], name)
         else:
@@ -110,14 +122,14 @@ class _Judge:
     def _at_alias(self, entry: Entry, alias: str, rest: str) -> Iterator[Finding]:
         if rest == "connection":
             return
-        for role in ALIAS_ROLES:
-            if rest.startswith(role) and is_connection_key(rest[len(role) :]):
-                yield from self._connection(entry, f"{alias}.{role}", rest[len(role) :])
+        for prefix in (*EVERY_CLIENT, ""):
+            if rest.startswith(prefix) and is_connection_key(rest[len(prefix) :]):
+                yield from self._connection(entry, f"{alias}.{prefix}", rest[len(prefix) :])
                 return
-        key = BY_NAME.get(rest)
+        key = ALSO.get((Level.SOURCE, rest)) or ALSO.get((Level.CLUSTER, rest)) or BY_NAME.get(rest)
         if key is not None and not key.note:
-            as_source = Level.SOURCE in key.levels or any(level is Level.SOURCE for level, _ in key.also)
-            if Level.CLUSTER in key.levels or as_source:
+            as_source = (Level.SOURCE, rest) in ALSO
+            if Level.CLUSTER in key.levels or as_source or (Level.CLUSTER, rest) in ALSO:
                 ends = {flow.source for flow in self.flows} if as_source else {flow.target for flow in self.flows}
                 if alias not in ends:
                     way = "begins at" if as_source else "leads to"
@@ -129,14 +141,25 @@ class _Judge:
                 return
         yield from self._at_level(entry, Level.CLUSTER, f"{alias}.", rest, alias=alias)
 
-    def _at_top(self, entry: Entry) -> Iterator[Finding]:
-        written = entry.written
-        if written == ADDRESS:
-            first = self.layers.aliases[0]
-            yield Finding.about(Severity.WARNING, entry, f"does nothing; write {first}.{ADDRESS} and so on")
-        elif is_connection_key(written):
-            yield from self._connection(entry, "", written)
-        elif known_key(written) is not None:
+    def _everywhere(self, entry: Entry, level: Level, prefix: str, name: str) -> Iterator[Finding]:
+        """A key that counts for all clusters, where it is one of connections."""
+        for client in (*EVERY_CLIENT, ""):
+            key = name[len(client) :]
+            if name.startswith(client) and is_connection_key(key):
+                if key == ADDRESS:
+                    first = self.layers.aliases[0]
+                    yield Finding.about(Severity.WARNING, entry, f"does nothing; write {first}.{ADDRESS} and so on")
+                else:
+                    yield from self._connection(entry, prefix + client, key)
+                return
+        yield from self._at_level(entry, level, prefix, name)
+
+    def _at_top(self, entry: Entry, written: str) -> Iterator[Finding]:
+        if any(
+            written.startswith(client) and is_connection_key(written[len(client) :]) for client in (*EVERY_CLIENT, "")
+        ):
+            yield from self._everywhere(entry, Level.TOP, "", written)
+        elif known_key(written) is not None or written in CLIENT_KEYS:
             yield from self._at_level(entry, Level.TOP, "", written)
         else:
             head, _, rest = written.partition(".")
@@ -151,15 +174,32 @@ class _Judge:
         def finding(severity: Severity, text: str) -> Finding:
             return Finding.about(severity, entry, text, flow)
 
-        if any(found == (level, name) for key in KEYS for found in key.also):
+        if (level, name) in ALSO:
             return
-        key = known_key(name)
-        if key is not None and (key.note or key.is_family):
-            if key.note:
-                client = _client_setting(name)
-                yield finding(Severity.NOTE, f"does nothing here: {CLIENT_NOTES.get(client, key.note)}")
+        setting = _client_setting(name)
+        key = known_key(name) or CLIENT_KEYS.get(setting)
+        if setting != name and name not in BY_NAME:
+            acting, near = CLIENT_SETTINGS.get(setting), CLIENT_KEYS.get(setting)
+            if acting is not None:
+                yield finding(Severity.WARNING, f"does nothing at this level; {self._write(acting, alias, flow)}")
+            elif near is not None:
+                yield self._without_effect(entry, near, flow)
+            else:
+                yield finding(Severity.WARNING, "is no setting of Kafka's clients that is known here, and does nothing")
             return
-        if key is None:
+        if key is not None and key.note:
+            yield self._without_effect(entry, key, flow)
+            return
+        if key is not None and key.is_family:
+            if level not in key.levels:
+                yield finding(Severity.WARNING, f"does nothing at this level; {self._write(key, alias, flow)}")
+            else:
+                yield from self._of_family(entry, name, flow)
+            return
+        if key is None and name in CLIENT_SETTINGS:
+            acting = CLIENT_SETTINGS[name]
+            yield finding(Severity.WARNING, f"does nothing at this level; {self._write(acting, alias, flow)}")
+        elif key is None:
             yield finding(Severity.WARNING, self._unknown(level, prefix, name, flow, alias))
         elif level not in key.levels:
             yield finding(Severity.WARNING, f"does nothing at this level; {self._write(key, alias, flow)}")
@@ -170,6 +210,33 @@ class _Judge:
                 yield finding(Severity.WARNING, f"does nothing: {newer.written} in {newer.place} counts")
             else:
                 yield finding(Severity.NOTE, f"is the older name of {prefix}{key.name}; both act")
+
+    def _without_effect(self, entry: Entry, key: Key, flow: FlowName | None) -> Finding:
+        """A key whose effect somebody may wait for is a warning, which runs say too."""
+        if entry.value.strip() in key.anyway:
+            return Finding.about(Severity.NOTE, entry, f"asks for what happens here anyway: {key.note}", flow)
+        severity = Severity.WARNING if key.matters else Severity.NOTE
+        return Finding.about(severity, entry, f"does nothing here: {key.note}", flow)
+
+    def _of_family(self, entry: Entry, name: str, flow: FlowName | None) -> Iterator[Finding]:
+        """Keys that hold the name of something which another key has to list."""
+        if name.startswith(_PROVIDER):
+            provider, _, what = name[len(_PROVIDER) :].partition(".")
+            listed = self.layers.top.get(_PROVIDER[:-1])
+            if what not in _PROVIDER_KEYS:
+                text = f"is not known and does nothing; a provider has {', '.join(_PROVIDER_KEYS)}"
+                yield Finding.about(Severity.WARNING, entry, text, flow)
+            elif listed is None or provider not in split_list(listed.value):
+                text = f"does nothing, as {_PROVIDER[:-1]} does not list '{provider}'"
+                yield Finding.about(Severity.WARNING, entry, text, flow)
+        elif name.startswith(_NOTIFIER):
+            notifier = name[len(_NOTIFIER) :].partition(".")[0]
+            scopes = [self.layers.top, *self.layers.clusters.values(), *self.layers.flows.values()]
+            scopes += [self.layers.connectors, self.layers.workers]
+            lists = [found.value for scope in scopes for key, found in scope.items() if key.endswith("alarm.notifiers")]
+            if not any(notifier in split_list(value) for value in lists):
+                text = f"does nothing, as alarm.notifiers does not list '{notifier}'"
+                yield Finding.about(Severity.WARNING, entry, text, flow)
 
     def _scope(self, level: Level, flow: FlowName | None, alias: str | None) -> dict[str, Entry]:
         if flow is not None:
@@ -217,11 +284,17 @@ class _Judge:
         return f"does nothing: '{alias}' is not one of the clusters ({known}){hint}"
 
 
+_FLOW_FORMS = tuple(form for side in DATA_CLIENT for client in Client for form in flow_prefixes(side, client))
+
+
 def _client_setting(name: str) -> str:
     """``source.consumer.fetch.max.bytes`` -> ``fetch.max.bytes``."""
-    for side in ("source.", "target."):
-        name = name.removeprefix(side)
-    return next((name[len(role) :] for role in _ROLES if name.startswith(role)), name)
+    rest = name
+    for side in _SIDES:
+        if rest.startswith(side):
+            rest = rest[len(side) :]
+            break
+    return next((rest[len(client) :] for client in EVERY_CLIENT if rest.startswith(client)), name)
 
 
 def nearest_key(name: str) -> str | None:

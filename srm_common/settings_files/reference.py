@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from srm_common.domain.settings.key import Key, Kind, Level
 from srm_common.domain.settings.table import KEYS
+from srm_common.settings_files.fates import Fate, KeyFate, fates
 
 _INTRODUCTION = """\
 # Configuration
@@ -56,7 +57,9 @@ Settings of connections, such as `security.protocol`, have levels of their own, 
 | --- | --- |
 {connection_levels}
 
-Whatever the client that a key names, it counts for the whole connection: there is one for each side.
+What names a client counts for that kind of client alone, and goes before what names none at the same level: the
+consumer reads the flow's data at the source, the producer writes them to the target, and the admin client lists and
+changes topics, groups and rights.
 
 ## Looking at it
 
@@ -74,18 +77,23 @@ cluster it uses, stops that flow alone; the others go on. Every message names fi
 
 _CONNECTION_LEVELS = (
     (
-        "`<source>-><target>.source.consumer.key`, `.source.admin.key`; `.target.producer.key`, `.target.admin.key`",
-        "one side of one flow",
+        "`<source>-><target>.source.<client>.key`, `.target.<client>.key`; "
+        "`<client>`: `consumer`, `producer` or `admin`",
+        "one kind of client at one side of one flow",
     ),
     (
-        "`<source>-><target>.consumer.key`, `.admin.key`; `.producer.override.key`, `.producer.key`, `.admin.key`",
-        "the source of one flow; its target",
+        "`<source>-><target>.<client>.override.key`, `.<client>.key`",
+        "one kind of client of one flow; an address of the consumer is the source's, one of the producer the target's",
     ),
     ("`<source>-><target>.source.cluster.key`, `.target.cluster.key`", "one side of one flow"),
     ("`<source>-><target>.key`", "both sides of one flow, except `bootstrap.servers`"),
-    ("`<alias>.key`, `<alias>.admin.key`, `<alias>.consumer.key`, `<alias>.producer.key`", "a cluster"),
+    ("`<alias>.<client>.key`", "one kind of client at a cluster"),
+    ("`<alias>.key`", "a cluster"),
     ("the Airflow connection that `<alias>.connection` names", "a cluster"),
-    ("`key`", "all clusters, except `bootstrap.servers`"),
+    (
+        "`connectors.<client>.key`, `<client>.key`, `connectors.key`, `key`",
+        "all clusters, except `bootstrap.servers`",
+    ),
 )
 
 _COMMANDS = (
@@ -165,6 +173,16 @@ _CLUSTER_KEYS = (
         "Where the flow runs, for a source whose brokers let consumers read from replicas in their own rack (KIP-392).",
     ),
     (
+        "`<alias>.client.id`",
+        "What clients call themselves, for quotas and logs of brokers. By default `srm.<source>.<target>`, with what "
+        "they do behind it, such as `.slot-0`; a name that is written here is the name of all, so that one quota "
+        "counts for them.",
+    ),
+    (
+        "`<alias>.request.timeout.ms`",
+        "How long to wait for an answer; see Copying.",
+    ),
+    (
         "`<alias>.client.dns.lookup`, `<alias>.reconnect.backoff.ms`, `<alias>.reconnect.backoff.max.ms`, "
         "`<alias>.socket.connection.setup.timeout.ms`, `<alias>.connections.max.idle.ms`, "
         "`<alias>.metadata.max.age.ms`",
@@ -206,6 +224,22 @@ A value may refer to a secret instead of holding it, as with Kafka's config prov
 which leaves the text standing, a reference to something that is not there stops the flow. Secrets are never printed.
 """
 
+_OTHER_TOOLS = """\
+## Keys of other tools
+
+Every key that MirrorMaker 2, Kafka Connect, Kafka's clients, Streams Replication Manager and KIP-382 document, and what
+it does here. None is silently without effect: `srm-control config check` names each that does nothing. Where the copy
+would be another one, or cost more or less, if the key acted, the log of `refresh_topics` says it once a run ("told by
+runs"), and so does the flow's settings tab. A value that asks for what happens here anyway is not told by runs.
+
+Settings of Kafka's clients are written with the client's name before them. KIP-382's `cluster.<alias>.<key>` and
+`connector.<source>-><target>.<key>` act without their first word, `cluster.<alias>.broker.list` as `bootstrap.servers`.
+
+| key | here | how, or why not |
+| --- | --- | --- |
+{rows}
+"""
+
 SAMPLE = """\
 clusters = east, west
 east.bootstrap.servers = east-1:9092, east-2:9092
@@ -239,8 +273,21 @@ def configuration_reference() -> str:
     for key in KEYS:
         sections.setdefault(key.section, []).append(key)
     for title, keys in sections.items():
-        parts.append(f"## {title}\n\n" + "\n".join(_rows(keys)) + "\n")
+        if not all(key.note for key in keys):
+            parts.append(f"## {title}\n\n" + "\n".join(_rows(keys)) + "\n")
+    parts.append(_OTHER_TOOLS.format(rows="\n".join(_fates())))
     return "\n".join(parts)
+
+
+def _fates() -> Iterable[str]:
+    listed = {name: found for found in fates() for name in found.names}
+    for key in KEYS:  # families, and what no list of another tool has
+        if key.note:
+            listed.setdefault(key.name, KeyFate((key.name,), "", Fate.NOTHING, key.note, key.matters))
+    for found in dict.fromkeys(found for _, found in sorted(listed.items())):
+        names = ", ".join(f"`{name}`" for name in found.names)
+        told = "; told by runs" if found.told else ""
+        yield f"| {names} | {found.fate}{told} | {_cell(found.why)} |"
 
 
 def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
@@ -248,13 +295,6 @@ def _pairs(pairs: Iterable[tuple[str, str]]) -> str:
 
 
 def _rows(keys: Iterable[Key]) -> Iterable[str]:
-    keys = list(keys)
-    if all(key.note for key in keys):
-        yield "| key | why |"
-        yield "| --- | --- |"
-        for key in keys:
-            yield f"| `{key.name}` | {_cell(key.note)} |"
-        return
     yield "| key | type | default | meaning | why this default | levels |"
     yield "| --- | --- | --- | --- | --- | --- |"
     for key in keys:

@@ -106,7 +106,7 @@ def _logs(flow: FlowSettings, copies: Iterable[Partition]) -> tuple[dict[Partiti
     wanted = list(copies)
     if not wanted:
         return {}, {}
-    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
         starts, faults = link.start_offsets(wanted, timeout_seconds=_LISTING_SECONDS)
         ends, more = link.end_offsets(wanted, timeout_seconds=_LISTING_SECONDS)
     logs = {place: LogRange(starts[place], end) for place, end in ends.items() if place in starts}

@@ -208,7 +208,7 @@ def _copy_logs(flow: FlowSettings, topics: Iterable[TopicMapping]) -> dict[Parti
                 found[topic.upstream, number] = f"{topic.downstream}-{number} does not exist on the target"
     if not wanted:
         return found
-    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
         copies = list(wanted.values())
         starts, faults = link.start_offsets(copies, timeout_seconds=LISTING_SECONDS)
         ends, more = link.end_offsets(copies, timeout_seconds=LISTING_SECONDS)

@@ -81,7 +81,7 @@ def growing(flow: FlowSettings, topics: Iterable[TopicMapping], seconds: float) 
         for topic in topics
         if not any(record.flow != str(flow.name) for record in records.feeding(topic.downstream))
     }
-    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
         there = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
         places = [(copy, number) for copy in sorted(copies) for number in range(there.get(copy, 0))]
         if not places:
@@ -105,7 +105,7 @@ def held_copies(flow: FlowSettings, topics: Iterable[TopicMapping]) -> list[str]
     """One sentence for each copy whose readers an open transaction holds back, after some time for its end."""
     there = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
     places = [(one.downstream, number) for one in topics for number in range(there.get(one.downstream, 0))]
-    with ClusterLink(flow.target, client_id="srm-control", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
         deadline = time.monotonic() + _MARKERS_SECONDS
         while places:
             # In this order: what is written in between makes them differ, never agree by chance.

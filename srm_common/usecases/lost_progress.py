@@ -33,7 +33,7 @@ def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
     }
     if not copies:
         return
-    with ClusterLink(flow.target, client_id="srm-driver", request_timeout_ms=flow.request_timeout_ms) as link:
+    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms) as link:
         ends, faults = link.end_offsets(copies, timeout_seconds=flow.patience_seconds)
         starts, more_faults = link.start_offsets(copies, timeout_seconds=flow.patience_seconds)
     known = sorted(copies[place] for place, end in ends.items() if end > starts.get(place, end))

@@ -310,7 +310,10 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         fetch_bytes=flow.fetch_bytes,
         fetch_partition_bytes=flow.fetch_partition_bytes,
         transaction_timeout_ms=flow.transaction_timeout_ms,
-        request_timeout_ms=flow.request_timeout_ms,
+        request_timeout_ms=max(
+            flow.source.request_timeout_ms or flow.request_timeout_ms,
+            flow.target.request_timeout_ms or flow.request_timeout_ms,
+        ),
         retry_timeout_seconds=flow.retry_timeout_seconds,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
@@ -20,7 +21,7 @@ _NOTHING_TO_DO = 84  # ELECTION_NOT_NEEDED
 def shuffle_leaders(kafka: LocalKafka, topics: Iterable[str], dice: random.Random) -> None:
     """Give each partition a random leader among its replicas. Nodes that are down are left out by the election."""
     described = kafka.admin().list_topics(timeout=60).topics
-    with ClusterLink(ClusterSettings.plaintext("leaders", kafka.bootstrap_servers), client_id="tests") as link:
+    with ClusterLink(replace(ClusterSettings.plaintext("leaders", kafka.bootstrap_servers), client_id="tests")) as link:
 
         async def go() -> None:
             await link.open()

@@ -33,7 +33,7 @@ _CORRELATION = struct.Struct(">i")
 class LossyProxy:
     """Forwards frame by frame; ``lose`` arms it. Thread-safe."""
 
-    def __init__(self, client_id: str = "srm", seed: int = 0) -> None:
+    def __init__(self, client_id: str = "srm.", seed: int = 0) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
         self._client_id = client_id.encode()

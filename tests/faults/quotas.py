@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import AlterClientQuotasRequest
@@ -36,7 +37,7 @@ def _alter(kafka: LocalKafka, key: str, value: float, client_id: str, *, remove:
         ],
         validate_only=False,
     )
-    with ClusterLink(ClusterSettings.plaintext("quota", kafka.bootstrap_servers), client_id="tests") as link:
+    with ClusterLink(replace(ClusterSettings.plaintext("quota", kafka.bootstrap_servers), client_id="tests")) as link:
 
         async def go() -> None:
             await link.open()

@@ -6,7 +6,7 @@ import itertools
 import re
 import time
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -132,7 +132,8 @@ def ongoing(kafka: LocalKafka, flow: FlowName) -> list[str]:
     """Transactional ids of the flow's slots whose transaction was neither committed nor aborted."""
     slots = re.compile(re.escape(task_transactional_id(flow, 0)[:-1]) + r"\d+")
     request: Any = ListTransactionsRequest(version=0, state_filters=["Ongoing"], producer_id_filters=[])
-    with ClusterLink(ClusterSettings.plaintext("verification", kafka.internal_servers), client_id="tests") as link:
+    cluster = replace(ClusterSettings.plaintext("verification", kafka.internal_servers), client_id="tests")
+    with ClusterLink(cluster) as link:
 
         async def ask() -> list[str]:
             await link.open()

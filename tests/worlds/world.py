@@ -30,9 +30,7 @@ class Side:
         """What a flow is given."""
         written = {"bootstrap.servers": self.kafka.bootstrap_servers} | dict(self.properties)
         entries = {key: Entry(f"{alias}.{key}", value, "world", 0) for key, value in written.items()}
-        cluster = cluster_settings(alias, entries, lambda entry: entry.value)
-        # The name by which the slow network tells the flow's connections from those of the tests.
-        return replace(cluster, confluent={**cluster.confluent, "client.id": "srm"})
+        return cluster_settings(alias, entries, lambda entry: entry.value)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,6 @@ class CopyJob:
     pass_seconds: float = 0.0
     tail_until: float = 0.0
     linger_seconds: float = 0.2
-    client_id: str = "srm"
 
 
 @dataclass(frozen=True)

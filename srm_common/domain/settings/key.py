@@ -30,8 +30,32 @@ class Level(Enum):
 
 CONNECTOR_LEVELS = (Level.TOP, Level.CONNECTORS, Level.FLOW)
 WORKER_LEVELS = (Level.TOP, Level.WORKERS, Level.CLUSTER, Level.FLOW, Level.FLOW_WORKER)
+#: Of settings of connections, which clusters, sides and clients may have as well.
+CONNECTION_LEVELS = (Level.TOP, Level.CONNECTORS, Level.CLUSTER, Level.FLOW)
 ALL_LEVELS = tuple(level for level in Level if level is not Level.SOURCE)
 FLOW_ONLY = (Level.FLOW,)
+
+
+def consumer_spellings(name: str) -> tuple[tuple[Level, str], ...]:
+    """Where Kafka's consumer setting ``name`` may be written for the consumer that reads the source."""
+    return (
+        (Level.FLOW, f"source.consumer.{name}"),
+        (Level.FLOW, f"source.cluster.consumer.{name}"),
+        *((level, f"consumer.{name}") for level in (Level.FLOW, Level.SOURCE, Level.CONNECTORS, Level.TOP)),
+    )
+
+
+def producer_spellings(name: str) -> tuple[tuple[Level, str], ...]:
+    """Where Kafka's producer setting ``name`` may be written for the producer that writes to the target."""
+    return (
+        (Level.FLOW, f"target.producer.{name}"),
+        (Level.FLOW, f"target.cluster.producer.{name}"),
+        *(
+            (level, f"{prefix}{name}")
+            for level in (Level.FLOW, Level.CLUSTER, Level.CONNECTORS, Level.TOP)
+            for prefix in ("producer.override.", "producer.")
+        ),
+    )
 
 
 class BadValue(ValueError):
@@ -60,8 +84,9 @@ class Key:
     ``default`` is written as in a file; None means there is none. ``unit`` is the unit of a number. ``field`` is the
     field of :class:`srm_common.domain.flow.FlowSettings` it fills; None for keys read elsewhere or without effect
     here. ``legacy`` are older names, read where the key itself is absent at the same level. ``also`` are further
-    spellings at one level, which win over the key itself. ``note`` explains a key that is known from MirrorMaker 2
-    and accepted, but does nothing here.
+    spellings at one level, which go before the key itself there. ``note`` explains a key that is known from
+    MirrorMaker 2 and accepted, but does nothing here. Of these, ``matters`` says whether whoever writes it expects
+    other data on the target or another cost, and ``anyway`` are the values that ask for what happens here.
     """
 
     name: str
@@ -78,6 +103,8 @@ class Key:
     legacy: tuple[str, ...] = ()
     also: tuple[tuple[Level, str], ...] = ()
     note: str = ""
+    matters: bool = False
+    anyway: tuple[str, ...] = ()
 
     @property
     def is_family(self) -> bool:

@@ -5,7 +5,7 @@ The longest prefix wins, and presence decides, never truth: ``false``, ``0`` and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from srm_common.domain.flow import ARROW, FlowName
@@ -73,8 +73,9 @@ class Layers:
         flows: dict[FlowName, Scope] = {}
         strangers: dict[FlowName, Scope] = {}
         short: dict[FlowName, Entry] = {}
-        for entry in entries:
-            key = entry.written
+        spelled = [(current_spelling(entry.written, known), entry) for entry in entries]
+        # Of two spellings of one key today's counts, wherever it stands.
+        for key, entry in sorted(spelled, key=lambda one: one[0] == one[1].written):
             if ARROW in key:
                 name, rest = split_flow_key(key, longest_first)
                 if name is not None and not rest:
@@ -116,13 +117,10 @@ class Layers:
     def find(self, key: Key, flow: FlowName) -> Found:
         """The value of ``key`` for ``flow``, with what it overrides. An older name yields to the key at its level."""
         hits: list[tuple[Level, Entry]] = []
-        for level, name in key.also:
-            entry = self.scope(level, flow)[0].get(name)
-            if entry is not None:
-                hits.append((level, entry))
         for level in reversed(Level):
+            scope, prefix = self.scope(level, flow)
+            hits += [(level, scope[name]) for also, name in key.also if also is level and name in scope]
             if level in key.levels:
-                scope, prefix = self.scope(level, flow)
                 for name in (key.name, *key.legacy):
                     entry = scope.get(prefix + name)
                     if entry is not None:
@@ -131,6 +129,18 @@ class Layers:
         if not hits:
             return Found(key)
         return Found(key, hits[0][0], hits[0][1], tuple(hits[1:]))
+
+
+def current_spelling(key: str, aliases: Collection[str]) -> str:
+    """``cluster.<alias>.key`` and ``connector.<source>-><target>.key``, as KIP-382 had them, without the first word."""
+    word, _, rest = key.partition(".")
+    if word == "connector" and rest.partition(ARROW)[0].strip() in aliases and ARROW in rest:
+        return rest
+    if word == "cluster" and word not in aliases:
+        alias = next((alias for alias in aliases if rest.startswith(f"{alias}.")), None)
+        if alias is not None:
+            return f"{alias}.bootstrap.servers" if rest == f"{alias}.broker.list" else rest
+    return key
 
 
 def split_flow_key(key: str, longest_first: list[str]) -> tuple[FlowName | None, str]:

@@ -20,6 +20,7 @@ def offsets_keys() -> Iterator[Key]:
         "Write heartbeats, to the clusters that `heartbeats.topic.location` says.",
         _TO_MM2,
         field="emit_heartbeats",
+        legacy=("emit.heartbeats",),
     )
     yield Key(
         "emit.heartbeats.interval.seconds",
@@ -51,6 +52,7 @@ def offsets_keys() -> Iterator[Key]:
         "Write translated group offsets to the checkpoints topic.",
         _TO_MM2,
         field="emit_checkpoints",
+        legacy=("emit.checkpoints",),
     )
     yield Key(
         "emit.checkpoints.interval.seconds",
@@ -61,6 +63,7 @@ def offsets_keys() -> Iterator[Key]:
         _TO_MM2,
         unit="seconds",
         field="emit_checkpoints_interval_seconds",
+        legacy=("emit.checkpoints.interval",),
     )
     yield Key(
         "sync.group.offsets.enabled",
@@ -70,6 +73,7 @@ def offsets_keys() -> Iterator[Key]:
         "Commit translated offsets for groups that are idle on the target.",
         _TO_MM2,
         field="sync_group_offsets",
+        legacy=("sync.group.offsets",),
     )
     yield Key(
         "sync.group.offsets.interval.seconds",

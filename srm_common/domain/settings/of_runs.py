@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from srm_common.domain.settings.key import ALL_LEVELS, WORKER_LEVELS, Key, Kind, Level
+from srm_common.domain.settings.key import (
+    ALL_LEVELS,
+    CONNECTION_LEVELS,
+    WORKER_LEVELS,
+    Key,
+    Kind,
+    Level,
+    consumer_spellings,
+    producer_spellings,
+)
 
 _BROKER_DEFAULT = "-1 leaves it to the broker."
 _TO_MM2 = "MirrorMaker 2's default."
@@ -108,6 +117,7 @@ def copying_keys() -> Iterator[Key]:
         minimum=1,
         levels=ALL_LEVELS,
         field="fetch_bytes",
+        also=consumer_spellings("fetch.max.bytes"),
     )
     yield Key(
         "fetch.partition.bytes",
@@ -120,6 +130,7 @@ def copying_keys() -> Iterator[Key]:
         minimum=1,
         levels=ALL_LEVELS,
         field="fetch_partition_bytes",
+        also=consumer_spellings("max.partition.fetch.bytes"),
     )
     yield Key(
         "transaction.timeout.ms",
@@ -132,17 +143,19 @@ def copying_keys() -> Iterator[Key]:
         minimum=1000,
         levels=ALL_LEVELS,
         field="transaction_timeout_ms",
+        also=producer_spellings("transaction.timeout.ms"),
     )
     yield Key(
         "request.timeout.ms",
         section,
         Kind.WHOLE,
         "30000",
-        "How long to wait for one answer of a broker.",
+        "How long to wait for one answer of a broker. As a setting of connections it may be written for a cluster, a "
+        "side or a client, too.",
         "Kafka's client default.",
         unit="milliseconds",
         minimum=1,
-        levels=ALL_LEVELS,
+        levels=CONNECTION_LEVELS,
         field="request_timeout_ms",
     )
     yield Key(
@@ -155,6 +168,11 @@ def copying_keys() -> Iterator[Key]:
         unit="milliseconds",
         minimum=1,
         field="admin_timeout_ms",
+        also=(
+            (Level.FLOW, "admin.default.api.timeout.ms"),
+            (Level.CONNECTORS, "admin.default.api.timeout.ms"),
+            (Level.TOP, "admin.default.api.timeout.ms"),
+        ),
     )
     yield Key(
         "retry.timeout.seconds",

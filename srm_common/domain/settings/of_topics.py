@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from srm_common.domain.settings.key import ALL_LEVELS, FLOW_ONLY, Key, Kind, Level
+from srm_common.domain.settings.key import ALL_LEVELS, FLOW_ONLY, Key, Kind, consumer_spellings
 
 _BROKER_DEFAULT = "-1 leaves it to the broker."
 _TO_MM2 = "MirrorMaker 2's default."
@@ -130,10 +130,7 @@ def selection_keys() -> Iterator[Key]:
         "Nothing is left out unless asked.",
         choices=("earliest", "latest"),
         field="auto_offset_reset",
-        also=(
-            (Level.FLOW, "source.consumer.auto.offset.reset"),
-            (Level.SOURCE, "consumer.auto.offset.reset"),
-        ),
+        also=consumer_spellings("auto.offset.reset"),
     )
     yield Key(
         "start.positions",
@@ -158,7 +155,7 @@ def selection_keys() -> Iterator[Key]:
         "Aborted records would become visible on the target.",
         choices=("read_committed", "read_uncommitted"),
         field="read_committed",
-        also=((Level.FLOW, "source.consumer.isolation.level"), (Level.SOURCE, "consumer.isolation.level")),
+        also=consumer_spellings("isolation.level"),
     )
 
 
@@ -243,6 +240,7 @@ def topics_keys() -> Iterator[Key]:
         "Keep the configuration of remote topics like that of the source.",
         _TO_MM2,
         field="sync_topic_configs",
+        legacy=("sync.topic.configs",),
     )
     yield Key(
         "sync.topic.configs.interval.seconds",
@@ -284,6 +282,7 @@ def topics_keys() -> Iterator[Key]:
         "Give readers of a source topic the right to read its copy.",
         _TO_MM2,
         field="sync_topic_acls",
+        legacy=("sync.topic.acls",),
     )
     yield Key(
         "sync.topic.acls.interval.seconds",

@@ -5,7 +5,7 @@ docs/configuration.md is written from this table.
 
 from __future__ import annotations
 
-from srm_common.domain.settings.key import Key
+from srm_common.domain.settings.key import Key, Level
 from srm_common.domain.settings.of_alarms import alarm_keys
 from srm_common.domain.settings.of_files import file_keys
 from srm_common.domain.settings.of_metrics_topic import metrics_topic_keys
@@ -31,6 +31,15 @@ KEYS: tuple[Key, ...] = (
     *without_effect_keys(),
 )
 BY_NAME: dict[str, Key] = {name: key for key in KEYS for name in (key.name, *key.legacy)}
+#: Further spellings, by level, of keys that act.
+ALSO: dict[tuple[Level, str], Key] = {place: key for key in KEYS for place in key.also}
+#: Settings of Kafka's clients that act as one of these keys, by their names without a client's prefix.
+CLIENT_SETTINGS: dict[str, Key] = {
+    name.removeprefix("source.consumer.").removeprefix("target.producer.").removeprefix("admin."): key
+    for _, name in ALSO
+    for key in [ALSO[_, name]]
+    if name.startswith(("source.consumer.", "target.producer.", "admin."))
+}
 FLOW_KEYS: tuple[Key, ...] = tuple(key for key in KEYS if key.field is not None)
 # Longest first: ``key.converter.*`` before anything shorter that it also begins with.
 _FAMILIES = sorted((key for key in KEYS if key.is_family), key=lambda key: -len(key.name))

@@ -7,6 +7,7 @@ begin like it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from srm_common.domain.settings.key import ALL_LEVELS, Key, Kind
 
@@ -16,89 +17,150 @@ _NO_CONNECT_REST = "There are no Connect workers here, so none of them listens; 
 _UNOPENED = "Records are copied unopened."
 _OWN_TRANSACTION = "Offsets are written in the data's own transaction."
 _STORAGE = "State topics keep MirrorMaker 2's names and are made with the settings they need."
-_METRICS = "Figures go to Airflow's metrics and to run records; there are no metric topics and no reporter of our own."
+_METRICS = (
+    "Figures go to the metrics store, Airflow's metrics and Prometheus, and with `metrics.topic.enabled` to a topic; "
+    "reporters in Java are not loaded."
+)
 _RETRIES = "A faulty partition is tried again for `retry.timeout.seconds` and then reported; none is skipped silently."
 _BATCHES = "Batches are copied as the producer made them."
 _CODEC = "Batches keep their codec."
 _DURABLE = "Copies are always acknowledged by all replicas in sync, idempotently."
-_FETCHES = "`fetch.bytes` and `fetch.partition.bytes` bound a fetch."
+_WAITS = "A bounded run waits for no records to come; in a long one `chunk.linger.ms` says how long a fetch waits."
+_SERIALIZED = ("org.apache.kafka.common.serialization.ByteArraySerializer",)
+_DESERIALIZED = ("org.apache.kafka.common.serialization.ByteArrayDeserializer",)
+_BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter",)
+_COMPACTED = (
+    "State topics are compacted and keep the last record of each key; set another retention on the topic itself."
+)
+_SERVICE = "The Replications page and `srm-control serve` are the service here; see [services.md](services.md)."
+_NO_GROUP = "Partitions are dealt to slots by the driver; there is no consumer group."
+_SOCKETS = "Sockets have the sizes that the system gives them."
 _REQUESTS = "`request.timeout.ms` and `retry.timeout.seconds` bound requests and retries."
 _GROUPS = "Groups are listed with each round of checkpoints, so new ones are found at once; `groups` limits them."
-_CLIENTS = (
-    "Of client settings those of the connection act, and `auto.offset.reset` and `isolation.level` of consumers; "
-    "`fetch.bytes`, `chunk.bytes` and `request.timeout.ms` tune the copy."
-)
 
-#: Client settings that somebody may miss, whatever client they are written for: ``consumer.``, ``producer.override.``
-CLIENT_NOTES = {
-    "acks": _DURABLE,
-    "batch.size": _BATCHES,
-    "buffer.memory": "`fetch.bytes` and `tasks.max` bound memory.",
-    "client.id": "Clients are named after the flow.",
-    "compression.type": _CODEC,
-    "delivery.timeout.ms": _REQUESTS,
-    "enable.idempotence": _DURABLE,
-    "fetch.max.bytes": _FETCHES,
-    "fetch.max.wait.ms": "Runs are bounded; no fetch waits for records to come.",
-    "fetch.min.bytes": "Runs are bounded; no fetch waits for records to come.",
-    "group.id": "Partitions are dealt to slots by the driver; there is no consumer group.",
-    "interceptor.classes": "Java classes are not loaded.",
-    "key.deserializer": _UNOPENED,
-    "key.serializer": _UNOPENED,
-    "linger.ms": _BATCHES,
-    "max.block.ms": _REQUESTS,
-    "max.in.flight.requests.per.connection": "Up to five requests are under way, in order.",
-    "max.partition.fetch.bytes": _FETCHES,
-    "max.poll.records": "Whole record batches are read.",
-    "max.request.size": "The target topic's `max.message.bytes` is the limit; larger batches are divided.",
-    "partitioner.class": "Records keep their partition.",
-    "request.timeout.ms": _REQUESTS,
-    "retries": _REQUESTS,
-    "retry.backoff.ms": _REQUESTS,
-    "transaction.timeout.ms": "`transaction.timeout.ms` without a client's name sets it.",
-    "transactional.id": "Transactional ids are MirrorMaker 2's own.",
-    "value.deserializer": _UNOPENED,
-    "value.serializer": _UNOPENED,
+
+class Note(NamedTuple):
+    """Why a key does nothing. ``matters``: whoever writes it expects other data on the target, or another cost, so that
+    runs say it, too; ``anyway`` are the values that ask for what happens here."""
+
+    text: str
+    matters: bool = False
+    anyway: tuple[str, ...] = ()
+
+
+#: Settings of Kafka's clients that do nothing, whatever client they are written for.
+CLIENT_NOTES: dict[str, Note] = {
+    "acks": Note(_DURABLE, True, ("all", "-1")),
+    "allow.auto.create.topics": Note("No client here lets brokers create topics.", True, ("false",)),
+    "auto.commit.interval.ms": Note(_NO_GROUP),
+    "auto.include.jmx.reporter": Note(_METRICS),
+    "batch.size": Note(_BATCHES, True),
+    "bootstrap.controllers": Note("Brokers are asked; write bootstrap.servers."),
+    "buffer.memory": Note("`fetch.bytes` and `tasks.max` bound memory.", True),
+    "check.crcs": Note("Checksums are always compared.", True, ("true",)),
+    "compression.gzip.level": Note(_BATCHES, True),
+    "compression.lz4.level": Note(_BATCHES, True),
+    "compression.type": Note("Batches keep the codec of their producer.", True, ("producer",)),
+    "compression.zstd.level": Note(_BATCHES, True),
+    "config.providers": Note("`config.providers` without a client's name counts for the whole file."),
+    "delivery.timeout.ms": Note(_REQUESTS, True),
+    "enable.auto.commit": Note(_OWN_TRANSACTION),
+    "enable.idempotence": Note(_DURABLE, True, ("true",)),
+    "enable.metrics.push": Note(_METRICS),
+    "exclude.internal.topics": Note("Internal topics are never copied."),
+    "fetch.max.wait.ms": Note(_WAITS, True),
+    "fetch.min.bytes": Note(_WAITS, True, ("1",)),
+    "group.id": Note(_NO_GROUP),
+    "group.instance.id": Note(_NO_GROUP),
+    "group.protocol": Note(_NO_GROUP),
+    "group.remote.assignor": Note(_NO_GROUP),
+    "heartbeat.interval.ms": Note(_NO_GROUP),
+    "interceptor.classes": Note("Java classes are not loaded.", True),
+    "internal.throw.on.fetch.stable.offset.unsupported": Note(_NO_GROUP),
+    "key.deserializer": Note(_UNOPENED, True, _DESERIALIZED),
+    "key.serializer": Note(_UNOPENED, True, _SERIALIZED),
+    "linger.ms": Note(_BATCHES, True),
+    "max.block.ms": Note(_REQUESTS),
+    "max.in.flight.requests.per.connection": Note("Up to five requests are under way, in order.", True, ("5",)),
+    "max.poll.interval.ms": Note(_NO_GROUP, True),
+    "max.poll.records": Note("Whole record batches are read.", True),
+    "max.request.size": Note("The target topic's `max.message.bytes` is the limit; larger batches are divided.", True),
+    "metadata.max.idle.ms": Note("Leaders are asked for of the topics in hand only."),
+    "metadata.recovery.rebootstrap.trigger.ms": Note("Every new run begins with `bootstrap.servers`."),
+    "metadata.recovery.strategy": Note("Every new run begins with `bootstrap.servers`."),
+    "metric.reporters": Note(_METRICS),
+    "metrics.num.samples": Note(_METRICS),
+    "metrics.recording.level": Note(_METRICS),
+    "metrics.sample.window.ms": Note(_METRICS),
+    "partition.assignment.strategy": Note(_NO_GROUP),
+    "partitioner.adaptive.partitioning.enable": Note("Records keep their partition."),
+    "partitioner.availability.timeout.ms": Note("Records keep their partition."),
+    "partitioner.class": Note("Records keep their partition.", True),
+    "partitioner.ignore.keys": Note("Records keep their partition.", True, ("false",)),
+    "receive.buffer.bytes": Note(_SOCKETS, True),
+    "retries": Note(_REQUESTS, True),
+    "retry.backoff.max.ms": Note(_REQUESTS),
+    "retry.backoff.ms": Note(_REQUESTS),
+    "security.providers": Note("Java classes are not loaded.", True),
+    "send.buffer.bytes": Note(_SOCKETS, True),
+    "session.timeout.ms": Note(_NO_GROUP),
+    "share.acknowledgement.mode": Note(_NO_GROUP),
+    "share.acquire.mode": Note(_NO_GROUP),
+    "socket.connection.setup.timeout.max.ms": Note("`socket.connection.setup.timeout.ms` counts for every attempt."),
+    "transaction.two.phase.commit.enable": Note(_OWN_TRANSACTION),
+    "transactional.id": Note("Transactional ids are MirrorMaker 2's own."),
+    "value.deserializer": Note(_UNOPENED, True, _DESERIALIZED),
+    "value.serializer": Note(_UNOPENED, True, _SERIALIZED),
 }
 
-_NOTES = {
+_NOTES: dict[str, str | Note] = {
     # MirrorMaker 2's connectors
-    "source.cluster.alias": "The flow's name says it.",
-    "target.cluster.alias": "The flow's name says it.",
+    "source.cluster.alias": Note("The flow's name says it.", True),
+    "target.cluster.alias": Note("The flow's name says it.", True),
     "consumer.poll.timeout.ms": "Runs are bounded; nothing polls.",
-    "forwarding.admin.class": "Java classes are not loaded.",
+    "forwarding.admin.class": Note(
+        "Java classes are not loaded.", True, ("org.apache.kafka.clients.admin.ForwardingAdmin",)
+    ),
     "metric.reporters": _METRICS,
+    "metric.names.formats": _METRICS,
     "add.source.alias.to.metrics": _METRICS,
+    "use.incremental.alter.configs": "Settings of topics are always changed one by one (KIP-339).",
     "refresh.groups.enabled": _GROUPS,
     "refresh.groups.interval.seconds": _GROUPS,
     # what every Connect connector has
     "name": _NO_CONNECT,
+    "connector.plugin.version": _NO_CONNECT,
     "connector.class": _NO_CONNECT,
     "tasks.max.enforce": "Never more slots than `tasks.max` are used.",
     "config.action.reload": "The file is read again at each run.",
-    "key.converter": _UNOPENED,
+    "key.converter": Note(_UNOPENED, True, _BYTES),
     "key.converter.*": _UNOPENED,
-    "value.converter": _UNOPENED,
+    "value.converter": Note(_UNOPENED, True, _BYTES),
     "value.converter.*": _UNOPENED,
-    "header.converter": _UNOPENED,
+    "header.converter": Note(_UNOPENED, True, _BYTES),
     "header.converter.*": _UNOPENED,
-    "predicates": "There are no Java transformations to apply them to.",
+    "predicates": Note("There are no Java transformations to apply them to.", True, ("",)),
     "predicates.*": "There are no Java transformations to apply them to.",
     "transforms.*": "Java transformations are not loaded; see `transforms`.",
+    "errors.tolerance": Note(_RETRIES, True, ("none",)),
+    "errors.retry.timeout": Note(_RETRIES, True, ("0",)),
+    "errors.retry.delay.max.ms": Note(_RETRIES, True),
     "errors.*": _RETRIES,
-    "topic.creation.*": "Remote topics are made from the source topic's settings and `replication.factor`.",
+    "topic.creation.*": Note(
+        "Remote topics are made from the source topic's settings and `replication.factor`.", True, ("true",)
+    ),
     "exactly.once.support": "See `exactly.once.source.support`.",
     "transaction.boundary": "`chunk.bytes` and `chunk.seconds` bound transactions.",
     "transaction.boundary.interval.ms": "`chunk.bytes` and `chunk.seconds` bound transactions.",
-    "offsets.storage.topic": _STORAGE,
+    "offsets.storage.topic": Note(_STORAGE, True),
     # Connect's workers
     "offset.flush.interval.ms": _OWN_TRANSACTION,
     "offset.flush.timeout.ms": _OWN_TRANSACTION,
+    "offset.storage.topic": Note(_STORAGE, True),
     "offset.storage.*": _STORAGE,
     "config.storage.*": _STORAGE,
     "status.storage.*": _STORAGE,
     "group.id": _NO_CONNECT,
-    "client.id": "Clients are named after the flow.",
     "heartbeat.interval.ms": _NO_CONNECT,
     "session.timeout.ms": _NO_CONNECT,
     "rebalance.timeout.ms": _NO_CONNECT,
@@ -123,22 +185,47 @@ _NOTES = {
     "auto.include.jmx.reporter": _METRICS,
     "metrics.*": _METRICS,
     # Streams Replication Manager
-    "streams.replication.manager.service.*": "There is no service process; figures are those of each flow's last run.",
+    "streams.replication.manager.service.*": _SERVICE,
     "streams.replication.manager.ssl.*": _NO_CONNECT_REST,
     "mm.rest.protocol": _NO_CONNECT_REST,
     "mm.metrics.*": _METRICS,
-    "srm.internal.topic.exclude.enable": "Internal topics are never copied.",
+    "metrics.jetty.server.port": _METRICS,
+    "metrics.period": "Figures are those of each run.",
+    "metrics.topic.creation.for.possible.flows.enabled": "Only flows that are enabled have a topic for their reports.",
+    "metrics.topic.replication.factor": "`offset.storage.replication.factor` counts for that topic, too.",
+    "srm.internal.topic.exclude.enable": Note("Internal topics are never copied.", True, ("true",)),
     "disable.source.topic.auto.creation": "The source gets topics for heartbeats and offset syncs only.",
-    "copy.source.offset.in.header.enabled": "Records stay as they are; the offset map tells where each came from.",
-    # Kafka clients
-    "consumer.*": _CLIENTS,
-    "producer.*": _CLIENTS,
-    "admin.*": _CLIENTS,
-    "source.*": _CLIENTS,
-    "target.*": _CLIENTS,
+    "copy.source.offset.in.header.enabled": Note(
+        "Records stay as they are; the offset map tells where each came from.", True, ("false",)
+    ),
+    # KIP-382, as it was written before MirrorMaker 2 came out
+    "heartbeats.topic.retention.ms": _COMPACTED,
+    "checkpoints.topic.retention.ms": _COMPACTED,
+    "offset.syncs.topic.retention.ms": _COMPACTED,
+    "key.converter.class": Note(_UNOPENED, True, _BYTES),
+    "value.converter.class": Note(_UNOPENED, True, _BYTES),
+    "readahead.queue.capacity": Note("`fetch.bytes` says how far reading may be ahead of writing.", True),
+}
+
+
+#: Settings of Kafka's clients by the names they have without a client's prefix.
+CLIENT_KEYS: dict[str, Key] = {
+    name: Key(name, _SECTION, Kind.TEXT, None, note.text, note=note.text, matters=note.matters, anyway=note.anyway)
+    for name, note in CLIENT_NOTES.items()
 }
 
 
 def without_effect_keys() -> Iterator[Key]:
-    for name, note in _NOTES.items():
-        yield Key(name, _SECTION, Kind.TEXT, None, note, levels=ALL_LEVELS, note=note)
+    for name, told in _NOTES.items():
+        note = told if isinstance(told, Note) else Note(told)
+        yield Key(
+            name,
+            _SECTION,
+            Kind.TEXT,
+            None,
+            note.text,
+            levels=ALL_LEVELS,
+            note=note.text,
+            matters=note.matters,
+            anyway=note.anyway,
+        )

@@ -25,6 +25,7 @@ from srm_common.rest.peers.flows import flows_of_peers
 from srm_common.rest.peers.gateway import Local, PeersDep
 from srm_common.rest.ranges import RangeDep, now_ms, shown
 from srm_common.rest.schemas import Fault, FlowDetail, FlowList, FlowSummary
+from srm_common.settings_files.checks import notices
 from srm_common.settings_files.explanations import Explainer
 
 router = APIRouter(prefix="/api/v2", tags=["flows"])
@@ -83,6 +84,7 @@ def flow(house: HouseDep, caller: ReaderDep, name: FlowHere, span: RangeDep) -> 
     return FlowDetail(
         flow=summary(seen, name, figures, house),
         settings=_settings(house, seen, name),
+        ignored=_ignored(house, seen, name),
         range=shown(span),
         errors=_faults(seen, figures),
         now_ms=seen.now_ms,
@@ -175,13 +177,18 @@ def _faults(seen: Overview, figures: Figures) -> list[Fault]:
     return [*seen.faults, *([fault_of(figures.fault)] if again and figures.fault is not None else [])]
 
 
+def _ignored(house: House, seen: Overview, flow: FlowName) -> list[str]:
+    """What the file says and nothing acts upon."""
+    return [str(notice) for notice in notices(house.configuration())[flow]] if flow in seen.settings else []
+
+
 def _settings(house: House, seen: Overview, flow: FlowName) -> dict[str, str]:
     """What the file says of the flow; secrets are masked."""
     if flow not in seen.settings and flow not in seen.misconfigured:
         return {}
     found = Explainer(house.configuration(), flow).everything()
     return {
-        f"{one.side}.{one.name}" if one.side else one.name: one.value
+        f"{one.place}.{one.name}" if one.place else one.name: one.value
         for one in found
         if one.origin is not None and one.value is not None
     }

@@ -43,6 +43,7 @@ def test_a_connection_says_how_to_reach_a_cluster(tmp_path: Path, monkeypatch: p
     assert flow.source.bootstrap_servers == "east-1:9093,east-2:9099"
     assert flow.source.confluent == {
         **NO_AUTO_CREATION,
+        "client.id": "srm.A.B",
         "socket.connection.setup.timeout.ms": "10000",  # librdkafka has 30 s
         "bootstrap.servers": "east-1:9093,east-2:9099",
         "security.protocol": "SASL_SSL",

@@ -24,6 +24,7 @@ def test_plain_text() -> None:
     assert cluster.bootstrap_servers == "h1:9092,h2:9093"
     assert cluster.confluent == {
         **NO_AUTO_CREATION,
+        "client.id": "srm",
         "socket.connection.setup.timeout.ms": "10000",  # librdkafka has 30 s
         "bootstrap.servers": "h1:9092,h2:9093",
         "security.protocol": "PLAINTEXT",
@@ -58,6 +59,7 @@ def test_scram_over_tls_with_pem_files() -> None:
     )
     assert cluster.confluent == {
         **NO_AUTO_CREATION,
+        "client.id": "srm",
         "socket.connection.setup.timeout.ms": "10000",  # librdkafka has 30 s
         "bootstrap.servers": "h:9092",
         "security.protocol": "SASL_SSL",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 from pathlib import Path
 
 import pytest
 
+from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowName
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.configuration import load_configuration
@@ -177,16 +179,16 @@ def test_the_next_load_sees_what_changed(tmp_path: Path, monkeypatch: pytest.Mon
 
 CONNECTION_LEVELS = [  # weakest first
     "client.dns.lookup",
-    "B.producer.client.dns.lookup",
-    "B.consumer.client.dns.lookup",
-    "B.admin.client.dns.lookup",
+    "connectors.client.dns.lookup",
+    "producer.client.dns.lookup",
+    "connectors.producer.override.client.dns.lookup",
     "B.client.dns.lookup",
+    "B.producer.client.dns.lookup",
     "A->B.client.dns.lookup",
     "A->B.target.cluster.client.dns.lookup",
-    "A->B.admin.client.dns.lookup",
     "A->B.producer.client.dns.lookup",
     "A->B.producer.override.client.dns.lookup",
-    "A->B.target.admin.client.dns.lookup",
+    "A->B.target.cluster.producer.client.dns.lookup",
     "A->B.target.producer.client.dns.lookup",
 ]
 
@@ -199,3 +201,44 @@ def test_precedence_of_connection_settings(tmp_path: Path, strongest: int) -> No
     flow = load_configuration(path).flow("A->B")
     assert flow.target.confluent["client.dns.lookup"] == f"v{strongest}"
     assert flow.source.confluent["client.dns.lookup"] != "v11"
+
+
+@pytest.mark.parametrize("client", Client)
+def test_each_kind_of_client_has_its_own_settings(tmp_path: Path, client: Client) -> None:
+    path = tmp_path / "srm.properties"
+    path.write_text(
+        BASE + f"A->B.enabled = true\nmetadata.max.age.ms = 1000\nB.{client}.metadata.max.age.ms = 2000\n"
+        f"A->B.source.{client}.metadata.max.age.ms = 3000\n"
+    )
+    flow = load_configuration(path).flow("A->B")
+    for one in Client:
+        source, target = flow.source.of_client(one), flow.target.of_client(one)
+        assert target.confluent["metadata.max.age.ms"] == ("2000" if one is client else "1000")
+        assert source.kafka_python["metadata_max_age_ms"] == (3000 if one is client else 1000)
+        assert pickle.loads(pickle.dumps(flow.target)).of_client(one) == target
+        elsewhere = target.at("proxy:1")
+        assert elsewhere.confluent == {**target.confluent, "bootstrap.servers": "proxy:1"}
+    assert flow.target.at("proxy:1").of_client(client).bootstrap_servers == "proxy:1"
+
+
+def test_clients_are_named_after_the_flow_and_what_they_do_unless_the_file_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "srm.properties"
+    path.write_text(BASE + "A->B.enabled = true\nB->A.enabled = true\nB->A.consumer.client.id = mine\n")
+    configuration = load_configuration(path)
+    flow, back = configuration.flow("A->B"), configuration.flow("B->A")
+    assert flow.source.client_name("slot-0") == "srm.A.B.slot-0"
+    assert flow.target.confluent["client.id"] == "srm.A.B"
+    assert back.source.client_name("slot-0") == back.source.confluent["client.id"] == "mine"
+    assert back.target.client_name("slot-0") == "srm.B.A.slot-0"
+
+
+def test_time_limits_of_requests_by_side_and_client(tmp_path: Path) -> None:
+    path = tmp_path / "srm.properties"
+    path.write_text(
+        BASE + "A->B.enabled = true\nrequest.timeout.ms = 1000\nA.request.timeout.ms = 2000\n"
+        "A->B.source.admin.request.timeout.ms = 3000\n"
+    )
+    flow = load_configuration(path).flow("A->B")
+    assert (flow.source.request_timeout_ms, flow.target.request_timeout_ms) == (2000, 1000)
+    assert flow.source.of_client(Client.ADMIN).request_timeout_ms == 3000
+    assert flow.source.of_client(Client.ADMIN).confluent["socket.timeout.ms"] == "3000"

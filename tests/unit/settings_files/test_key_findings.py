@@ -77,11 +77,13 @@ def test_a_key_that_does_nothing_is_told_with_the_one_that_acts(check: Check, li
     ("line", "text"),
     [
         ("key.converter.schemas.enable = false", "does nothing here: Records are copied unopened."),
-        ("A->B.producer.override.linger.ms = 5", "does nothing here: Batches are copied as the producer made them."),
-        ("connectors.consumer.fetch.max.bytes = 5", "does nothing here: `fetch.bytes` and `fetch.partition.bytes`"),
-        ("A.consumer.max.poll.records = 5", "does nothing here: Whole record batches are read."),
+        ("A->B.producer.override.retry.backoff.ms = 5", "does nothing here: `request.timeout.ms` and "),
+        (
+            "A.consumer.enable.auto.commit = true",
+            "does nothing here: Offsets are written in the data's own transaction.",
+        ),
         ("B.offset.flush.timeout.ms = 5", "does nothing here: Offsets are written in the data's own transaction."),
-        ("errors.tolerance = all", "does nothing here: A faulty partition is tried again"),
+        ("errors.log.enable = true", "does nothing here: A faulty partition is tried again"),
         ("A.ssl.protocol = TLSv1.3", "does nothing here: it is about TLS or logins inside Java"),
         ("A->B.topics.blacklist = t", "is the older name of A->B.topics.exclude; both act"),
         ("streams.replication.manager.config = x", "does nothing here: Its entries are not read; `srm-control config"),

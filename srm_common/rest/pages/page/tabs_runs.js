@@ -187,6 +187,14 @@ export const settingsTab = {
         { class: "muted note" },
         `${plural(rows.length, "setting")} that differ from their defaults. They are changed in the properties file.`,
       ),
+      detail.ignored?.length
+        ? h(
+            "div",
+            { class: "note" },
+            h("p", null, "Keys of the file that do nothing:"),
+            h("ul", { "data-testid": "ignored-settings" }, detail.ignored.map((text) => h("li", { class: "break" }, text))),
+          )
+        : null,
       rows.length ? table({ label: "Settings", columns, rows, key: ([name]) => name, testid: "setting" }) : null,
     ];
   },
