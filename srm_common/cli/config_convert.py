@@ -26,9 +26,11 @@ from srm_common.settings_files.conversion import Tool, convert
 def command(file: Path, tool: str | None, to: Path | None) -> Answer:
     """Make a properties file of the configuration in FILE.
 
-    FILE is an mm2.properties of MirrorMaker 2, the service properties of Streams Replication Manager, or the YAML of a
-    KafkaMirrorMaker2 resource of Strimzi. What would do nothing here becomes a comment with its reason. Secrets are not
-    copied: references to environment variables stand in their place, and the file begins with the list of them.
+    FILE is an mm2.properties of MirrorMaker 2, the service properties of Streams Replication Manager, the YAML of a
+    KafkaMirrorMaker2 or of KafkaConnector resources of Strimzi, or MirrorMaker 2's connectors as Connect's REST API
+    takes and answers them (JSON, such as of GET /connectors?expand=info&expand=status). What would do nothing here
+    becomes a comment with its reason. Secrets are not copied: references to environment variables stand in their place,
+    and the file begins with the list of them.
     """
     made = convert(file, Tool(tool) if tool else None)
     data = {

@@ -59,6 +59,28 @@ class Request:
     store: Store = "auto"
 
 
+class ListsCommand(click.Command):
+    """A command whose lists may have blanks after their commas, as SRM's manual prints them: ``--add a, b``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        lists = {
+            name
+            for parameter in self.params
+            if isinstance(parameter, click.Option) and parameter.callback is _split
+            for name in parameter.opts
+        }
+        joined: list[str] = []
+        in_list = False
+        for arg in args:
+            if in_list and not arg.startswith("-") and (joined[-1].endswith(",") or arg.startswith(",")):
+                joined[-1] += arg
+                continue
+            # The value of a list's option, which follows its name or is written to it by '='.
+            in_list = (bool(joined) and joined[-1] in lists) or arg.partition("=")[0] in lists - {arg}
+            joined.append(arg)
+        return super().parse_args(ctx, joined)
+
+
 def filter_options(verb: Verb) -> Callable[[F], F]:
     """All options of such a command; give its function ``**options`` and hand them to :func:`opened`."""
     plural = verb.what

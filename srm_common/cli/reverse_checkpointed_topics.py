@@ -6,14 +6,14 @@ from typing import Any
 
 import click
 
-from srm_common.cli.filter_verbs import Verb, edit, filter_options, history, listed, opened
+from srm_common.cli.filter_verbs import ListsCommand, Verb, edit, filter_options, history, listed, opened
 from srm_common.cli.invocation import Invocation, pass_invocation
 from srm_common.cli.output import Answer
 
 VERB = Verb("reverse.checkpointed.topics", "reverse-checkpointed topics", acts=False)
 
 
-@click.command("reverse-checkpointed-topics")
+@click.command("reverse-checkpointed-topics", cls=ListsCommand)
 @filter_options(VERB)
 @pass_invocation
 def command(invocation: Invocation, /, **options: Any) -> Answer:

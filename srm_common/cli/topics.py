@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from srm_common.cli.filter_verbs import Verb, edit, filter_options, history, listed, opened
+from srm_common.cli.filter_verbs import ListsCommand, Verb, edit, filter_options, history, listed, opened
 from srm_common.cli.invocation import Invocation, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.domain.flow import FlowSettings
@@ -15,7 +15,7 @@ VERB = Verb("topics", "topics")
 _ALL = "\0all"
 
 
-@click.command("topics")
+@click.command("topics", cls=ListsCommand)
 @filter_options(VERB)
 @click.option(
     "--explain",

@@ -1,4 +1,4 @@
-"""One properties file out of the configuration of MirrorMaker 2, Streams Replication Manager or Strimzi.
+"""One properties file out of the configuration of MirrorMaker 2, Streams Replication Manager, Strimzi or Connect.
 
 Whatever would do nothing here becomes a comment with its reason; secrets become references to the environment.
 """
@@ -37,6 +37,7 @@ class Tool(StrEnum):
     MIRROR_MAKER = "mm2"
     SRM = "srm"
     STRIMZI = "strimzi"
+    CONNECT = "connect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +57,10 @@ def convert(path: Path, tool: Tool | None = None) -> Conversion:
         from srm_common.settings_files.strimzi import strimzi_draft
 
         draft = strimzi_draft(path)
+    elif tool is Tool.CONNECT:
+        from srm_common.settings_files.connectors import connectors_draft
+
+        draft = connectors_draft(path)
     else:
         draft = _properties_draft(path, tool)
     return Conversion(
@@ -64,10 +69,14 @@ def convert(path: Path, tool: Tool | None = None) -> Conversion:
 
 
 def _tool_of(path: Path) -> Tool:
+    from srm_common.settings_files.connectors import connectors_in
+
     if path.suffix.lower() in (".yaml", ".yml", ".json"):
-        return Tool.STRIMZI
-    srm = any(found.key.startswith(_SRM) for found in read_properties(path))
-    return Tool.SRM if srm else Tool.MIRROR_MAKER
+        return Tool.CONNECT if connectors_in(path) else Tool.STRIMZI
+    found = read_properties(path)
+    if any(one.key.startswith(_SRM) for one in found):
+        return Tool.SRM
+    return Tool.MIRROR_MAKER if any(one.key == "clusters" for one in found) or not connectors_in(path) else Tool.CONNECT
 
 
 def _properties_draft(path: Path, tool: Tool) -> Draft:

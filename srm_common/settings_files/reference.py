@@ -108,8 +108,9 @@ _COMMANDS = (
     ('`srm-control config show --flow "a->b"`', "all effective values with their origins; secrets are masked"),
     (
         "`srm-control config convert FILE --to srm.properties`",
-        "a file made of an `mm2.properties`, of SRM's service properties or of Strimzi's `KafkaMirrorMaker2` YAML, "
-        "with comments on what could not be carried over",
+        "a file made of an `mm2.properties`, of SRM's service properties, of Strimzi's `KafkaMirrorMaker2` or "
+        "`KafkaConnector` YAML, or of connectors in JSON as Connect's REST API has them, with comments on what could "
+        "not be carried over",
     ),
 )
 

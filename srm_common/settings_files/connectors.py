@@ -1,0 +1,196 @@
+"""MirrorMaker 2's connectors of a Connect cluster as entries of a properties file.
+
+They are read as Strimzi's ``KafkaConnector`` resources, as what Connect's REST API takes and answers, and as the
+properties of a standalone worker.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from srm_common.errors import ConfigError
+from srm_common.settings_files.client_keys import is_connection_key
+from srm_common.settings_files.connection_layers import ADDRESS, EVERY_CLIENT
+from srm_common.settings_files.draft import Draft
+from srm_common.settings_files.properties import read_properties
+from srm_common.settings_files.strimzi import referenced
+
+KIND = "KafkaConnector"
+_CLASS = "connector.class"
+_SOURCE, _CHECKPOINT, _HEARTBEAT = "MirrorSourceConnector", "MirrorCheckpointConnector", "MirrorHeartbeatConnector"
+_EMITS = {_CHECKPOINT: "emit.checkpoints.enabled", _HEARTBEAT: "emit.heartbeats.enabled"}
+_LOCATION = "heartbeats.topic.location"
+_IDENTITY = ("name", _CLASS, "source.cluster.alias", "target.cluster.alias")
+_STOPPED = ("paused", "stopped")
+
+
+@dataclass(frozen=True)
+class Connector:
+    """One connector: its name, its class without the package, its configuration."""
+
+    name: str
+    kind: str
+    config: Mapping[str, str]
+    stopped: bool = False
+
+    @property
+    def source(self) -> str:
+        return self.config.get("source.cluster.alias") or "source"  # Connect's default
+
+    @property
+    def target(self) -> str:
+        return self.config.get("target.cluster.alias") or "target"
+
+    @property
+    def origin(self) -> str:
+        return f"connector {self.name}"
+
+
+def connectors_in(path: Path) -> list[Connector]:
+    """The connectors of MirrorMaker 2 in a file. Raises :class:`ConfigError`."""
+    if path.suffix.lower() not in (".yaml", ".yml", ".json"):
+        config = {found.key: found.value for found in read_properties(path)}
+        return list(_connectors({"config": config})) if _CLASS in config else []
+    try:
+        text = path.read_text(encoding="utf-8")
+        # PyYAML reads JSON, too, but not tabs in it.
+        documents = [json.loads(text)] if text.lstrip()[:1] in ("{", "[") else list(yaml.safe_load_all(text))
+    except OSError as error:
+        raise ConfigError(f"cannot be read: {error.strerror}", file=str(path)) from None
+    except UnicodeDecodeError:
+        raise ConfigError("is not a text file in UTF-8", file=str(path)) from None
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"is not JSON: {error.msg}", file=str(path), line=error.lineno) from None
+    except yaml.YAMLError as error:
+        mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None) or "cannot be read"
+        raise ConfigError(f"is not YAML: {problem}", file=str(path), line=mark.line + 1 if mark else None) from None
+    return [found for document in documents for found in _connectors(document)]
+
+
+def _connectors(document: object) -> Iterator[Connector]:
+    """Each form that one comes in: a resource, a list of them, a request, an answer, the configuration alone."""
+    if isinstance(document, list):
+        for one in document:
+            yield from _connectors(one)
+    if not isinstance(document, Mapping):
+        return
+    if document.get("kind") == KIND:
+        spec = document.get("spec") or {}
+        config = {**(spec.get("config") or {}), _CLASS: spec.get("class", "")}
+        if "tasksMax" in spec:
+            config["tasks.max"] = spec["tasksMax"]
+        stopped = bool(spec.get("pause")) or spec.get("state") in _STOPPED
+        yield from _one((document.get("metadata") or {}).get("name"), config, stopped)
+    elif isinstance(document.get("config"), Mapping):
+        stopped = str(document.get("initial_state", "")).lower() in _STOPPED
+        yield from _one(document.get("name"), document["config"], stopped)
+    elif _CLASS in document:
+        yield from _one(document.get("name"), document, False)
+    elif isinstance(document.get("items"), list):
+        yield from _connectors(document["items"])
+    else:  # GET /connectors?expand=info&expand=status
+        for answer in document.values():
+            if isinstance(answer, Mapping) and isinstance(answer.get("info"), Mapping):
+                state = ((answer.get("status") or {}).get("connector") or {}).get("state", "")
+                info = answer["info"]
+                yield from _one(info.get("name"), info.get("config") or {}, str(state).lower() in _STOPPED)
+
+
+def _one(name: object, config: Mapping[str, Any], stopped: bool) -> Iterator[Connector]:
+    values = {
+        str(key): str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in config.items()
+        if value is not None
+    }
+    kind = values.get(_CLASS, "").strip().rpartition(".")[2]
+    if kind in (_SOURCE, _CHECKPOINT, _HEARTBEAT):
+        yield Connector(str(name or values.get("name") or kind), kind, values, stopped)
+
+
+def connectors_draft(path: Path) -> Draft:
+    """The connectors of a file as one configuration. Raises :class:`ConfigError`."""
+    found = connectors_in(path)
+    if not found:
+        raise ConfigError("holds no connector of MirrorMaker 2", file=str(path))
+    draft = Draft(str(path))
+    aliases = dict.fromkeys(alias for one in found for alias in (one.source, one.target))
+    draft.add("clusters", ", ".join(aliases), str(path))
+    made = _Made(draft)
+    flows: dict[tuple[str, str], dict[str, Connector]] = {}
+    for one in found:
+        flows.setdefault((one.source, one.target), {})[one.kind] = one
+    addresses = {
+        one.source: one.config[f"source.cluster.{ADDRESS}"]
+        for one in found
+        if f"source.cluster.{ADDRESS}" in one.config
+    }
+    for (source, target), parts in flows.items():
+        made.flow(f"{source}->{target}", parts, addresses.get(source))
+    draft.lost.append(
+        "Positions: Connect keeps those of its connectors in its own topic, under their names; srm-control takeover "
+        "goes on from there with --connector, --connect-group and --offsets-topic; else start.positions says where to "
+        "begin"
+    )
+    return draft
+
+
+class _Made:
+    """The lines that the connectors of flows make."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.values: dict[str, str] = {}
+
+    def flow(self, flow: str, parts: Mapping[str, Connector], source_address: str | None) -> None:
+        source = parts.get(_SOURCE)
+        remark = "" if source is not None and not source.stopped else "It was paused, or no connector copied for it."
+        self._put(f"{flow}.enabled", "false" if remark else "true", "its source connector", remark)
+        for kind in (_SOURCE, _CHECKPOINT, _HEARTBEAT):
+            one = parts.get(kind)
+            if one is not None:
+                self._connector(flow, one, source_address)
+            elif kind in _EMITS:
+                self._put(f"{flow}.{_EMITS[kind]}", "false", flow, f"There is no {kind} for it.")
+
+    def _connector(self, flow: str, one: Connector, source_address: str | None) -> None:
+        writes_to_source = (
+            one.kind == _HEARTBEAT
+            and source_address is not None
+            and (one.config.get(f"target.cluster.{ADDRESS}") == source_address)
+        )
+        if one.kind == _HEARTBEAT:
+            self._put(f"{flow}.{_LOCATION}", "source" if writes_to_source else "target", one.origin)
+        for key, value in one.config.items():
+            if key in _IDENTITY:
+                continue
+            if writes_to_source and key.startswith(("target.", "producer.")):
+                continue  # its target is the flow's source, which has these from the other connectors
+            if one.kind != _SOURCE and key == "tasks.max":
+                continue  # of slots that copy
+            self._put(self._place(flow, one, key), value, one.origin)
+
+    def _place(self, flow: str, one: Connector, key: str) -> str:
+        for side, alias in (("source.cluster.", one.source), ("target.cluster.", one.target)):
+            rest = key.removeprefix(side)
+            if rest != key and any(
+                rest.startswith(client) and is_connection_key(rest[len(client) :]) for client in (*EVERY_CLIENT, "")
+            ):
+                return f"{alias}.{rest}"
+        return f"{flow}.{key}"
+
+    def _put(self, key: str, value: str, origin: str, remark: str = "") -> None:
+        kept = self.values.setdefault(key, value)
+        if kept != value:
+            self.draft.lost.append(f"{origin}: {key} = {value}, as another connector says {kept}")
+        elif key not in _keys(self.draft):
+            self.draft.add(key, referenced(self.draft, value, key), origin, remark)
+
+
+def _keys(draft: Draft) -> Iterable[str]:
+    return {entry.key for entry in draft.entries}
