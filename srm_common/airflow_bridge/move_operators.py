@@ -20,6 +20,7 @@ from srm_common.airflow_bridge.move_params import MoveParams
 from srm_common.domain.flow import FlowName
 from srm_common.domain.moving.moves import (
     POSITIONS,
+    READ_AGAIN,
     MoveKind,
     MoveMode,
     StepName,
@@ -78,7 +79,8 @@ class MoveOperator(BaseOperator):
 
 class MoveStepOperator(MoveOperator):
     """One step. What it did is in the log, and as JSON in the XCom ``return_value``; where groups go on, in the XCom
-    ``positions`` of ``translate``, a dry run's too."""
+    ``positions`` of ``translate``, a dry run's too; how many records are read again in all, in its XCom
+    ``read_again``."""
 
     def __init__(self, *, step: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -96,6 +98,7 @@ class MoveStepOperator(MoveOperator):
             result = work.run(step)
         if step is StepName.TRANSLATE:
             context["ti"].xcom_push(key=POSITIONS, value=shown_positions(work.report.positions))
+            context["ti"].xcom_push(key=READ_AGAIN, value=work.report.shown_read_again)
         return self._told(result, context)
 
     def _work(self, move: MoveParams) -> Move:

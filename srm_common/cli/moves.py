@@ -170,7 +170,7 @@ def _row(one: PositionReport) -> list[object]:
         one.before,
         one.applied,
         age,
-        one.read_again,
+        one.read_again.text("position"),
         one.reason,
     ]
 

@@ -136,7 +136,8 @@ class _Looks:
         samples = flow_samples(report)
         return replace(
             line,
-            lag=found.lag,
+            # As the history's metric has it: of the partitions whose lag is known.
+            lag=found.lag.least,
             byte_rate=samples[Metric.BYTE_RATE].value if Metric.BYTE_RATE in samples else None,
             record_rate=samples[Metric.RECORD_RATE].value if Metric.RECORD_RATE in samples else None,
             latency_ms=samples[Metric.REPLICATION_LATENCY].value if Metric.REPLICATION_LATENCY in samples else None,

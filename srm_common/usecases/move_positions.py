@@ -8,11 +8,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain import names
+from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.filtering.filter_classes import group_filter
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.moving.moves import PositionReport
-from srm_common.domain.offsets.resume_point import Log, OffsetMap, resume_point
+from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import ClusterError, SrmError
@@ -218,7 +219,7 @@ class _Mover:
                     topic,
                     stand.committed.offset,
                     age_ms=stand.age_ms,
-                    read_again=None,
+                    read_again=Amount.not_known(),
                     reason=f"{topic} is not copied between {self._flow.name.source} and {self._flow.name.target}",
                 )
                 continue
@@ -230,7 +231,7 @@ class _Mover:
                     topic,
                     stand.committed.offset,
                     age_ms=stand.age_ms,
-                    read_again=None,
+                    read_again=Amount.not_known(),
                     reason=f"flows {self._along.shared[copy]} write to {copy}: no place skips nothing of all of them",
                 )
                 continue
@@ -311,26 +312,28 @@ def _resumed(
         report = _report(one.group, (one.topic, one.partition), one.from_topic, one.stand, own)
         log = logs[one.topic, one.partition]
         if isinstance(log, str):
-            yield replace(report, read_again=None, reason=log)
+            yield replace(report, read_again=Amount.not_known(), reason=log)
             continue
         along, back = mover.maps(one)
         translation = exact.get((one.from_topic, one.partition, report.upstream)) if back is None else None
         point = resume_point(report.upstream, log, along=along, back=back, own=report.before, translation=translation)
         again, reason = point.read_again, point.reason
         if not source_answers:
-            again = log.end - point.offset
-            reason = "; ".join(filter(None, [reason, _SINCE if again else ""]))
+            since = log.end - point.offset
+            again = Amount.at_most(since + not_copied(report.upstream, along))
+            reason = "; ".join(filter(None, [reason, _SINCE if since else ""]))
         yield replace(report, applied=point.offset, read_again=again, reason=reason)
     for standing in found:
         for place, stand in sorted(standing.translated.items()):
             report = _report(standing.group, place, "", stand, own)
             log = logs[place]
             if isinstance(log, str):
-                yield replace(report, read_again=None, reason=log)
+                yield replace(report, read_again=Amount.not_known(), reason=log)
                 continue
             applied = min(max(stand.downstream, report.before or 0, log.start), log.end)
-            again = log.end - applied
-            yield replace(report, applied=applied, read_again=again, reason=_SINCE if again else "")
+            since = log.end - applied
+            again = Amount.at_most(since)
+            yield replace(report, applied=applied, read_again=again, reason=_SINCE if since else "")
 
 
 def _report(

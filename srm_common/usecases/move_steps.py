@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 
 from srm_common.domain import names
+from srm_common.domain.amount import Amount
 from srm_common.domain.duration import duration
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.moves import (
@@ -190,7 +191,9 @@ class MoveSteps:
         found = self._positions(away)
         busy = self._busy(sorted({one.group for one in found.reports}), away)
         positions = tuple(
-            replace(one, applied=None, read_again=None, reason=busy[one.group]) if one.group in busy else one
+            replace(one, applied=None, read_again=Amount.not_known(), reason=busy[one.group])
+            if one.group in busy
+            else one
             for one in found.reports
         )
         if found.live and self.request.mode is MoveMode.DISASTER:
@@ -300,7 +303,7 @@ class MoveSteps:
         left = {group for group, state in states.items() if state not in _IDLE}
         why = f"the group is in use on '{self._there}': what it reads there from now on is read again"
         return tuple(
-            replace(one, read_again=None, reason="; ".join(filter(None, [one.reason, why])))
+            replace(one, read_again=one.read_again.and_more(), reason="; ".join(filter(None, [one.reason, why])))
             if one.group in left and one.translated
             else one
             for one in positions
@@ -334,7 +337,8 @@ class MoveSteps:
         if record is None:
             return []
         ago = duration(max(0, int(time.time() * 1000) - record.started_ms))
-        return [f"the last run, {ago} ago, left {record.lag} offsets uncopied; what came since is not known"]
+        left = record.backlog.text("partition")
+        return [f"offsets that the last run, {ago} ago, left uncopied: {left}; what came since is not known"]
 
     def _moved_since(self) -> list[str]:
         """Whether the source stands as it did when positions were translated."""

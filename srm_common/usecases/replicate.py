@@ -275,7 +275,7 @@ def summary(record: RunRecord) -> str:
     seconds = ((record.finished_ms or record.started_ms) - record.started_ms) / 1000
     return (
         f"{record.flow}: {record.records} records, {record.bytes / 1e6:.1f} MB in {record.passes} "
-        f"pass{'' if record.passes == 1 else 'es'} and {seconds:.1f} s; lag {record.lag}"
+        f"pass{'' if record.passes == 1 else 'es'} and {seconds:.1f} s; lag {record.backlog.text('partition')}"
     )
 
 

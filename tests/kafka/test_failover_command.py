@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from srm_common.cli.main import run
-from srm_common.domain.moving.moves import MoveReport, StepName
+from srm_common.domain.amount import Amount
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName
 from srm_common.kafka.group_offsets import GroupReader
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.failover import run_failover_step
+from srm_common.usecases.failover import Move, run_failover_step
+from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, properties_of, write
 from tests.kafka.groups import commit
@@ -51,7 +55,7 @@ def test_there_and_back(
 
     assert command("failover", "--group", f"{group},nobody")[0] == 2
     code, report = command("failover", "--group", group)
-    assert (code, report.finished, report.read_again) == (0, True, 0)
+    assert (code, report.finished, report.read_again.most) == (0, True, 0)
     (found,) = GroupReader(flow.target).offsets([group])[0]
     assert {place: (at.offset, at.metadata) for place, at in found.offsets.items()} == {(copy, 0): (60, "note")}
 
@@ -64,7 +68,7 @@ def test_there_and_back(
     # The configuration has no flow back: what was read of copies goes back all the same.
     commit(target_kafka, group, TopicPartition(copy, 0, 75))
     code, report = command("failback")
-    assert (code, report.flow, report.read_again) == (0, f"{flow.name.target}->{flow.name.source}", 0)
+    assert (code, report.flow, report.read_again.most) == (0, f"{flow.name.target}->{flow.name.source}", 0)
     (found,) = GroupReader(flow.source).offsets([group])[0]
     assert {place: at.offset for place, at in found.offsets.items()} == {(name, 0): 75}
 
@@ -79,6 +83,31 @@ def test_there_and_back(
     assert "1 group moved" in printed
     assert "READ AGAIN" in printed
     assert run(["failback", "--mode", "disaster"]) == 2
+
+
+def test_what_lies_beyond_the_copy_is_in_the_bound(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    """The source is gone and its checkpoint stands 5 offsets ahead of the copy: a bound of 0 would be wrong."""
+    flow = flow_between(source_kafka, target_kafka, name, topics=(name,))
+    source_kafka.create_topic(name, 1)
+    write(source_kafka, name, [b"copied"] * 10)
+    run_once(flow)
+    write(source_kafka, name, [b"not copied"] * 10)
+    commit(source_kafka, f"{name}-g", TopicPartition(name, 0, 15))
+    sync_checkpoints(flow, at_once=True)
+    port = ReservedPort()
+    try:
+        dead = replace(flow, source=ClusterSettings.plaintext(flow.name.source, port.address))
+        move = Move(dead, MoveRequest(MoveKind.FAILOVER, MoveMode.DISASTER, dry_run=True))
+        assert [move.run(step).state for step in move.report.request.steps] == ["done", "done"]
+    finally:
+        port.release()
+    (position,) = move.report.positions
+    assert "5 offsets ahead of what is copied" in position.reason
+    # The offset of the copy's commit marker counts, too.
+    assert position.read_again == move.report.read_again == Amount.at_most(6)
+    assert "records read again: at most 6" in move.report.steps[-1].sentences[0]
 
 
 @pytest.mark.parametrize("gone", ["source", "target"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
@@ -69,9 +70,9 @@ class StatusReport:
         return None if self.run is None or self.heartbeats is None else self.heartbeats.silence
 
     @property
-    def lag(self) -> int:
-        """Sum over the partitions whose lag is known."""
-        return sum(row.lag or 0 for row in self.partitions)
+    def lag(self) -> Amount:
+        """Of all partitions."""
+        return Amount.sum(Amount.of(row.lag) for row in self.partitions)
 
     @property
     def behind_seconds(self) -> float | None:
@@ -88,16 +89,18 @@ class StatusReport:
         else:
             when = f"ended {duration(self.now_ms - run.finished_ms)} ago"
         failed = sum(row.error is not None for row in self.partitions)
-        trouble = f", {failed} of {len(self.partitions)} partitions failed" if failed else ""
+        trouble = f"; {failed} of {len(self.partitions)} partitions failed" if failed else ""
         behind = f", {duration(self.behind_seconds * 1000)} behind" if self.behind_seconds else ""
-        return f"{self.flow}: run {run.run_id} is {run.state}, {when}, lag {self.lag}{behind}{trouble}"
+        lag = self.lag.text("partition")
+        return f"{self.flow}: run {run.run_id} is {run.state}, {when}, lag {lag}{behind}{trouble}"
 
     def to_json(self) -> dict[str, Any]:
         run = self.run
         return {
             "flow": self.flow,
             "healthy": self.healthy,
-            "lag": self.lag,
+            "lag": self.lag.most,
+            "lag_bounds": self.lag.to_json(),
             "behind_seconds": self.behind_seconds,
             "source_fault": self.source_fault,
             "heartbeats": None if self.heartbeats is None else self.heartbeats.to_json(),

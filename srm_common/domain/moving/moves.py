@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Self
 
-from srm_common.domain.plans.actions import counted
+from srm_common.domain.amount import NONE, Amount
 
 
 class MoveKind(StrEnum):
@@ -125,8 +125,8 @@ class PositionReport:
     ``topic`` and ``partition`` are the ones to read from now on, ``from_topic`` is where ``upstream`` was committed:
     the next record that the group would have read there. ``before`` is what the group had committed at its new place
     before the move, ``applied`` where it goes on; None: it has none. ``age_ms`` is how old the knowledge of
-    ``upstream`` is, 0 when it was asked for just then. ``read_again`` is the most records that the group may read a
-    second time; None where nobody can say. ``reason`` tells why there is no position, or why it is not exact.
+    ``upstream`` is, 0 when it was asked for just then. ``read_again`` is how many records the group may read a second
+    time, as far as that can be said. ``reason`` tells why there is no position, or why it is not exact.
     ``metadata`` is what the group noted with its commit, and goes along.
     """
 
@@ -138,7 +138,7 @@ class PositionReport:
     before: int | None = None
     applied: int | None = None
     age_ms: int = 0
-    read_again: int | None = 0
+    read_again: Amount = NONE
     reason: str = ""
     metadata: str = ""
 
@@ -153,12 +153,21 @@ class PositionReport:
 
     def to_json(self) -> list[Any]:
         """A row, since there may be a hundred thousand of them; the inverse of :meth:`from_json`."""
-        return [getattr(self, name) for name in POSITION_COLUMNS]
+        row = {name: getattr(self, name) for name in POSITION_COLUMNS}
+        return [*(row | {"read_again": self.read_again.to_json()}).values()]
 
     @classmethod
     def from_json(cls, row: list[Any]) -> Self:
-        """Read a row. Raises ValueError or TypeError for what is none."""
-        return cls(**dict(zip(POSITION_COLUMNS, row, strict=True)))
+        """Read a row. Raises ValueError, TypeError or KeyError for what is none."""
+        found = dict(zip(POSITION_COLUMNS, row, strict=True))
+        return cls(**found | {"read_again": _read_again(found["read_again"])})
+
+
+def _read_again(found: Any) -> Amount:
+    """Before there were amounts: the most that it may be, or None."""
+    if found is None or isinstance(found, int):
+        return Amount.not_known() if found is None else Amount.at_most(found)
+    return Amount.from_json(found)
 
 
 POSITION_COLUMNS = (
@@ -176,15 +185,23 @@ POSITION_COLUMNS = (
 )
 
 
-#: Where a run of a move's DAG keeps :func:`shown_positions`.
+#: Where a run of a move's DAG keeps :func:`shown_positions`, and :meth:`MoveReport.shown_read_again` of all of them.
 POSITIONS = "positions"
+READ_AGAIN = "read_again"
 _SHOWN = 500
 
 
 def shown_positions(positions: Iterable[PositionReport]) -> list[dict[str, Any]]:
     """The positions for people, with names; of many, those that they should look at first."""
     first = sorted(positions, key=lambda one: (one.translated, not one.reason))
-    return [dict(zip(POSITION_COLUMNS, one.to_json(), strict=True)) for one in first[:_SHOWN]]
+    return [
+        dict(zip(POSITION_COLUMNS, one.to_json(), strict=True)) | {"read_again": _shown(one.read_again)}
+        for one in first[:_SHOWN]
+    ]
+
+
+def _shown(amount: Amount) -> dict[str, Any]:
+    return amount.to_json() | {"text": amount.text("position")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,16 +272,19 @@ class MoveReport:
         return max(codes, default=0)
 
     @property
-    def read_again(self) -> int:
-        """The most records that all groups together may read a second time, as far as that is known."""
-        return sum(one.read_again or 0 for one in self.positions if one.translated)
+    def read_again(self) -> Amount:
+        """How many records the groups that have a place may read a second time, all together."""
+        return Amount.sum(one.read_again for one in self.positions if one.translated)
+
+    @property
+    def shown_read_again(self) -> dict[str, Any]:
+        """The same as plain values, with its text."""
+        return _shown(self.read_again)
 
     @property
     def bound(self) -> str:
-        """The same in words, with how many positions nobody can say it for."""
-        unknown = sum(one.translated and one.read_again is None for one in self.positions)
-        known = f"at most {counted(self.read_again, 'record')} read again"
-        return f"{known}, besides an unknown number in {counted(unknown, 'position')}" if unknown else known
+        """The same in words."""
+        return f"records read again: {self.read_again.text('position')}"
 
     def with_step(self, result: StepResult) -> MoveReport:
         """With this result instead of an earlier one of the step; what comes after it has to be done again."""
@@ -280,7 +300,7 @@ class MoveReport:
             "flow": self.flow,
             "request": self.request.to_json(),
             "finished": self.finished,
-            "read_again": self.read_again,
+            "read_again": self.shown_read_again,
             "steps": [one.to_json() for one in self.steps],
             "position_columns": list(POSITION_COLUMNS),
             "positions": [one.to_json() for one in self.positions],

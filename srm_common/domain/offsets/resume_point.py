@@ -15,6 +15,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.offsets.reverse_translation import translate_back
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import NotReplicatedYet, TooOld, Translated, Translation, Unmapped, translate
@@ -61,11 +62,11 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class ResumePoint:
-    """``offset`` is the next to read; ``read_again`` how many records at most are read a second time from there on;
-    ``reason`` why that is not 0, or what else is remarkable."""
+    """``offset`` is the next to read; ``read_again`` how many records are read a second time from there on; ``reason``
+    why that is not 0, or what else is remarkable."""
 
     offset: int
-    read_again: int = 0
+    read_again: Amount = NONE
     reason: str = ""
 
 
@@ -114,10 +115,13 @@ def resume_point(
             reasons.append(
                 f"records of its own from {kept} on were not copied, and copies behind them were read already"
             )
-    again = min(max(0, again), log.end - kept)
-    if along is not None:
-        again += max(0, position - along.copied_to)
-    return ResumePoint(kept, again, "; ".join(reasons))
+    again = min(max(0, again), log.end - kept) + not_copied(position, along)
+    return ResumePoint(kept, Amount.at_most(again), "; ".join(reasons))
+
+
+def not_copied(position: int, along: OffsetMap | None) -> int:
+    """So many offsets before ``position`` are not copied; a group that goes on here reads them again if they come."""
+    return 0 if along is None else max(0, position - along.copied_to)
 
 
 def _in_copy(position: int, log: Log, translation: Translation, reasons: list[str]) -> int:
@@ -128,7 +132,7 @@ def _in_copy(position: int, log: Log, translation: Translation, reasons: list[st
                 reasons.append(translation.why or _INEXACT)
             return offset
         case NotReplicatedYet(behind, offset):
-            reasons.append(f"the group is {behind} offsets ahead of what is copied; it reads them again when they come")
+            reasons.append(f"the group is {behind} offsets ahead of what is copied; it reads them again if they come")
             return offset
         case TooOld(oldest_known, offset):
             if log.start < offset:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from srm_common.domain.amount import Amount
 from srm_common.errors import CorruptRecord
 
 _VERSION = 1
@@ -122,6 +123,11 @@ class RunRecord:
     def lag(self) -> int:
         """Sum over the partitions whose lag is known."""
         return sum(partition.lag or 0 for partition in self.partitions)
+
+    @property
+    def backlog(self) -> Amount:
+        """Offsets that are not copied yet, over all partitions."""
+        return Amount.sum(Amount.of(partition.lag) for partition in self.partitions)
 
     @property
     def records(self) -> int:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Path
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.schedule import ScheduledRun
-from srm_common.domain.moving.moves import MODES, POSITIONS, MoveKind, MoveMode, StepName
+from srm_common.domain.moving.moves import MODES, POSITIONS, READ_AGAIN, MoveKind, MoveMode, StepName
 from srm_common.errors import ConfigError
 from srm_common.rest.access import CallerDep, EditableFlow, require
 from srm_common.rest.faults import ApiError, responses
@@ -83,6 +83,7 @@ def move_state(kind: Kind, run_id: RunId, caller: CallerDep, house: HouseDep) ->
         raise ApiError(404, "unknown_run", f"there is no {kind} {run_id}")
     steps = _steps(found, scheduler.results(kind.dag_id, run_id))
     positions = scheduler.results(kind.dag_id, run_id, POSITIONS).get(StepName.TRANSLATE, [])
+    again = scheduler.results(kind.dag_id, run_id, READ_AGAIN).get(StepName.TRANSLATE)
     return MoveState(
         kind=kind,
         run_id=run_id,
@@ -91,6 +92,7 @@ def move_state(kind: Kind, run_id: RunId, caller: CallerDep, house: HouseDep) ->
         state=_state(found),
         steps=steps,
         positions=positions if isinstance(positions, list) else [],
+        read_again=again if isinstance(again, dict) else None,
         url=found.url,
         now_ms=now_ms(),
     )

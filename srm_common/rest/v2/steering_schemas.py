@@ -84,6 +84,10 @@ class MoveState(Answer):
     state: str
     steps: list[MoveStep] = Field(default=[])
     positions: list[dict[str, Any]] = Field(default=[])
+    read_again: dict[str, Any] | None = Field(
+        default=None,
+        description="records that all groups together may read twice; most is null where there is no upper limit",
+    )
     url: str | None = None
 
 

@@ -4,7 +4,7 @@
 import { flowPath, get, post } from "./api.js";
 import { footer, openDialog } from "./dialog.js";
 import { h, icon } from "./dom.js";
-import { count, exact, plural, span } from "./format.js";
+import { exact, plural, span } from "./format.js";
 import { table } from "./table.js";
 import { airflowLink, button, faults } from "./widgets.js";
 
@@ -324,8 +324,6 @@ function positions(progress) {
   const rows = progress.positions;
   if (!rows.length) return null;
   const none = rows.filter((row) => row.applied === null).length;
-  const unknown = rows.filter((row) => row.applied !== null && row.read_again === null).length;
-  const again = rows.reduce((sum, row) => sum + (row.applied === null ? 0 : (row.read_again ?? 0)), 0);
   const columns = [
     { label: "Group", cell: (row) => h("span", { class: "break" }, row.group) },
     { label: "Goes on in", cell: (row) => h("div", { class: "place break" }, row.topic, h("b", null, `-${row.partition}`)) },
@@ -337,7 +335,7 @@ function positions(progress) {
     { label: "Was", right: true, cell: (row) => exact(row.before) },
     { label: "Committed at the source", right: true, cell: (row) => exact(row.upstream) },
     { label: "Known since", right: true, cell: (row) => span(row.age_ms ?? 0) },
-    { label: "Read again", right: true, cell: (row) => (row.read_again === null ? "unknown" : count(row.read_again)) },
+    { label: "Read again", right: true, cell: (row) => readAgain(row.read_again) },
     { label: "Remark", cell: (row) => h("span", { class: "muted break" }, row.reason) },
   ];
   return h(
@@ -350,7 +348,7 @@ function positions(progress) {
       h(
         "span",
         { class: "muted" },
-        ` ${readAgain(again, unknown, rows.length)}`,
+        ` records read twice: ${readAgain(progress.read_again)}`,
         none ? `; ${plural(none, "position")} without an offset` : "",
       ),
     ),
@@ -365,12 +363,8 @@ function positions(progress) {
   );
 }
 
-/** How much is read twice; an unknown number is none of the known ones. */
-function readAgain(again, unknown, positions) {
-  if (unknown === positions) return "an unknown number of records read twice";
-  const more = unknown ? `, and an unknown number in ${plural(unknown, "position")}` : "";
-  return `at most ${exact(again)} records read twice${more}`;
-}
+/** Whether it is a bound, exact or unknown is part of the number's text. */
+const readAgain = (amount) => amount?.text ?? "unknown";
 
 function options(label, name, list, chosen, choose) {
   return h(

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from srm_common.cli.status import status_text
+from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.duration import duration
 from srm_common.domain.flow import FlowName, FlowSettings
@@ -39,8 +40,14 @@ def test_live_ends_win_over_those_of_the_run() -> None:
     assert (rows[3].downstream_topic, rows[3].lag, rows[3].live) == ("a.t", 6, True)
     assert (rows[1].end, rows[1].lag, rows[1].live) == (9, 4, False)
     assert (rows[2].end, rows[2].lag) == (None, None)
-    assert (report.lag, report.behind_seconds) == (18, 60.0)
-    assert report.headline() == "a->b: run r1 is failed, ended 40 s ago, lag 18, 60 s behind, 1 of 4 partitions failed"
+    assert report.lag == Amount.sum([*map(Amount.exactly, (8, 4, 6)), Amount.not_known()])
+    assert report.behind_seconds == 60.0
+    assert (
+        report.headline() == "a->b: run r1 is failed, ended 40 s ago, lag at least 18, unknown in 1 of 4 partitions, "
+        "60 s behind; 1 of 4 partitions failed"
+    )
+    document = report.to_json()
+    assert (document["lag"], document["lag_bounds"]["least"]) == (None, 18)
 
 
 def test_nothing_that_failed_looks_healthy() -> None:

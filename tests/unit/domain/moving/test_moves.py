@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.moving.moves import (
+    POSITION_COLUMNS,
     MoveKind,
     MoveMode,
     MoveReport,
@@ -18,7 +20,9 @@ from srm_common.domain.moving.moves import (
 )
 
 REQUEST = MoveRequest(MoveKind.FAILOVER, MoveMode.CONTROLLED, ("g",), wait_seconds=5.0)
-POSITION = PositionReport("g", "a.t", 0, "t", 10, before=3, applied=7, age_ms=12, read_again=2, reason="why")
+POSITION = PositionReport(
+    "g", "a.t", 0, "t", 10, before=3, applied=7, age_ms=12, read_again=Amount.at_most(2), reason="why"
+)
 
 
 def done(step: StepName, *sentences: str) -> StepResult:
@@ -71,9 +75,8 @@ def test_a_failed_step_is_not_the_end() -> None:
 
 
 def test_records_read_again_are_those_of_groups_that_go_on() -> None:
-    nowhere = replace(POSITION, applied=None, read_again=100)
-    unknown = replace(POSITION, read_again=None)
-    assert MoveReport("a->b", REQUEST, (), (POSITION, nowhere, unknown)).read_again == 2
+    nowhere = replace(POSITION, applied=None, read_again=Amount.at_most(100))
+    assert MoveReport("a->b", REQUEST, (), (POSITION, nowhere)).read_again == Amount.at_most(2)
 
 
 def test_what_is_printed() -> None:
@@ -107,10 +110,26 @@ def test_of_many_positions_those_are_shown_that_somebody_should_look_at() -> Non
 
 
 def test_what_nobody_can_say_is_not_counted_as_nothing() -> None:
-    known, unknown = replace(POSITION, applied=5, read_again=3), replace(POSITION, applied=5, read_again=None)
-    nowhere = replace(POSITION, applied=None, read_again=None)
-    assert MoveReport("a->b", REQUEST, (), (known, nowhere)).bound == "at most 3 records read again"
-    assert (
-        MoveReport("a->b", REQUEST, (), (known, unknown)).bound
-        == "at most 3 records read again, besides an unknown number in 1 position"
-    )
+    """The head of a dry run: 240 offsets ahead of the copy, in use at the source, where nobody knows what comes."""
+    known = replace(POSITION, read_again=Amount.at_most(240))
+    live = [replace(known, partition=number, read_again=known.read_again.and_more()) for number in range(3)]
+    nowhere = replace(POSITION, applied=None, read_again=Amount.not_known())
+    assert MoveReport("a->b", REQUEST, (), (known, nowhere)).bound == "records read again: at most 240"
+    report = MoveReport("a->b", REQUEST, (), (known, *live))
+    assert report.bound == "records read again: unknown in 3 of 4 positions, besides at most 960"
+    document = report.to_json()
+    assert (document["read_again"]["most"], document["read_again"]["known_most"]) == (None, 960)
+    assert document["read_again"]["text"] in report.bound
+    assert [row["read_again"]["text"] for row in shown_positions(report.positions)][:2] == [
+        "at most 240",
+        "unknown, besides at most 240",
+    ]
+
+
+def test_a_move_that_an_earlier_version_kept_is_read() -> None:
+    row = POSITION.to_json()
+    where = POSITION_COLUMNS.index("read_again")
+    row[where] = 2
+    assert PositionReport.from_json(row) == POSITION
+    row[where] = None
+    assert PositionReport.from_json(row).read_again == Amount.not_known()

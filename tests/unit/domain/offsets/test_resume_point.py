@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, ResumePoint, resume_point
 from srm_common.domain.offsets.segments import Run, Segment, build_segment
 from srm_common.domain.offsets.translation import current_map
@@ -100,7 +101,7 @@ def test_moving_to_and_fro_under_one_name(data: st.DataObject) -> None:
         if turn <= 1:
             assert not lost_sight_of, f"{point} skips {lost_sight_of}"
         again = sum(number in read for number in left)
-        assert again <= point.read_again, f"{point} reads {again} again"
+        assert point.read_again.least <= again <= point.read_again.known_most, f"{point} reads {again} again"
         here, there = there, here
         position = point.offset
 
@@ -123,13 +124,13 @@ def test_moving_to_and_fro_under_two_names(data: st.DataObject) -> None:
         flow.copy(draw(st.integers(flow.position, len(primary.log))), draw(st.sampled_from([1 << 30, 1])))
         point = resume_point(position, Log(0, len(copy.log)), along=flow.map, own=own)
         assert {n for n in after(copy, 0) if n not in read} <= set(after(copy, point.offset))
-        assert sum(n in read for n in after(copy, point.offset)) <= point.read_again
+        assert sum(n in read for n in after(copy, point.offset)) <= point.read_again.known_most
         own = draw(st.integers(point.offset, len(copy.log)))
         read.update(n for n in copy.log[point.offset : own] if n is not None)
         flow.copy(draw(st.integers(flow.position, len(primary.log))), 1 << 30)
         back = resume_point(own, Log(0, len(primary.log)), back=flow.map, own=position)
         assert {n for n in after(primary, 0) if n not in read} <= set(after(primary, back.offset))
-        assert sum(n in read for n in after(primary, back.offset)) <= back.read_again
+        assert sum(n in read for n in after(primary, back.offset)) <= back.read_again.known_most
         position = back.offset
 
 
@@ -147,13 +148,15 @@ LOG = Log(1000, 1021)
         (
             110,
             1015,
-            ResumePoint(1015, 0, "the group is ahead here: it has committed 1015, where 1010 would be its place"),
+            ResumePoint(1015, NONE, "the group is ahead here: it has committed 1015, where 1010 would be its place"),
         ),
         (
             110,
             5000,
             ResumePoint(
-                1010, 0, "its committed offset 5000 here is behind the end of the log, 1021, and does not count"
+                1010,
+                NONE,
+                "its committed offset 5000 here is behind the end of the log, 1021, and does not count",
             ),
         ),
         (
@@ -161,11 +164,11 @@ LOG = Log(1000, 1021)
             None,
             ResumePoint(
                 1020,
-                10,
-                "the group is 10 offsets ahead of what is copied; it reads them again when they come",
+                Amount.at_most(10),
+                "the group is 10 offsets ahead of what is copied; it reads them again if they come",
             ),
         ),
-        (90, None, ResumePoint(1000, 0, "the copy begins at 100, behind its place 90")),
+        (90, None, ResumePoint(1000, NONE, "the copy begins at 100, behind its place 90")),
     ],
 )
 def test_in_a_copy(position: int, own: int | None, expected: ResumePoint) -> None:
@@ -178,13 +181,13 @@ def test_what_retention_took_is_not_gone_back_to() -> None:
 
 def test_an_unknown_part_of_the_copy_is_read_from_its_start() -> None:
     before = resume_point(50, Log(400, 1021), along=MAP)
-    assert (before.offset, before.read_again) == (400, 0)
+    assert (before.offset, before.read_again.most) == (400, 0)
     assert "where the offset map begins" in before.reason
     unknown = resume_point(50, Log(400, 1021), along=OffsetMap())
-    assert (unknown.offset, unknown.read_again) == (400, 621 + 50)
+    assert (unknown.offset, unknown.read_again.most) == (400, 621 + 50)
     assert "knows nothing" in unknown.reason
     empty = resume_point(0, Log(0, 0), along=OffsetMap())
-    assert empty == ResumePoint(0, 0, "nothing of this partition was copied yet")
+    assert empty == ResumePoint(0, NONE, "nothing of this partition was copied yet")
 
 
 def test_the_way_back_begins_with_what_the_cluster_took_along_when_it_died() -> None:
@@ -213,5 +216,5 @@ def test_records_of_others_between_copies_are_not_passed_over() -> None:
         1040,
     )
     point = resume_point(1040, Log(0, 146), along=along, back=MAP)
-    assert (point.offset, point.read_again) == (130, 10)
+    assert (point.offset, point.read_again.most) == (130, 10)
     assert "from 130 on were not copied" in point.reason

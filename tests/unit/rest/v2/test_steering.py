@@ -148,6 +148,7 @@ def test_how_far_a_move_is(stage: Stage) -> None:
     stage.scheduler.left[run.dag_id, run.run_id] = {
         "return_value": {"check": {"sentences": ["'b' answers"]}, "last_pass": "run x ended well"},
         "positions": {"translate": [{"group": "<b>g</b>", "applied": 7}]},
+        "read_again": {"translate": {"most": None, "text": "unknown in all 3 positions"}},
     }
     found = stage.client().get("/api/v2/moves/failover/r%3A1%2B0").json()
     assert found["steps"] == [
@@ -158,6 +159,7 @@ def test_how_far_a_move_is(stage: Stage) -> None:
         {"step": "report", "state": "running", "sentences": []},
     ]
     assert found["positions"] == [{"group": "<b>g</b>", "applied": 7}]
+    assert found["read_again"] == {"most": None, "text": "unknown in all 3 positions"}
     assert (found["state"], found["dry_run"], found["flow"]) == ("running", True, str(FLOW))
 
 

@@ -1,0 +1,107 @@
+"""A number of records or offsets as far as it is known, and the sums of such numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """So many in ``parts`` partitions, or whatever is summed: ``least`` to ``known_most``, and in ``unknown`` of the
+    parts an unknown number besides.
+
+    A sum with an unknown part has no upper limit: ``most`` is None then, so that nobody takes what is known of it for
+    the whole. The text says which of these it is, wherever it is shown.
+    """
+
+    least: int = 0
+    known_most: int = 0
+    parts: int = 0
+    unknown: int = 0
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.least <= self.known_most and 0 <= self.unknown <= self.parts):
+            raise ValueError(f"no amount is like this: {self!r}")
+
+    @classmethod
+    def exactly(cls, number: int) -> Self:
+        return cls(number, number, 1)
+
+    @classmethod
+    def at_most(cls, number: int) -> Self:
+        return cls(0, number, 1)
+
+    @classmethod
+    def at_least(cls, number: int) -> Self:
+        return cls.exactly(number).and_more()
+
+    @classmethod
+    def not_known(cls) -> Self:
+        return cls.at_least(0)
+
+    @classmethod
+    def of(cls, number: int | None) -> Self:
+        """Exactly so many; None: nobody knows."""
+        return cls.not_known() if number is None else cls.exactly(number)
+
+    @classmethod
+    def sum(cls, amounts: Iterable[Amount]) -> Self:
+        least = most = parts = unknown = 0
+        for one in amounts:
+            least, most = least + one.least, most + one.known_most
+            parts, unknown = parts + one.parts, unknown + one.unknown
+        return cls(least, most, parts, unknown)
+
+    @property
+    def most(self) -> int | None:
+        """The upper limit; None where there is none."""
+        return None if self.unknown else self.known_most
+
+    def and_more(self) -> Self:
+        """With an unknown number besides, in every part."""
+        return replace(self, unknown=self.parts)
+
+    def __add__(self, other: Amount) -> Amount:
+        return Amount.sum((self, other))
+
+    def __str__(self) -> str:
+        return self.text("part")
+
+    def text(self, part: str) -> str:
+        """In words; ``part`` is the noun for what was summed, in the singular."""
+        least, most = self.least, self.known_most
+        known = str(most) if least == most else f"{least} to {most}" if least else f"at most {most}"
+        if not self.unknown:
+            return known
+        words = [f"at least {least}"] if least else []
+        if self.parts > 1:
+            where = f"all {self.parts}" if self.unknown == self.parts else f"{self.unknown} of {self.parts}"
+            words.append(f"unknown in {where} {part}s")
+        elif not least:
+            words.append("unknown")
+        if least != most or (not most and self.unknown < self.parts):
+            words.append(f"besides {known}")
+        return ", ".join(words)
+
+    def to_json(self) -> dict[str, Any]:
+        """``most`` is null where there is no upper limit. The inverse of :meth:`from_json`."""
+        return {
+            "least": self.least,
+            "most": self.most,
+            "known_most": self.known_most,
+            "parts": self.parts,
+            "unknown": self.unknown,
+        }
+
+    @classmethod
+    def from_json(cls, found: Any) -> Self:
+        """Read plain values. Raises ValueError, TypeError or KeyError for what is no amount."""
+        if not isinstance(found, Mapping):
+            raise TypeError(f"{found!r} is no amount")
+        return cls(*(int(found[name]) for name in ("least", "known_most", "parts", "unknown")))
+
+
+#: None at all, and nobody doubts it.
+NONE = Amount.exactly(0)
