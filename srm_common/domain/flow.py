@@ -123,6 +123,7 @@ class FlowSettings:
     emit_heartbeats_interval_seconds: float = 1.0
     emit_checkpoints: bool = True
     emit_checkpoints_interval_seconds: float = 60.0
+    emit_checkpoints_in_runs_interval_seconds: float = 5.0
     emit_offset_syncs: bool = True
     sync_group_offsets: bool = False
     sync_group_offsets_interval_seconds: float = 60.0

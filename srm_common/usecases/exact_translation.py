@@ -111,6 +111,10 @@ class ExactTranslation:
         self._say_who_is_away(answers)
         return answers
 
+    def by_map(self, positions: Iterable[Position]) -> dict[Position, Translation]:
+        """What the map alone says of each position: no log is looked into."""
+        return {one: self._by_map(*one) for one in positions}
+
     def _look_behind(self, answers: dict[Position, Translation]) -> None:
         """Positions behind the map may be replicated: there was nothing to copy, or MirrorMaker 2 copied it."""
         behind = [

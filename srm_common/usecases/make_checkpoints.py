@@ -107,7 +107,7 @@ def make_checkpoints(
     offsets = _group_offsets(flow, made)
     with TopicRegistry(flow.target) as registry:
         records = registry.read()
-    copies = _Copies.of(flow, records, offsets)
+    copies = CopiedPlaces.of(flow, records, offsets)
     made.shared = copies.shared
     made.copies = {**memory.copies, **copies.ids}
     anew = {remote for remote, known in memory.copies.items() if made.copies[remote] != known}
@@ -251,7 +251,7 @@ def _group_offsets(flow: FlowSettings, made: CheckpointsMade) -> list[GroupOffse
 
 
 @dataclass(frozen=True)
-class _Copies:
+class CopiedPlaces:
     """The topics that groups have offsets on and that are copied: upstream -> remote ``names``, the ``ids`` of all of
     the flow's remote topics, who else writes to them, and why some are ``gone``."""
 
@@ -261,7 +261,7 @@ class _Copies:
     gone: dict[str, str]
 
     @classmethod
-    def of(cls, flow: FlowSettings, records: TopicRecords, offsets: Iterable[GroupOffsets]) -> _Copies:
+    def of(cls, flow: FlowSettings, records: TopicRecords, offsets: Iterable[GroupOffsets]) -> CopiedPlaces:
         recorded = records.of_flow(flow.name)
         ids = {one.downstream_topic: one.downstream_topic_id for one in recorded.values() if one.downstream_topic_id}
         copies = cls({}, ids, {}, {})

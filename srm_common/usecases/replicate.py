@@ -33,6 +33,7 @@ from srm_common.usecases.lost_progress import refuse_lost_progress
 from srm_common.usecases.opposite_ends import opposite_ends
 from srm_common.usecases.others_at_work import new_owner, others_at_work
 from srm_common.usecases.run_journal import RunJournal
+from srm_common.usecases.steady_checkpoints import SteadyCheckpoints
 from srm_common.usecases.topic_mappings import replicated_topics
 
 _LOOK_AGAIN_SECONDS = 1.0
@@ -113,6 +114,7 @@ class _Run:
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(flow))
             owner = self._own(slots, known.get("slots") or {})
+            stack.enter_context(SteadyCheckpoints(flow, self._journal.note))
             for note in others_at_work(flow, self._run, self._store):
                 self._journal.note(note)
             if owner is not None:

@@ -31,7 +31,8 @@ from srm_common.usecases.prune_segments import Pruned, prune_segments
 from srm_common.usecases.sync_groups import GroupsSynced, sync_groups
 from srm_common.wire.mm2 import encode_checkpoint, encode_offset_sync
 
-_STATE_KEY = "checkpoints"
+#: Where a flow's state has the :class:`CheckpointMemory`.
+STATE_KEY = "checkpoints"
 #: With so many new segments the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.
 _MANY_SEGMENTS = 5_000
 
@@ -88,9 +89,9 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
                 news, ends = log.read_news(before.checked)
             if before.synced != memory.synced:
                 # Whatever fails from here on: MirrorMaker 2 takes a sync that comes twice for a rewound log.
-                state.write(_STATE_KEY, memory.to_json())
+                state.write(STATE_KEY, memory.to_json())
             made = make_checkpoints(flow, log, news.segments, reader, before)
-            _write_checkpoints(flow, made.written, writer)
+            write_checkpoints(flow, made.written, writer)
             acknowledged = time.monotonic()
             _keep_untranslated(state, made.untranslated)
             memory = replace(memory, checked=ends, copies=made.copies)
@@ -106,7 +107,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
             if not flow.emit_checkpoints and memory.checked:
                 # When they are switched on again they begin with the whole map: its newer part was joined meanwhile.
                 memory = replace(memory, checked={})
-                state.write(_STATE_KEY, memory.to_json())
+                state.write(STATE_KEY, memory.to_json())
             # What is not kept yet does not count: the next round may have to read the same news again.
             told = before.checked if flow.emit_checkpoints else {}
             told = {home: told.get(home, ends[home]) for home in range(segments_partitions)}
@@ -115,7 +116,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
             state.write(FOREIGN, foreign_record(foreign, now_ms))
             memory = memory.done([Part.PRUNING], now_ms)
         if memory != before:
-            state.write(_STATE_KEY, memory.to_json())
+            state.write(STATE_KEY, memory.to_json())
     return replace(
         report,
         due_in_seconds=None if Part.CHECKPOINTS in due else memory.next_seconds(flow, now_ms),
@@ -143,7 +144,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
 def _remembered(state: FlowState, skipped: list[str]) -> CheckpointMemory:
     """A memory that cannot be read costs one reading of the whole map, and no more."""
     try:
-        return CheckpointMemory.from_json(state.read(_STATE_KEY))
+        return CheckpointMemory.from_json(state.read(STATE_KEY))
     except CorruptRecord as error:
         skipped.append(str(error))
         return CheckpointMemory()
@@ -196,7 +197,8 @@ def _write_offset_syncs(flow: FlowSettings, news: SegmentBatch, target_writer: S
     return writer.write(f"write offset syncs of flow {flow.name}", records)
 
 
-def _write_checkpoints(flow: FlowSettings, checkpoints: Iterable[Checkpoint], writer: StateWriter) -> None:
+def write_checkpoints(flow: FlowSettings, checkpoints: Iterable[Checkpoint], writer: StateWriter) -> None:
+    """Into the checkpoints topic, in this order. Raises UnreachableCluster, AccessDenied, ClusterError."""
     topic = names.checkpoints_topic(flow)
     records = (NewRecord(topic, 0, *encode_checkpoint(checkpoint)) for checkpoint in checkpoints)
     writer.write(f"write checkpoints of flow {flow.name}", records)

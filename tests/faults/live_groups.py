@@ -8,8 +8,8 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,6 +17,8 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.plans.actions import failed
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.progress import Progress
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import SrmError
@@ -204,6 +206,25 @@ class LiveFlow(_Worker):
             with contextlib.suppress(SrmError):
                 run_once(self._flow)
                 self.rounds += 1
+
+
+class LongRun(_Worker):
+    """One run that goes on until its source is gone, or it is told to stop."""
+
+    def __init__(self, flow: FlowSettings) -> None:
+        super().__init__()
+        self._flow = flow
+
+    def _work(self) -> None:
+        def slots(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+            return [copy_slot(replace(job, tail_until=time.time() + 1), task) for task in tasks]
+
+        def look(progress: Progress) -> None:
+            if self._stopping.is_set() and not progress.copying:
+                raise KeyboardInterrupt
+
+        with contextlib.suppress(SrmError, KeyboardInterrupt):
+            replicate(self._flow, RunOptions(uuid.uuid4().hex, max_seconds=3600.0), slots, look)
 
 
 def run_once(flow: FlowSettings) -> RunRecord:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -10,12 +10,17 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from srm_common.domain.amount import Amount
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult
+from srm_common.domain.names import checkpoints_topic
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from srm_common.domain.runs.start_rules import parse_topic_starts
 from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.errors import ConfigError
+from srm_common.kafka.admin import ClusterAdmin
+from srm_common.kafka.checkpoint_log import newest_checkpoints
+from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.group_offsets import GroupReader
 from srm_common.testing import LocalKafka
 from srm_common.usecases.failback import failback
@@ -27,6 +32,7 @@ from tests.faults.live_groups import (
     LiveConsumer,
     LiveFlow,
     LiveProducer,
+    LongRun,
     copy_once,
     run_once,
     wait_for,
@@ -170,6 +176,46 @@ def test_the_primary_dies_and_comes_back(
         assert back.read_again.most == 0
         # The first flow goes on, too: nothing was lost, and nothing comes back.
         assert run_once(pair.flow).state == "done"
+
+
+def test_a_primary_that_dies_in_a_long_run_is_known_as_of_moments_before(
+    primary: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    """No task between: what is read twice is bounded by the last checkpoint within the run, not by the run's start."""
+    pair = Pair(primary, target_kafka, name, identity=False)
+    flow = replace(pair.flow, emit_checkpoints_in_runs_interval_seconds=0.2)
+    copy_once(flow)
+    with LongRun(flow), pair.producer(primary) as producer, pair.consumer(primary) as consumer:
+        # Forward only: from here on at least so much of what was read is known.
+        wait_for("checkpoints within the run", lambda: checkpointed(flow) > SOME)
+        wait_for("traffic", lambda: consumer.count > 2 * SOME)
+        primary.kill()
+        producer.stop()
+        consumer.stop()
+        try:
+            request = MoveRequest(MoveKind.FAILOVER, MoveMode.DISASTER, (pair.group,), dry_run=True)
+            move = Move(flow, request)
+            assert [move.run(step).state for step in request.steps] == ["done", "done"]
+        finally:
+            primary.restart()
+    assert sum(one.upstream for one in move.report.positions) > SOME
+    logs = own_logs(target_kafka, [one.topic for one in move.report.positions])
+    print(f"{move.report.bound} of {logs}; known {max(one.age_ms for one in move.report.positions)} ms before")
+    assert move.report.read_again.most is not None
+    assert move.report.read_again.most < logs - SOME
+
+
+def checkpointed(flow: FlowSettings) -> int:
+    """How many offsets lie before the newest checkpoints, over all partitions."""
+    with StateReader(flow.target) as reader:
+        return sum(one.upstream for one in newest_checkpoints(reader, checkpoints_topic(flow)).by_place.values())
+
+
+def own_logs(kafka: LocalKafka, topics: Iterable[str]) -> int:
+    """The sum of the ends of the topics' partitions."""
+    admin = ClusterAdmin(ClusterSettings.plaintext("here", kafka.bootstrap_servers))
+    ends = admin.offsets([(topic, number) for topic in set(topics) for number in range(PARTITIONS)], LATEST)
+    return sum(end for end in ends.values() if isinstance(end, int))
 
 
 def test_planned_moves_read_nothing_twice(primary: LocalKafka, target_kafka: LocalKafka, name: str) -> None:

@@ -66,6 +66,18 @@ def offsets_keys() -> Iterator[Key]:
         legacy=("emit.checkpoints.interval",),
     )
     yield Key(
+        "emit.checkpoints.in.runs.interval.seconds",
+        section,
+        Kind.NUMBER,
+        "5",
+        "How often at most while a run copies, for groups that moved; 0 means only after runs. A round that takes long "
+        "comes less often.",
+        "A cluster that dies during a long run costs seconds of repetition.",
+        minimum=0,
+        unit="seconds",
+        field="emit_checkpoints_in_runs_interval_seconds",
+    )
+    yield Key(
         "sync.group.offsets.enabled",
         section,
         Kind.SWITCH,

@@ -1,0 +1,181 @@
+"""Checkpoints while a run copies: the same as those of the task after it, for what needs no look into a log."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+import pytest
+from confluent_kafka import TopicPartition
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.progress import Progress
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.kafka.group_watch import GroupWatch
+from srm_common.testing import LocalKafka, ReservedPort
+from srm_common.usecases.replicate import replicate
+from srm_common.usecases.steady_checkpoints import CheckpointRounds, SteadyCheckpoints
+from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
+from tests.kafka.flows import flow_between, prepare, write
+from tests.kafka.groups import commit
+from tests.kafka.records import eventually, writer
+
+pytestmark = pytest.mark.kafka
+
+RECORDS = 160
+
+
+@pytest.fixture
+def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+    made = flow_between(source_kafka, target_kafka, name, tasks_max=1, groups=(f"{name}.*",))
+    source_kafka.create_topic(name, 1)
+    return made
+
+
+@pytest.fixture
+def rounds(flow: FlowSettings, source_kafka: LocalKafka, name: str) -> Iterator[CheckpointRounds]:
+    write(source_kafka, name, values(0, 100))
+    copy(flow)
+    with closing(CheckpointRounds(flow)) as made:
+        yield made
+
+
+def _stands_at(flow: FlowSettings, end: int) -> bool:
+    return [upstream for _, upstream, _ in places(flow)][-1:] == [end]
+
+
+def places(flow: FlowSettings) -> list[tuple[str, int, int]]:
+    return [(one.group, one.upstream, one.downstream) for one in checkpoints(flow)]
+
+
+def test_groups_that_moved_get_the_checkpoints_that_the_task_would_write(
+    flow: FlowSettings, rounds: CheckpointRounds, source_kafka: LocalKafka, name: str
+) -> None:
+    one, other, ahead = f"{name}-one", f"{name}-other", f"{name}-ahead"
+    commit(source_kafka, one, TopicPartition(name, 0, 10, metadata="note"))
+    commit(source_kafka, other, TopicPartition(name, 0, 100))
+    commit(source_kafka, "not-of-this-flow", TopicPartition(name, 0, 7))
+    write(source_kafka, name, values(100, 150))
+    commit(source_kafka, ahead, TopicPartition(name, 0, 150))
+    assert rounds.go() == ""
+    assert sorted(places(flow)) == [(ahead, 150, 100), (one, 10, 10), (other, 100, 100)]
+    assert {made.metadata for made in checkpoints(flow) if made.group == one} == {"note"}
+
+    # Nobody moved, nothing is written; what was ahead of the copy follows it.
+    assert rounds.go() == ""
+    assert len(places(flow)) == 3
+    copy(flow)
+    assert rounds.go() == ""
+    # Behind the commit marker of the first chunk.
+    assert places(flow)[3:] == [(ahead, 150, 151)]
+
+    # On, and back: only a group that was moved back has a lower checkpoint.
+    commit(source_kafka, one, TopicPartition(name, 0, 120))
+    commit(source_kafka, other, TopicPartition(name, 0, 50))
+    assert rounds.go() == ""
+    assert sorted(places(flow)[4:]) == [(one, 120, 121), (other, 50, 50)]
+    assert sync_checkpoints(flow).checkpoints == 0
+
+
+def test_what_the_map_does_not_tell_exactly_waits_for_the_task(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    """Transactions of one record each: a marker behind every record, too many holes for the map of a small chunk."""
+    producer = writer(source_kafka, transactional_id=name)
+    producer.init_transactions()
+    for number in range(RECORDS):
+        producer.begin_transaction()
+        producer.produce(name, value=b"%d" % number, partition=0)
+        producer.commit_transaction()
+    copy(flow)
+    group = f"{name}-g"
+    commit(source_kafka, group, TopicPartition(name, 0, RECORDS))
+    with closing(CheckpointRounds(flow)) as rounds:
+        assert rounds.go() == ""
+    assert places(flow) == []
+    assert sync_checkpoints(flow).untranslated == ()
+    assert places(flow) == [(group, RECORDS, RECORDS // 2)]
+
+
+def test_many_groups_on_few_requests(source_kafka: LocalKafka, flow: FlowSettings, name: str) -> None:
+    groups = [f"{name}-{number:03}" for number in range(60)]
+    for number, group in enumerate(groups):
+        commit(source_kafka, group, TopicPartition(name, 0, number, metadata=f"n{number}"))
+    with GroupWatch(flow.source) as watch:
+        for _ in range(2):
+            found, faults = watch.committed(lambda group: group.startswith(name))
+            assert not faults
+            assert [one.group for one in found] == groups
+            assert [one.offsets[name, 0].offset for one in found] == list(range(60))
+            assert found[7].offsets[name, 0].metadata == "n7"
+        commit(source_kafka, groups[3], TopicPartition(name, 0, 99))
+        found, _ = watch.committed(lambda group: group == groups[3])
+        assert [one.offsets[name, 0].offset for one in found] == [99]
+
+
+def test_a_source_that_is_away_is_said_once_and_stops_nothing(flow: FlowSettings) -> None:
+    notes: list[str] = []
+    told = threading.Event()
+
+    def note(sentence: str) -> None:
+        notes.append(sentence)
+        told.set()
+
+    port = ReservedPort()
+    try:
+        away = replace(
+            flow,
+            source=ClusterSettings.plaintext(flow.name.source, port.address),
+            emit_checkpoints_in_runs_interval_seconds=0.05,
+            admin_timeout_ms=1000,
+        )
+        with SteadyCheckpoints(away, note):
+            assert told.wait(300)
+    finally:
+        port.release()
+    assert len(notes) == 1
+    assert "checkpoints were not written while the run copied" in notes[0]
+    assert flow.name.source in notes[0]
+
+
+def test_a_long_run_writes_checkpoints_of_what_it_copies(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    flow = replace(flow, emit_checkpoints_in_runs_interval_seconds=0.2)
+    prepare(flow)
+    stop = threading.Event()
+    ended: list[BaseException | None] = []
+
+    def slots(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        return here(replace(job, tail_until=time.time() + 1), tasks)
+
+    def look(progress: Progress) -> None:
+        if stop.is_set() and not progress.copying:
+            raise KeyboardInterrupt
+
+    def run() -> None:
+        try:
+            replicate(flow, RunOptions("r", max_seconds=3600.0), slots, look)
+        except BaseException as error:
+            ended.append(error)
+
+    worker = threading.Thread(target=run, daemon=True)
+    worker.start()
+    group = f"{name}-g"
+    try:
+        for end in (100, 200):
+            write(source_kafka, name, values(end - 100, end))
+            commit(source_kafka, group, TopicPartition(name, 0, end))
+            eventually(partial(_stands_at, flow, end), 300, "no checkpoint")
+        assert not ended
+    finally:
+        stop.set()
+        worker.join(300)
+    assert [type(one) for one in ended] == [KeyboardInterrupt]
