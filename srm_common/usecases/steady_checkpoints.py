@@ -40,7 +40,8 @@ from srm_common.usecases.sync_checkpoints import STATE_KEY, write_checkpoints
 from srm_common.wire.mm2 import MAX_STRING_BYTES
 
 _LOG = logging.getLogger(__name__)
-#: A round takes at most one part in so many of the time: where it is slow it comes less often.
+#: A round uses at most one part in so many of a core, and waits for answers half of the time: otherwise it comes less
+#: often.
 _SHARE = 10
 _LONGEST_PAUSE_SECONDS = 60.0
 #: How long the end of a run waits for a round that is at work.
@@ -85,7 +86,7 @@ class SteadyCheckpoints:
         interval = pause = self._flow.emit_checkpoints_in_runs_interval_seconds
         rounds: CheckpointRounds | None = None
         while not self._ended.wait(pause):
-            begun = time.monotonic()
+            begun, used = time.monotonic(), time.thread_time()
             try:
                 rounds = rounds or CheckpointRounds(self._flow, self._ended.is_set)
                 said = rounds.go()
@@ -99,7 +100,9 @@ class SteadyCheckpoints:
                 said = repr(fault)
                 rounds = None
             self._say(said)
-            pause = max(interval, min(_SHARE * (time.monotonic() - begun), _LONGEST_PAUSE_SECONDS))
+            took = max(time.monotonic() - begun, _SHARE * (time.thread_time() - used))
+            pause = max(interval, min(took, _LONGEST_PAUSE_SECONDS))
+            _LOG.debug("%s: a round of checkpoints took as much as %.2f s", self._flow.name, took)
         if rounds is not None:
             rounds.close()
 
