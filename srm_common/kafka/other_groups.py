@@ -1,8 +1,8 @@
 """Groups that read topics and are no consumer groups: share groups and streams groups.
 
 confluent-kafka lists consumer groups only, so these are asked for over kafka-python. Their offsets are not translated:
-a share group (KIP-932) has no offsets but delivery states of single records; a streams group (KIP-1071) is refused to
-clients that do not speak its protocol.
+a share group (KIP-932) has a start offset for each partition and delivery states of single records behind it, which
+neither client can ask for; a streams group (KIP-1071) is refused to clients that do not speak its protocol.
 """
 
 from __future__ import annotations

@@ -15,18 +15,23 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.moving.moves import PositionReport
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
+from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
+from srm_common.domain.offsets.untranslated_record import other_groups_from
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.checkpoint_log import newest_checkpoints
 from srm_common.kafka.compacted import EARLIEST, LATEST, StateReader
+from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.group_offsets import CommittedOffset, GroupReader
+from srm_common.kafka.other_groups import other_groups
 from srm_common.kafka.segment_log import SegmentLog
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.usecases.exact_translation import ExactTranslation
 from srm_common.usecases.source_offsets import committed_now
 
 Partition = tuple[str, int]
+_LIST_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +180,28 @@ def last_known_standings(flow: FlowSettings, copied: CopiedTopics, groups: Itera
             standing.translated[topic, partition] = stand
     wanted = set(_chosen(flow, groups, found))
     return [standing for group, standing in sorted(found.items()) if group in wanted]
+
+
+def groups_left_out(
+    flow: FlowSettings, groups: Iterable[str] | None, *, source_answers: bool
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Share and streams groups (name, kind) that somebody may expect to be moved; and what could not be asked.
+
+    Args:
+        source_answers: otherwise the flow's last round tells.
+    """
+    faults: list[str] = []
+    if not source_answers:
+        with FlowState(flow) as state:
+            found = other_groups_from(state.read(UNTRANSLATED))
+    else:
+        try:
+            listed, unlisted = other_groups(flow.source, timeout_seconds=_LIST_SECONDS)
+            found, faults = [(one.name, one.protocol) for one in listed], [str(fault) for fault in unlisted]
+        except ClusterError as error:
+            found, faults = [], [f"whether there are share groups is not known: {error}"]
+    chosen = set(_chosen(flow, groups, (name for name, _ in found)))
+    return [one for one in found if one[0] in chosen], faults
 
 
 def _chosen(flow: FlowSettings, groups: Iterable[str] | None, known: Iterable[str]) -> list[str]:

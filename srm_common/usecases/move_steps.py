@@ -22,6 +22,7 @@ from srm_common.domain.moving.moves import (
 )
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.group_sync import ABSENT, DEAD, EMPTY
+from srm_common.domain.offsets.untranslated_record import why_not_moved
 from srm_common.domain.plans.actions import counted
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import ClusterError, FlowRunning, SrmError
@@ -33,7 +34,14 @@ from srm_common.kafka.group_offsets import GroupReader
 from srm_common.usecases.copied_yet import uncopied
 from srm_common.usecases.idle_flow import idle_flow
 from srm_common.usecases.last_run import last_run
-from srm_common.usecases.move_positions import Positions, answers, group_states, move_positions, own_offsets
+from srm_common.usecases.move_positions import (
+    Positions,
+    answers,
+    group_states,
+    groups_left_out,
+    move_positions,
+    own_offsets,
+)
 from srm_common.usecases.replicate import raise_if_failed
 
 #: One pass of the flow, in whatever way the caller runs flows.
@@ -79,17 +87,26 @@ class MoveSteps:
             else f"'{self._here}' answers; {away}: where groups stood is taken from the checkpoints on '{self._here}'"
         ]
         positions = self._positions(away)
+        others, unlisted = groups_left_out(self.flow, self.request.groups, source_answers=away is None)
+        said += [why_not_moved(name, kind, self._here) for name, kind in others[:_NAMED]]
+        said += unlisted
+        kinds = dict(others)
         if positions.unknown:
             where = f"has no committed offsets on '{self._there}'"
             if away is not None:
                 where = f"has no checkpoints of flow {flow.name} on '{self._here}'"
-            return failed(StepName.CHECK, *(f"group {group} {where}" for group in positions.unknown), exit_code=2)
+            nowhere = (
+                why_not_moved(group, kinds[group], self._here) if group in kinds else f"group {group} {where}"
+                for group in positions.unknown
+            )
+            return failed(StepName.CHECK, *nowhere, exit_code=2)
         groups = sorted({one.group for one in positions.reports})
         if not groups:
             return failed(
                 StepName.CHECK,
                 f"no group that flow {flow.name} translates has read anything that is copied between "
                 f"'{self._there}' and '{self._here}'; srm-control groups --flow \"{flow.name}\" lists them",
+                *said[1:],
             )
         busy = self._still_busy(groups, away)
         if busy and self.request.groups is not None:

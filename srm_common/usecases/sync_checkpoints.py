@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from srm_common.domain import names
@@ -12,7 +12,7 @@ from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record
 from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory, Part, group_sync_period_seconds
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
-from srm_common.domain.offsets.checkpoints import Checkpoint, Untranslated
+from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for
 from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
 from srm_common.domain.offsets.untranslated_record import untranslated_record
@@ -93,7 +93,7 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
             made = make_checkpoints(flow, log, news.segments, reader, before)
             write_checkpoints(flow, made.written, writer)
             acknowledged = time.monotonic()
-            _keep_untranslated(state, made.untranslated)
+            _keep_untranslated(state, made)
             memory = replace(memory, checked=ends, copies=made.copies)
             if not made.faults:
                 memory = memory.done([Part.CHECKPOINTS], now_ms)
@@ -150,9 +150,9 @@ def _remembered(state: FlowState, skipped: list[str]) -> CheckpointMemory:
         return CheckpointMemory()
 
 
-def _keep_untranslated(state: FlowState, found: Sequence[Untranslated]) -> None:
+def _keep_untranslated(state: FlowState, made: CheckpointsMade) -> None:
     """For who asks while the source is down; written only when it has changed."""
-    record = untranslated_record(found)
+    record = untranslated_record(made.untranslated, made.unsupported)
     try:
         known = state.read(UNTRANSLATED)
     except CorruptRecord:  # it is written anew

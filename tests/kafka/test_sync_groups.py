@@ -10,11 +10,14 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, StepName
 from srm_common.kafka.group_offsets import GroupReader
 from srm_common.kafka.topic_registry import TopicRegistry
 from srm_common.testing import LocalKafka
 from srm_common.usecases.decide_groups import decide_groups
+from srm_common.usecases.failover import Move
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
 from tests.kafka.checkpoint_rounds import checkpoints, copy
 from tests.kafka.flows import flow_between, write
@@ -32,6 +35,18 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
         sync_group_offsets=True,
         sync_group_offsets_interval_seconds=0.0,
     )
+
+
+def dead(flow: FlowSettings) -> ClusterSettings:
+    """In the source's place an address where nothing listens."""
+    return ClusterSettings.plaintext(flow.name.source, "127.0.0.1:1")
+
+
+def share_groups_named(flow: FlowSettings, *groups: str) -> list[str]:
+    request = MoveRequest(MoveKind.FAILOVER, MoveMode.DISASTER, groups or None, dry_run=True)
+    result = Move(flow, request).run(StepName.CHECK)
+    assert result.exit_code == (2 if groups else 0)
+    return [one for one in result.sentences if "share group" in one]
 
 
 def begin(flow: FlowSettings, source_kafka: LocalKafka, name: str, partitions: int = 1) -> None:
@@ -129,6 +144,12 @@ def test_every_kind_of_group_at_the_source(
         consumer.commit(offsets=[TopicPartition(name, 0, 30)], asynchronous=False)
         report = sync_checkpoints(flow)
         decisions, faults = decide_groups(flow)
+        named = [share_groups_named(flow), share_groups_named(replace(flow, source=dead(flow)))]
+        refused = share_groups_named(flow, f"{name}-share")
+    # By whoever moves groups, too: also when the source is gone, and where the group is asked for by its name.
+    for sentences in (*named, refused):
+        assert [one.split(" is a ")[0] for one in sentences] == [f"{name}-share"]
+        assert "kafka-share-groups.sh --reset-offsets" in sentences[0]
     assert report.faults == ()
     assert {one.group: one.downstream for one in checkpoints(flow)} == {
         f"{name}-simple": 10, f"{name}-taken": 10, f"{name}-classic": 20, f"{name}-consumer": 30

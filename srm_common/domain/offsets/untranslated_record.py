@@ -13,10 +13,15 @@ KEY = "untranslated"
 _ROWS = 10_000
 
 
-def untranslated_record(found: Sequence[Untranslated]) -> dict[str, Any]:
-    """Plain values, the same for the same positions in any order; ``left_out`` counts those beyond 10,000."""
+def untranslated_record(found: Sequence[Untranslated], others: Sequence[tuple[str, str]] = ()) -> dict[str, Any]:
+    """Plain values, the same for the same positions in any order; ``left_out`` counts those beyond 10,000.
+
+    ``others``: groups (name, kind) that are no consumer groups.
+    """
     rows = sorted((one.group, one.topic, one.partition, one.upstream, one.reason) for one in found)
-    return {"positions": [list(row) for row in rows[:_ROWS]], "left_out": max(0, len(rows) - _ROWS)}
+    return {"positions": [list(row) for row in rows[:_ROWS]], "left_out": max(0, len(rows) - _ROWS)} | (
+        {"other_groups": [list(one) for one in sorted(others)[:_ROWS]]} if others else {}
+    )
 
 
 def untranslated_from(record: Any) -> tuple[list[Untranslated], int]:
@@ -29,3 +34,21 @@ def untranslated_from(record: Any) -> tuple[list[Untranslated], int]:
         return found, int(record["left_out"])
     except (KeyError, TypeError, ValueError):
         return [], 0
+
+
+def other_groups_from(record: Any) -> list[tuple[str, str]]:
+    """The groups (name, kind) in a record that are no consumer groups; none where it says nothing of them."""
+    try:
+        return [(str(name), str(kind)) for name, kind in record["other_groups"]]
+    except (KeyError, TypeError, ValueError):
+        return []
+
+
+def why_not_moved(name: str, kind: str, alias: str) -> str:
+    """What a person should know of a group whose place is not translated, before consumers start on ``alias``."""
+    if kind == "share":
+        return (
+            f"{name} is a share group, which is not moved: set its start offsets on '{alias}' with "
+            f"kafka-share-groups.sh --reset-offsets before its consumers start there (docs/offsets.md)"
+        )
+    return f"{name} is a {kind} group, which is not moved: its offsets are not translated"
