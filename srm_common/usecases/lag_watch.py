@@ -34,7 +34,7 @@ class TargetPositions:
 
     def __init__(self, target: ClusterSettings, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self._patience = patience_seconds
-        self._link = ClusterLink(target, client_id="srm-lag", request_timeout_ms=REQUEST_MS)
+        self._link = ClusterLink(target, part="lag", request_timeout_ms=REQUEST_MS)
         self._positions = FlowPositions(self._link)
 
     def look(self, flows: Iterable[FlowName]) -> dict[FlowName, Standing | SrmError | None]:

@@ -36,7 +36,7 @@ class SourceEnds:
 
     def __init__(self, source: ClusterSettings, *, patience_seconds: float = 10.0) -> None:
         self._patience = patience_seconds
-        self._link = ClusterLink(source, client_id="srm-lag", request_timeout_ms=REQUEST_MS)
+        self._link = ClusterLink(source, part="lag", request_timeout_ms=REQUEST_MS)
         #: (partition, position) -> timestamp of the first record from there on; it is the same at the next look.
         self._oldest: dict[bool, dict[tuple[Partition, int], int]] = {True: {}, False: {}}
         self._numbers: Mapping[str, frozenset[int]] = {}
