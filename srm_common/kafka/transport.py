@@ -206,6 +206,7 @@ class _FrameIO:
         _sent, error = self._sock_send()
         self.last_write = time.monotonic()
         if error is not None:
+            self._write_buffer.clear()
             # Not from inside the caller, who has yet to note that it waits for an answer.
             self._net.call_soon(lambda: self.abort(error=error))
         elif self._write_buffer:

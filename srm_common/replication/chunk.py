@@ -154,6 +154,7 @@ class Chunk:
                 producer.producer_id,
                 producer.epoch,
                 producer.take(downstream, packed.record_count),
+                packed.checked,
             )
             batches.append(Outgoing(downstream, (state,), packed, header, body))
         self.bytes += size

@@ -112,6 +112,7 @@ class RangeState:
         #: Why the source brings nothing, while that is tolerated: one sentence.
         self.waits_for = ""
         self.pause_until = 0.0
+        self._corrupt_at = -1
         self._failures = 0
         self._failing_since = 0.0
         self._absent_since = 0.0
@@ -222,6 +223,12 @@ class RangeState:
         self.fetched = min(self.fetched, self.end)
         if self.error is None:
             self.error = error
+
+    def refused_as_corrupt(self, offset: int) -> bool:
+        """The target has refused the batch that begins at ``offset`` as corrupt. True when it is the second time: it is
+        read again once, since what went wrong may have been here."""
+        before, self._corrupt_at = self._corrupt_at, offset
+        return before == offset
 
     def give_up(self, error: SrmError) -> None:
         """Nothing beyond what was fetched so far is copied in this pass."""

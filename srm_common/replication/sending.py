@@ -15,7 +15,15 @@ from functools import partial
 from typing import NamedTuple
 
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.errors import AccessDenied, Fenced, NoSuchPartition, PartitionError, RecordTooLarge, SrmError
+from srm_common.errors import (
+    AccessDenied,
+    CorruptBatch,
+    Fenced,
+    NoSuchPartition,
+    PartitionError,
+    RecordTooLarge,
+    SrmError,
+)
 from srm_common.kafka import codes
 from srm_common.kafka.frames import RawProduce
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
@@ -286,9 +294,16 @@ class Sending:
         if code in codes.REDO_CHUNK:
             self._fail(ChunkFailed(text))
             return
-        if not codes.retriable(code):
+        twice = code == codes.CORRUPT_MESSAGE and offset is not None and states[0].refused_as_corrupt(offset)
+        if twice or not codes.retriable(code):
             error: SrmError
-            if code in codes.DENIED:
+            if twice:
+                error = CorruptBatch(
+                    f"partition {states[0].upstream[0]}-{states[0].upstream[1]}: the batch at offset {offset} was read "
+                    f"and verified twice, and {self._target.alias} refused it both times: {text}; "
+                    f"look at the memory of the worker and at the network"
+                )
+            elif code in codes.DENIED:
                 error = AccessDenied(f"{place}: writing is not allowed; grant WRITE on topic {partition[0]}")
             elif code == codes.MESSAGE_TOO_LARGE:
                 error = RecordTooLarge(f"{text}; the topic's max.message.bytes was lowered during the run")
@@ -302,7 +317,7 @@ class Sending:
                 )
         gone = code == codes.UNKNOWN_TOPIC_OR_PARTITION
         reason = NoSuchPartition(f"{place} does not exist, or was deleted") if gone else text
-        self._fail(ChunkFailed(reason, states if codes.retriable(code) else ()))
+        self._fail(ChunkFailed(reason, states if codes.retriable(code) and not twice else ()))
 
     def _fail(self, failure: ChunkFailed | SrmError) -> None:
         """Keep the failure that says most: of failed ranges all, of the others the first, and fencing before all."""

@@ -14,6 +14,7 @@ from zlib import crc32
 from crc32c import crc32c
 
 from srm_common.errors import CorruptBatch
+from srm_common.wire.checksum import carried
 
 Buffer = bytes | bytearray | memoryview
 
@@ -67,6 +68,13 @@ class Header(NamedTuple):
     def dense(self) -> bool:
         """Every offset of the batch has its record (no hole left by compaction)."""
         return self.record_count == self.last_offset_delta + 1
+
+
+class Checked(NamedTuple):
+    """The checksum that a batch came with, and that of the part of its header that it covers."""
+
+    crc: int
+    header_crc: int
 
 
 class SourceBatch(NamedTuple):
@@ -145,8 +153,12 @@ def stamp(
     producer_id: int,
     producer_epoch: int,
     base_sequence: int,
+    checked: Checked | None = None,
 ) -> bytes:
     """A fresh 61-byte header for ``body`` under our producer, checksum included.
+
+    ``checked`` is of the batch that ``body`` came in: its checksum is carried on instead of made again, so that the
+    broker refuses a body that is not what was verified.
 
     The broker assigns the base offset and the leader epoch. Control and delete-horizon bits are always cleared: kept,
     the first is refused (INVALID_RECORD) and the second would make the target's cleaner take the base timestamp for
@@ -162,7 +174,10 @@ def stamp(
         base_sequence,
         record_count,
     )
-    crc = crc32c(body, crc32c(signed))
+    if checked is None:
+        crc = crc32c(body, crc32c(signed))
+    else:
+        crc = carried(checked.crc, checked.header_crc, crc32c(signed), len(body))
     return _PREFIX(0, HEADER_SIZE - LENGTH_OVERHEAD + len(body), -1, 2, crc) + signed
 
 

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -23,11 +24,12 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyRange, SlotTask
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.producer import Producer
+from srm_common.replication import chunk
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.testing.formatting import random_id
-from srm_common.wire.batch import HEADER_SIZE
+from srm_common.wire.batch import HEADER_SIZE, Checked, stamp
 from tests.kafka.engine import Background, Engine, Outcome
 from tests.kafka.records import delete_topic, eventually, log_batches, log_files, mixed_records, produce, read_all
 
@@ -371,6 +373,53 @@ def test_a_batch_damaged_on_the_sources_disk(
     assert len(copied[1]) == 1000
     assert [one.seen for one in copied[1]] == [one.seen for one in original[1]]
     assert [one.seen for one in copied[0]] == [one.seen for one in original[0][: broken.header.base_offset]]
+
+
+# ---- damage in memory
+
+
+@pytest.mark.parametrize("times", [1, 10])
+def test_a_bit_that_flips_between_verification_and_sending(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    engine = Engine(source_kafka, target_kafka, name)
+    engine.create(name, 2)
+    for partition in range(2):
+        produce(
+            source_kafka,
+            name,
+            partition,
+            mixed_records(1000, seed=partition),
+            compression_type="lz4",
+            batch_num_messages=100,
+        )
+    batches = log_batches(source_kafka, name)
+    assert len(batches) >= 10
+    victim = batches[4].header
+    flips = 0
+
+    def stamp_after_a_flip(*header: Any) -> bytes:
+        nonlocal flips
+        body, checked = header[5], header[-1]
+        if isinstance(checked, Checked) and checked.crc == victim.crc:
+            if flips < times:
+                body[len(body) // 2] ^= 0x20
+            flips += 1
+        return stamp(*header)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chunk, "stamp", stamp_after_a_flip)
+        outcome = engine.copy(name)
+    hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
+    assert (whole.position, whole.error) == (1000, None)
+    assert flips == 2, "a batch is read again once, not until a time-out"
+    if times == 1:
+        assert (hurt.position, hurt.error) == (1000, None)
+    else:
+        assert (hurt.position, hurt.error_kind) == (victim.base_offset, "CorruptBatch")
+        assert f"partition {name}-0: the batch at offset {victim.base_offset} was read" in sentence(hurt.error)
+        engine.copy(name)
+    assert engine.check(name) == 2000
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from srm_common.wire.batch import (
     write_uvarint,
     write_varint,
 )
+from srm_common.wire.packed import unopened
 from tests.unit.wire.batches import ABORT, COMMIT, Record, batch_bytes, marker, source_batch, varint
 
 # One record: key "k", value "v", header "h" without a value, timestamp 1700000000000, offset 42, leader epoch 3,
@@ -201,6 +202,18 @@ def test_stamped_header_says_what_it_was_given(
 
 
 # ---- control records and varints
+
+
+def test_the_checksum_of_an_unopened_body_is_carried_on() -> None:
+    batch = source_batch([Record(7 + n, 1000 + n, b"key", b"value") for n in range(20)], codec=3, producer_id=5)
+    packed = unopened(batch)
+    fields = (TRANSACTIONAL | packed.attributes, 19, 1000, 1019, 20, packed.body, 77, 3, 1234)
+    assert stamp(*fields, packed.checked) == stamp(*fields)
+    hurt = bytearray(packed.body)
+    hurt[-1] ^= 1
+    again = stamp(*fields, packed.checked) + hurt
+    with pytest.raises(CorruptBatch, match="fails its checksum"):
+        verify(SourceBatch(parse_header(again), memoryview(again)))
 
 
 @pytest.mark.parametrize("kind", [ABORT, COMMIT])
