@@ -40,7 +40,7 @@ class Suspects:
         """Those that may be tried now; empty during a trial."""
         if self._tried or not self._suspects:
             return []
-        self._suspects = {state: None for state in self._suspects if not state.settled and state.error is None}
+        self._suspects = {state: None for state in self._suspects if not state.settled}
         return [state for state in self._suspects if not state.paused]
 
     def try_them(self, states: Sequence[RangeState]) -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.runs.copying import CopyRange
-from srm_common.errors import PartitionError
+from srm_common.errors import CorruptBatch, PartitionError
 from srm_common.replication.ranges import RangeState
 from srm_common.replication.suspects import Suspects
 
@@ -50,6 +50,14 @@ def test_who_was_given_up_is_not_tried_again() -> None:
     suspects.accuse(states)
     states[0].give_up(PartitionError("no leader"))
     assert suspects.due() == [states[1]]
+
+
+def test_what_comes_before_an_error_is_still_copied() -> None:
+    states = ranges(2)
+    suspects = Suspects(states)
+    suspects.accuse(states)
+    states[0].stop_at(5, CorruptBatch("refused at offset 5"))
+    assert suspects.due() == states
 
 
 @given(st.lists(st.tuples(st.sampled_from(["accuse", "try", "acquit", "convict"]), st.sets(st.integers(0, 4)))))
