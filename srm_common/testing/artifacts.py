@@ -80,6 +80,14 @@ def major(kafka_version: str) -> int:
     return int(head)
 
 
+def has_kraft(kafka_version: str) -> bool:
+    """Whether brokers of this version need no ZooKeeper (production ready in 3.3, KIP-833)."""
+    if major(kafka_version) != 3:
+        return major(kafka_version) > 3
+    minor = kafka_version.split(".")[1:2]
+    return not (minor and minor[0].isdigit() and int(minor[0]) < 3)
+
+
 def kafka_jars(version: str = DEFAULT_KAFKA_VERSION) -> Path:
     """Folder with the broker's jars, fetched when it is not there yet (about 40 MB, half a minute)."""
     wanted = (Artifact("org.apache.kafka", "kafka_2.13", version), *logging_binding(version))

@@ -7,7 +7,8 @@
         kafka.restart(2)          # same port, same data
 
 KRaft, every node broker and controller in one, one JVM each (a node is ready in about two seconds and takes some
-300 MB). Needs Java 17 or newer; Kafka's jars are fetched on first use (see :mod:`srm_common.testing.artifacts`).
+300 MB); versions before 3.3 have a ZooKeeper beside them. Needs Java 17 or newer; Kafka's jars are fetched on first use
+(see :mod:`srm_common.testing.artifacts`).
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from srm_common.domain.cluster import NO_AUTO_CREATION
 from srm_common.errors import LocalKafkaError
 from srm_common.testing import tiered_storage
-from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, kafka_jars
+from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
 from srm_common.testing.java import JavaProcess
 from srm_common.testing.logging_settings import logging_options
 from srm_common.testing.logins import broker_settings
 from srm_common.testing.ports import ReservedPort
+from srm_common.testing.zookeeper import SESSION_MS, LocalZooKeeper
 
 TunedFor = Literal["tests", "throughput"]
 
@@ -73,7 +75,7 @@ ADMIN_SETTINGS: Mapping[str, Any] = {
 class LocalKafka:
     """A cluster of ``nodes`` brokers, numbered from 1. A context manager; or ``start()`` and ``close()``.
 
-    ``settings`` are broker settings and win over everything set here. ``version`` is any Kafka from 3.3 on.
+    ``settings`` are broker settings and win over everything set here. ``version`` is any Kafka from 2.8 on.
     ``features`` are feature levels to format with (``{"transaction.version": "1"}``), else the version's own.
     ``client_protocol`` is the security protocol of the listener that clients use (``bootstrap_servers``); unless it is
     PLAINTEXT, brokers talk to each other over another, open listener (``internal_servers``), and its keys
@@ -111,6 +113,7 @@ class LocalKafka:
         self._client_protocol = client_protocol
         self._racks, self._tiered = tuple(racks), tiered
         self._tuned_for: TunedFor = tuned_for
+        self._zookeeper = None if has_kraft(self.version) else LocalZooKeeper()
         self._keep_directory = directory is not None
         self._directory = None if directory is None else Path(directory).absolute()
         self._nodes = tuple(_Node(number, client_protocol != "PLAINTEXT") for number in range(1, nodes + 1))
@@ -152,6 +155,8 @@ class LocalKafka:
         Raises LocalKafkaError with the end of the log when a node ends or does not answer within 180 s.
         """
         jars = kafka_jars(self.version)
+        if self._zookeeper:
+            self._zookeeper.start(self.directory / "zookeeper", self.version, jars, JVM_OPTIONS["tests"])
         for node in self._nodes:
             self._prepare(node, jars)
         for node in self._nodes:
@@ -199,6 +204,8 @@ class LocalKafka:
         self.kill(None)
         for node in self._nodes:
             node.release()
+        if self._zookeeper:
+            self._zookeeper.close()
         if self._directory is None or self._keep_directory or not self._directory.exists():
             return
         if not failed:
@@ -319,18 +326,37 @@ class LocalKafka:
         return f"{self.log_path(node.number)} ends with:\n{tail}"
 
     def _prepare(self, node: _Node, jars: Path) -> None:
-        """Settings file and formatted data folder; nothing is touched when they are there."""
+        """Settings file and formatted data folder; data that are there are not touched."""
         folder = self.directory / f"node-{node.number}"
         folder.mkdir(parents=True, exist_ok=True)
         properties = folder / "server.properties"
         lines = [f"{key}={value}" for key, value in self._node_settings(node, folder).items()]
         properties.write_text("\n".join(lines) + "\n")
+        if self._zookeeper:
+            return  # the broker makes its folder itself
         format_storage(
             folder / "data", self.cluster_id, node.number, version=self.version, jars=jars, features=self._features
         )
 
+    def _consensus_settings(self, node: _Node, listeners: str, protocols: str) -> dict[str, str]:
+        if self._zookeeper:
+            return {
+                "broker.id": str(node.number),
+                "zookeeper.connect": self._zookeeper.address,
+                "zookeeper.session.timeout.ms": str(SESSION_MS),
+                "listeners": listeners,
+                "listener.security.protocol.map": protocols,
+            }
+        return {
+            "process.roles": "broker,controller",
+            "node.id": str(node.number),
+            "controller.quorum.voters": ",".join(f"{one.number}@{one.controller.address}" for one in self._nodes),
+            "controller.listener.names": "CONTROLLER",
+            "listeners": f"{listeners},CONTROLLER://{node.controller.address}",
+            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
+        }
+
     def _node_settings(self, node: _Node, folder: Path) -> dict[str, str]:
-        voters = ",".join(f"{n.number}@{n.controller.address}" for n in self._nodes)
         listeners = {"CLIENT": (node.client, self._client_protocol)}
         if node.internal:
             listeners["INTERNAL"] = (node.internal, "PLAINTEXT")
@@ -339,14 +365,9 @@ class LocalKafka:
         copies = str(min(3, len(self._nodes)))
         quorum = str(2 if len(self._nodes) >= 3 else 1)
         settings = {
-            "process.roles": "broker,controller",
-            "node.id": str(node.number),
-            "controller.quorum.voters": voters,
-            "listeners": f"{advertised},CONTROLLER://{node.controller.address}",
+            **self._consensus_settings(node, advertised, protocols),
             "advertised.listeners": advertised,
-            "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "INTERNAL" if node.internal else "CLIENT",
-            "controller.listener.names": "CONTROLLER",
             "log.dirs": str(folder / "data"),
             # A misspelt topic must be an error in a test, not a new topic.
             "auto.create.topics.enable": "false",
@@ -369,6 +390,8 @@ class LocalKafka:
 
     def _launch(self, node: _Node, jars: Path) -> None:
         folder = self.directory / f"node-{node.number}"
+        if self._zookeeper:
+            self._zookeeper.wait_until_gone(node.number)
         archive = class_archive(self.version)
         arguments = [
             *JVM_OPTIONS[self._tuned_for],

@@ -89,6 +89,8 @@ class LiveWriter:
             "batch.size": dice.choice([2000, 16000, 60000]),
             "enable.idempotence": True,
             "reconnect.backoff.max.ms": 200,
+            # A broker with a ZooKeeper knows of no topic right after its start.
+            "topic.metadata.propagation.max.ms": 600_000,
             "log_level": 0,
         }
 

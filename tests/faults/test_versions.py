@@ -16,8 +16,8 @@ from tests.faults.story import Story, take_over
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
 NEWEST = DEFAULT_KAFKA_VERSION
-VERSIONS = ("3.3.2", "3.9.1", "4.1.1", NEWEST)
-QUICK_PAIRS = {("3.3.2", NEWEST), (NEWEST, "3.9.1"), ("4.1.1", "4.1.1"), (NEWEST, "3.3.2")}
+VERSIONS = ("2.8.2", "3.3.2", "3.9.1", "4.1.1", NEWEST)
+QUICK_PAIRS = {("2.8.2", NEWEST), (NEWEST, "3.9.1"), ("4.1.1", "4.1.1"), (NEWEST, "2.8.2")}
 PAIRS = [
     pytest.param(source, target, id=f"{source}-to-{target}", marks=[] if quick else [pytest.mark.soak])
     for source in VERSIONS
@@ -25,7 +25,7 @@ PAIRS = [
     for quick in [(source, target) in QUICK_PAIRS]
 ]
 #: ``transaction.version`` came with 4.0; an older broker's transactions are of version 0.
-TRANSACTION_VERSION = {"3.3.2": 0, "3.9.1": 0, "4.1.1": 2, NEWEST: 2}
+TRANSACTION_VERSION = {"2.8.2": 0, "3.3.2": 0, "3.9.1": 0, "4.1.1": 2, NEWEST: 2}
 
 
 @pytest.mark.parametrize(("source_version", "target_version"), PAIRS)

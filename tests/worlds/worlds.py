@@ -29,7 +29,7 @@ from tests.worlds.world import Entrance, Side, Stage, World
 
 EQUALITY, KILLS, FAILOVER = "equality", "kills", "failover"
 STORIES = (EQUALITY, KILLS, FAILOVER)
-OLDEST, NEWEST = "3.3.2", DEFAULT_KAFKA_VERSION
+OLDEST, NEWEST = "2.8.2", DEFAULT_KAFKA_VERSION
 WORLDS: dict[str, Entrance] = {}
 
 _REPLICATION_FACTORS = [key for key in FlowSettings.__dataclass_fields__ if key.endswith("replication_factor")]

@@ -11,7 +11,7 @@ import pytest
 
 from srm_common.errors import LocalKafkaError
 from srm_common.testing import artifacts
-from srm_common.testing.artifacts import MARKER, Artifact, fetch, is_complete, logging_binding
+from srm_common.testing.artifacts import MARKER, Artifact, fetch, has_kraft, is_complete, logging_binding
 from srm_common.testing.java import java_command
 
 WANTED = (Artifact("org.example", "thing", "1.0"),)
@@ -130,3 +130,8 @@ def test_a_missing_java_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(LocalKafkaError, match="openjdk-17-jre-headless"):
         java_command()
+
+
+def test_versions_before_3_3_have_a_zookeeper() -> None:
+    versions = ("2.8.2", "3.2.3", "3.3.2", "3.9.1", "4.3.1")
+    assert [one for one in versions if not has_kraft(one)] == ["2.8.2", "3.2.3"]
