@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 
 from kafka.protocol.admin import ListTransactionsRequest
 
@@ -39,10 +40,12 @@ from srm_common.domain.names import driver_transactional_id, task_transactional_
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.errors import ClusterError, Fenced, FlowOwnedElsewhere, UnreachableCluster
 from srm_common.kafka import codes
-from srm_common.kafka.link import ClusterLink, RetriableFault
+from srm_common.kafka.link import LATEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import FencedAfterRepeat, init_producer
 
 _LIST_TRANSACTIONS_API = 66
+#: A partition without a leader must not hold up the others.
+_LOG_END_SECONDS = 5.0
 
 
 class Ownership:
@@ -103,6 +106,17 @@ class Ownership:
     def all_identities(self) -> tuple[ProducerIdentity, ...]:
         """Those of every slot that was ever used, also of runs that had more of them; fresh since the last fence."""
         return tuple(identity for _, identity in sorted(self._identities.items()))
+
+    def log_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Where logs of the target end; a partition that does not tell is left out."""
+        wanted = list(partitions)
+
+        async def ask() -> dict[Partition, int]:
+            await self._link.track({topic for topic, _ in wanted})
+            found, _ = await self._link.offsets(wanted, LATEST, committed=False, timeout_seconds=_LOG_END_SECONDS)
+            return found
+
+        return self._link.run(ask) if wanted else {}
 
     def refence(self) -> None:
         """Assert that the flow is still ours, and fence all slots again: orphans are refused, identities are new.

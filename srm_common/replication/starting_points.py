@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.runs.cut_copy import CutCopy
 from srm_common.domain.runs.data_loss import Bookmark, Loss, SourceLog, decide, find_loss
 from srm_common.domain.runs.first_offsets import explicit_offset, listed_end, offset_behind_copied
 from srm_common.domain.runs.partition_track import PartitionTrack
@@ -68,6 +69,7 @@ class StartingPoints:
         opposite_ends: for the rule ``opposite``.
         override: the run's start position, applied once to each of ``overridden``.
         last_ends: the log ends that the last run saw.
+        cut_copies: those that the target lost records of; what becomes of them says ``on_target_loss``.
         note: told what was decided about lost data and first starts.
         now_ms: the time, for what is remembered.
     """
@@ -81,6 +83,8 @@ class StartingPoints:
     override: StartPosition = field(default_factory=StartPosition)
     overridden: set[Partition] = field(default_factory=set)
     last_ends: Mapping[Partition, int] = field(default_factory=dict)
+    cut_copies: Mapping[Partition, CutCopy] = field(default_factory=dict)
+    on_target_loss: OnDataLoss = OnDataLoss.FAIL
     note: Callable[[str], None] = lambda note: None
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000)
 
@@ -89,6 +93,12 @@ class StartingPoints:
         self._identity = LogIdentity(self.source)
         #: Partitions known not to hold anything that would go back.
         self._checked: set[Partition] = set()
+        #: Cut copies; whoever set an offset back has decided about the gap.
+        self.undecided = {
+            place: cut
+            for place, cut in self.cut_copies.items()
+            if (committed := self._committed.get(place)) is not None and committed >= cut.position
+        }
 
     def first_seen(self, topics: Mapping[str, int]) -> None:
         """Decide where topics start that were never seen before; ``topics`` are all, with their partitions."""
@@ -143,6 +153,17 @@ class StartingPoints:
                 track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
                 continue
             log = logs[place]
+            cut = None if place in wanted else self.undecided.get(place)
+            if cut is not None and self.on_target_loss is OnDataLoss.FAIL:
+                # Where it stands, so that what waits behind the loss counts as lag.
+                track.leader_epoch, track.position = self._epoch(track), self._known(track)
+                track.fail(cut.error, "DataLost", now)
+                continue
+            if cut is not None:
+                del self.undecided[place]
+                self.note(f"{place[0]}-{place[1]}: {cut.finding}; on.target.loss = {self.on_target_loss.value}")
+                if self.on_target_loss is OnDataLoss.RESET:
+                    wanted[place] = log.start
             if place in wanted:
                 self.overridden.discard(place)
                 pins[place] = Pin(wanted[place], self._committed.get(place))
@@ -169,7 +190,7 @@ class StartingPoints:
 
     def at_its_end(self, track: PartitionTrack) -> bool:
         """Whether nothing has to be asked about a listed partition: it was read to its end, or never held anything."""
-        if track.place in self.overridden or track.place in self._corrupt:
+        if track.place in self.overridden or track.place in self._corrupt or track.place in self.undecided:
             return False
         known = self._known(track)
         if known is None and track.end == 0 and self._begins_at_start(track):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange
+from srm_common.domain.runs.cut_copy import CutCopy
 from srm_common.domain.runs.progress import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
@@ -74,6 +75,9 @@ class _Run:
         self._journal = RunJournal(flow, run, self._store)
         self._started = time.monotonic()
         self._passes: Passes | None = None
+        self._copies: list[Copy] = []
+        #: Copies that end before where an earlier run left them.
+        self._cut: dict[Partition, CutCopy] = {}
 
     def go(self) -> RunRecord:
         with self._store:
@@ -119,15 +123,13 @@ class _Run:
                 self._journal.note(note)
             if owner is not None:
                 stack.push(lambda kind, error, trace: self._disown(owner, kind, job))
-                self._free(
-                    owner,
-                    job,
-                    [
-                        Copy((topic.upstream, number), (topic.downstream, number))
-                        for topic in topics
-                        for number in range(topic.partitions)
-                    ],
-                )
+                self._copies = [
+                    Copy((topic.upstream, number), (topic.downstream, number))
+                    for topic in topics
+                    for number in range(topic.partitions)
+                ]
+                self._free(owner, job, self._copies)
+                self._find_cut_copies(owner)
             # Anew, since offsets may have been moved by hand until the flow became ours.
             known = self._store.read_all("topics", "start", prefix=PREFIX)
             presence.forget_others(drivers(known))
@@ -183,6 +185,29 @@ class _Run:
         if freed.looked_into:
             owner.refence()
 
+    def _find_cut_copies(self, owner: Ownership) -> None:
+        """Those whose log ends before where an earlier run left it."""
+        for place, end in self._ends_of_copies(owner).items():
+            before = self._journal.copies_before.get(place)
+            if before is not None and end < (before.copy_end or 0):
+                self._cut[place] = CutCopy(
+                    before.downstream_topic, before.partition, before.position or 0, before.copy_end or 0, end
+                )
+            else:
+                self._journal.copy_ends[place] = end
+
+    def _remember_copy_ends(self, owner: Ownership, undecided: Container[Partition]) -> None:
+        """For the run that comes next; one that was cut meanwhile, or that nobody has decided about, is for that to
+        find."""
+        for place, end in self._ends_of_copies(owner).items():
+            decided = place in self._cut and place not in undecided
+            if decided or (place not in self._cut and end >= self._journal.copy_ends.get(place, 0)):
+                self._journal.copy_ends[place] = end
+
+    def _ends_of_copies(self, owner: Ownership) -> dict[Partition, int]:
+        ends = owner.log_ends([copy.downstream for copy in self._copies])
+        return {copy.upstream: ends[copy.downstream] for copy in self._copies if copy.downstream in ends}
+
     def _disown(self, owner: Ownership, kind: type[BaseException] | None, job: CopyJob) -> bool:
         passes = self._passes
         untouched = kind is None and passes is not None and passes.count == 0
@@ -190,6 +215,8 @@ class _Run:
             owner.abandon()
             return False
         try:
+            if kind is None and passes is not None:
+                self._remember_copy_ends(owner, passes.points.undecided)
             if kind is None and passes is not None and passes.retries:
                 # What failed may have left something open, and the next run may come late.
                 owner.refence()
@@ -215,6 +242,8 @@ class _Run:
             memory=SourceTopics.from_json(known.get("topics")),
             read_committed=committed,
             on_data_loss=flow.on_data_loss,
+            on_target_loss=flow.on_target_loss,
+            cut_copies=self._cut,
             rules=StartRules(flow.start_positions, flow.auto_offset_reset),
             opposite_ends=lambda places: opposite_ends(flow, places),
             note=self._journal.note,

@@ -39,15 +39,17 @@ class RunJournal:
         self._written = time.monotonic()
         self._notes: list[str] = []
         self._lost: dict[str, str] = {}
-        self._before: dict[Partition, PartitionRecord] = {}
+        self.copies_before: dict[Partition, PartitionRecord] = {}
         self.last: RunRecord | None = None
         self.sizes: dict[str, float] = {}
+        #: Where the copies' logs end, by upstream partition, as far as this run has looked.
+        self.copy_ends: dict[Partition, int] = {}
 
     def recall(self, known: Mapping[str, Any]) -> None:
         """What earlier runs left: ``run``, ``sizes``, ``plan`` of the flow's state. Raises :class:`CorruptRecord`."""
         self.last = RunRecord.from_json(known["run"]) if "run" in known else None
         partitions = self.last.partitions if self.last else ()
-        self._before = {(one.upstream_topic, one.partition): one for one in partitions}
+        self.copies_before = {(one.upstream_topic, one.partition): one for one in partitions}
         for note in plan_notes(known.get("plan"), self.last.started_ms if self.last else 0):
             self.note(note, logging.INFO)
         self.sizes = dict(known.get("sizes", {}))
@@ -95,7 +97,7 @@ class RunJournal:
     def _record(self, passes: Passes | None, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
         tracks = list(passes.tracks.values()) if passes else []
         copied = {track.place for track in tracks}
-        copies = [_partition_record(track, self._before.get(track.place)) for track in tracks]
+        copies = [_partition_record(track, self.copies_before.get(track.place), self.copy_ends) for track in tracks]
         kept = [
             one.carried()
             for one in (self.last.partitions if self.last else ())
@@ -136,7 +138,9 @@ class RunJournal:
             self._store.write("sizes", self.sizes)
 
 
-def _partition_record(track: PartitionTrack, before: PartitionRecord | None) -> PartitionRecord:
+def _partition_record(
+    track: PartitionTrack, before: PartitionRecord | None, copy_ends: Mapping[Partition, int]
+) -> PartitionRecord:
     """A partition's line of the run record; ``before`` is that of the last record, which an earlier attempt of the same
     run may have written."""
     samples = track.latency_samples
@@ -161,6 +165,7 @@ def _partition_record(track: PartitionTrack, before: PartitionRecord | None) -> 
         error_kind=track.error_kind,
         records_total=(records or 0) + track.records,
         bytes_total=(size or 0) + track.bytes,
+        copy_end=copy_ends.get(track.place, before.copy_end if before is not None else None),
     )
 
 

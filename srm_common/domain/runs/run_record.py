@@ -32,7 +32,7 @@ class PartitionRecord:
     name of its class in :mod:`srm_common.errors`. ``records_total`` and ``bytes_total`` are sums over all runs, this
     one and its earlier attempts included, since the flow's state has known the partition; None where that was not
     counted yet. ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None
-    where none was, or nobody looked.
+    where none was, or nobody looked. ``copy_end`` is where the copy's log ended when the run looked last.
     """
 
     upstream_topic: str
@@ -55,6 +55,7 @@ class PartitionRecord:
     records_total: int | None = None
     bytes_total: int | None = None
     oldest_ms: int | None = None
+    copy_end: int | None = None
 
     @property
     def lag(self) -> int | None:
@@ -80,6 +81,7 @@ class PartitionRecord:
             error_kind=self.error_kind,
             records_total=self.records_total,
             bytes_total=self.bytes_total,
+            copy_end=self.copy_end,
         )
 
 

@@ -63,7 +63,8 @@ def copying_keys() -> Iterator[Key]:
         "fail",
         "What to do with a topic whose copy was deleted on the target, or deleted and made again by somebody else: "
         "`fail` leaves it alone until somebody decides (`srm-control apply --recreate` or `--resume`), `skip` makes "
-        "it again and goes on where the flow stopped, `reset` makes it again and copies everything again.",
+        "it again and goes on where the flow stopped, `reset` makes it again and copies everything again. The same for "
+        "a partition whose copy lost records that were committed, as by an unclean leader election.",
         "What was deleted does not come back by accident, and a gap does not go unseen.",
         levels=ALL_LEVELS,
         choices=("fail", "skip", "reset"),

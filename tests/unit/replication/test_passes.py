@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.cut_copy import CutCopy
 from srm_common.domain.runs.start_position import StartPosition
 from srm_common.domain.runs.start_rules import StartRules, parse_topic_starts
 from srm_common.domain.topics.source_topics import SourceTopics
@@ -48,6 +49,8 @@ class World:
             override=(start := changes.pop("start", StartPosition())),
             overridden=set(self.source.logs) if start != StartPosition() else set(),
             last_ends=changes.pop("last_ends", {}),
+            cut_copies=changes.pop("cut_copies", {}),
+            on_target_loss=changes.pop("on_target_loss", OnDataLoss.FAIL),
         )
         return Passes(
             job=JOB,
@@ -493,3 +496,51 @@ class TestTailing:
         passes.runner = slots
         passes.run()
         assert told[:2] == [30.0, 5.0]
+
+
+#: The flow stood at 5 when the copy was whole.
+CUT = {("t", 0): CutCopy("a.t", 0, position=5, before=6, now=2)}
+
+
+class TestCutCopies:
+    """The target lost records of a copy."""
+
+    def test_nothing_is_written_behind_the_gap(self) -> None:
+        there = world(5, 5)
+        there.run()
+        for log in there.source.logs.values():
+            log.records += [77]
+        passes = there.run(cut_copies=CUT)
+        cut, other = passes.tracks["t", 0], passes.tracks["t", 1]
+        assert (cut.error_kind, cut.position, cut.lag) == ("DataLost", 5, 1)
+        assert "the copy a.t-0 ends at offset 2, 4 offsets before the end" in str(cut.error)
+        assert other.error is None
+        assert there.target.records["t", 0] == [0, 1, 2, 3, 4]
+        assert there.target.records["t", 1][-1] == 77
+
+    def test_it_is_said_where_nothing_is_new_at_the_source(self) -> None:
+        there = world(5)
+        there.run()
+        assert there.run(cut_copies=CUT).tracks["t", 0].error_kind == "DataLost"
+
+    @pytest.mark.parametrize(
+        ("choice", "expected"),
+        [(OnDataLoss.SKIP, [0, 1, 2, 3, 4, 77]), (OnDataLoss.RESET, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 77])],
+    )
+    def test_it_goes_on_as_the_operator_says(self, choice: OnDataLoss, expected: list[int]) -> None:
+        there = world(5)
+        there.run()
+        there.source.logs["t", 0].records += [77]
+        passes = there.run(cut_copies=CUT, on_target_loss=choice)
+        assert passes.tracks["t", 0].error is None
+        assert there.target.records["t", 0] == expected
+        assert any("on.target.loss" in note for note in there.notes)
+        assert not passes.points.undecided
+
+    def test_whoever_set_the_offset_back_has_decided(self) -> None:
+        there = world(3)
+        there.run()
+        there.source.logs["t", 0].records += [3, 4, 77]
+        passes = there.run(cut_copies=CUT)
+        assert passes.tracks["t", 0].error is None
+        assert there.target.records["t", 0] == [0, 1, 2, 3, 4, 77]

@@ -1,0 +1,216 @@
+"""A replica that lacks records becomes the leader (``unclean.leader.election.enable``), on either side."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+from confluent_kafka.admin import NewTopic, OffsetSpec
+
+from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.runs.run_record import RunState
+from srm_common.testing import LocalKafka
+from srm_common.usecases.replicate import raise_if_failed
+from tests.faults.live_groups import LiveFlow, copy_once, run_once, wait_for
+from tests.kafka.flows import Seen, flow_between
+from tests.kafka.records import mixed_records, produce, put, read_all, writer
+
+pytestmark = [pytest.mark.faults, pytest.mark.kafka]
+
+#: The node that lacks records in the end, the one that has them, and the one that keeps the quorum.
+STALE, COMPLETE = 2, 1
+#: State topics lose nothing: they lie on the other cluster, or have a replica on the third node.
+AWAY = {"offset_syncs_topic_location": "target"}
+REPLICATION_FACTORS = [key for key in FlowSettings.__dataclass_fields__ if key.endswith("replication_factor")]
+
+
+@pytest.fixture(scope="module")
+def unclean() -> Iterator[LocalKafka]:
+    """Three nodes, of which the third has none of the tests' records."""
+    with LocalKafka(nodes=3, name="unclean") as kafka:
+        yield kafka
+
+
+class Cut:
+    """Topics with two replicas each, whose logs are cut by an unclean election. ``at`` is where each log parts."""
+
+    def __init__(self, kafka: LocalKafka, *topics: str) -> None:
+        self._kafka = kafka
+        self._topics = topics
+        self.at: dict[str, int] = {}
+        self.ends: dict[str, int] = {}
+
+    def create(self) -> None:
+        where, config = [[COMPLETE, STALE]], {"unclean.leader.election.enable": "true"}
+        new = [NewTopic(topic, num_partitions=1, replica_assignment=where, config=config) for topic in self._topics]
+        for done in self._kafka.admin().create_topics(new).values():
+            done.result(120)
+        self._wait(lambda part: part.leader > 0 and len(part.isrs) == 2, "two replicas in sync")
+
+    def stop_stale(self) -> None:
+        """From now on one replica has all records alone."""
+        self._wait(lambda part: len(part.isrs) == 2, "two replicas in sync")
+        self.at = self._log_ends()
+        self._kafka.kill(STALE)
+        self._wait(lambda part: part.leader == COMPLETE and part.isrs == [COMPLETE], "one replica in sync")
+
+    def elect_stale(self) -> None:
+        """The other one dies and comes back as a follower; returns when it has been cut."""
+        self.ends = self._log_ends()
+        assert all(self.ends[topic] > self.at[topic] for topic in self._topics)
+        self._kafka.kill(COMPLETE)
+        self._kafka.restart(STALE)
+        self._wait(lambda part: part.leader == STALE, "an unclean election")
+        assert self._log_ends() == self.at, "nothing was cut"
+        self._kafka.restart(COMPLETE)
+        self._wait(lambda part: len(part.isrs) == 2, "two replicas in sync")
+        assert self._log_ends() == self.at
+
+    def _log_ends(self) -> dict[str, int]:
+        return {topic: log_end(self._kafka, topic) for topic in self._topics}
+
+    def _wait(self, condition: object, what: str) -> None:
+        def met() -> bool:
+            assert callable(condition)
+            with contextlib.suppress(KafkaException):
+                seen = self._kafka.admin().list_topics(timeout=10).topics
+                return all(condition(seen[topic].partitions[0]) for topic in self._topics)
+            return False
+
+        wait_for(what, met)
+
+
+def log_end(kafka: LocalKafka, topic: str) -> int:
+    """The high watermark of partition 0."""
+    deadline = time.monotonic() + 120
+    place = TopicPartition(topic, 0)
+    while True:
+        try:
+            asked = kafka.admin().list_offsets(
+                {place: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
+                isolation_level=IsolationLevel.READ_UNCOMMITTED,
+            )
+            return int(asked[place].result(10).offset)
+        except KafkaException:
+            assert time.monotonic() < deadline, f"{topic} does not tell its end"
+            time.sleep(0.05)
+
+
+def seen(kafka: LocalKafka, topic: str, start: int = 0) -> list[Seen]:
+    """What readers of committed records see from an offset on."""
+    return [one.seen for one in read_all(kafka, topic)[0] if one.offset >= start]
+
+
+def write(kafka: LocalKafka, topic: str, seed: int) -> None:
+    """Plain records of all codecs, and transactions of which some are aborted; all of them are ended."""
+    for number, codec in enumerate(("none", "gzip", "snappy", "lz4", "zstd")):
+        produce(kafka, topic, 0, mixed_records(60, seed + number), compression_type=codec)
+    producer = writer(kafka, transactional_id=f"{topic}-{seed}", linger_ms=1)
+    producer.init_transactions(120)
+    for number in range(4):
+        producer.begin_transaction()
+        put(producer, topic, 0, mixed_records(20, seed + number))
+        producer.flush(120)
+        (producer.abort_transaction if number % 2 else producer.commit_transaction)(120)
+
+
+def test_at_the_source_lost_records_stay_and_new_ones_follow(
+    unclean: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    """While a flow runs that goes on by itself (``on.data.loss = skip``), and for one that stops (``fail``).
+
+    The rule: the copy has what was copied before the election, and behind it what the source shows from the offset on
+    where the logs part.
+    """
+    going, stopping = f"{name}-going", f"{name}-stopping"
+    cut = Cut(unclean, going, stopping)
+    cut.create()
+    flow = flow_between(unclean, target_kafka, going, on_data_loss=OnDataLoss.SKIP, **AWAY)
+    strict = flow_between(unclean, target_kafka, stopping, **AWAY)
+    before: dict[str, list[Seen]] = {}
+    with LiveFlow(flow) as live:
+        write(unclean, going, 1)
+        write(unclean, stopping, 1)
+        cut.stop_stale()
+        write(unclean, going, 10)
+        write(unclean, stopping, 10)
+        for topic in (going, stopping):
+            before[topic] = seen(unclean, topic)
+        assert run_once(strict).state is RunState.DONE
+        wait_for("the copy", lambda: _copied(flow, target_kafka, going) == before[going])
+        cut.elect_stale()
+        rounds = live.rounds
+        write(unclean, going, 20)
+        write(unclean, going, 30)
+        wait_for("more rounds", lambda: live.rounds > rounds + 1)
+    assert log_end(unclean, going) > cut.ends[going], "the log has not grown again"
+
+    # Shorter than what was copied, then grown beyond it.
+    for grown in (False, True):
+        if grown:
+            write(unclean, stopping, 20)
+            write(unclean, stopping, 30)
+        record = run_once(strict)
+        assert record.state is RunState.FAILED
+        (failed,) = record.failed_partitions
+        assert failed.error_kind == "DataLost"
+        assert ("has grown again" if grown else "the source log ends at offset") in str(failed.error)
+        assert _copied(strict, target_kafka, stopping) == before[stopping]
+    strict = replace(strict, on_data_loss=OnDataLoss.SKIP)
+    for told, topic in ((flow, going), (strict, stopping)):
+        assert run_once(told).state is RunState.DONE
+        expected = before[topic] + seen(unclean, topic, cut.at[topic])
+        assert _copied(told, target_kafka, topic) == expected
+        assert run_once(told).records == 0
+
+
+def test_on_the_target_lost_copies_stop_the_partition_until_somebody_decides(
+    source_kafka: LocalKafka, unclean: LocalKafka, name: str
+) -> None:
+    source_kafka.create_topic(name)
+    flow = flow_between(source_kafka, unclean, name, **dict.fromkeys(REPLICATION_FACTORS, 3))
+    copy = f"{flow.name.source}.{name}"
+    cut = Cut(unclean, copy)
+    cut.create()
+    write(source_kafka, name, 1)
+    # The copy is there already, with replicas where the test wants them: taken as it is.
+    assert copy_once(flow).state is RunState.DONE
+    first = seen(source_kafka, name)
+    assert seen(unclean, copy) == first
+    cut.stop_stale()
+    write(source_kafka, name, 10)
+    assert copy_once(flow).state is RunState.DONE
+    copied = seen(source_kafka, name)
+    assert seen(unclean, copy) == copied
+    cut.elect_stale()
+    assert seen(unclean, copy) == first
+
+    # Nothing new at the source, then something: either way it is said, and nothing is written behind the gap.
+    for number in range(2):
+        record = copy_once(flow)
+        assert record.state is RunState.FAILED
+        (failed,) = record.failed_partitions
+        assert failed.error_kind == "DataLost"
+        assert f"the copy {copy}-0 ends at offset {cut.at[copy]}, " in str(failed.error)
+        assert f"{cut.ends[copy] - cut.at[copy]} offsets before" in str(failed.error)
+        assert log_end(unclean, copy) == cut.at[copy]
+        if number == 0:
+            write(source_kafka, name, 20)
+    assert record.lag > 0
+
+    everything = seen(source_kafka, name)
+    record = copy_once(replace(flow, on_target_loss=OnDataLoss.SKIP))
+    raise_if_failed(record)
+    assert any("on.target.loss = skip" in note for note in record.notes)
+    assert seen(unclean, copy) == first + everything[len(copied) :]
+    # Decided once and for all.
+    raise_if_failed(copy_once(flow))
+
+
+def _copied(flow: FlowSettings, kafka: LocalKafka, topic: str) -> list[Seen]:
+    copy = f"{flow.name.source}.{topic}"
+    return seen(kafka, copy) if copy in kafka.admin().list_topics(timeout=60).topics else []
