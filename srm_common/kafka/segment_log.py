@@ -145,6 +145,14 @@ class SegmentLog:
         if piece:
             yield self._read({}, piece), piece
 
+    def maps(self) -> Iterator[tuple[Partition, SegmentMap]]:
+        """The map of each source partition that has one; only some are in memory at a time, and nothing is decoded."""
+        for batch, _ in self.pieces():
+            for place, committed in batch.segments.items():
+                found = SegmentMap(committed)
+                if found:
+                    yield place, found
+
     def keys_since(self, starts: Mapping[int, int]) -> dict[int, set[bytes]]:
         """The keys that were written since, by partition; one that an open transaction holds back is not among them."""
         stable = self._reader.offsets(self._topic, starts, LATEST)

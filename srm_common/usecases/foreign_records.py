@@ -14,7 +14,6 @@ from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.segment_log import SegmentLog
 from srm_common.usecases.topic_mappings import replicated_topics
-from srm_common.wire.segment_map import SegmentMap
 
 Partition = tuple[str, int]
 #: Of one copy: how many gaps, the newest, and how many offsets of each are read.
@@ -73,18 +72,18 @@ def check_copies(flow: FlowSettings) -> CopiesChecked:
         # The logs first: what is committed between the two looks is in the map then.
         logs, faults = _logs(flow, places)
         segments = names.segments_topic(flow.name.source)
-        partitions = reader.partitions(segments)
-        maps = SegmentLog(reader, segments, partitions).read_all().segments if partitions else {}
-        for place, log in sorted(logs.items()):
-            committed = maps.get(places[place])
-            if not committed:
+        copied = {upstream: place for place, upstream in places.items() if place in logs}
+        for upstream, mapped in SegmentLog(reader, segments, reader.partitions(segments)).maps():
+            place = copied.get(upstream)
+            if place is None:
                 continue
             copies += 1
-            mapped = SegmentMap(committed)
+            log = logs[place]
             found += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed_runs(mapped, log)]
             gaps = list(suspicious_gaps(mapped, log, exactly_once=flow.exactly_once))
             left += max(0, len(gaps) - _GAPS)
             found += _read(reader, place, gaps[-_GAPS:])
+    found.sort(key=lambda one: (one.topic, one.partition))
     unmapped = len(logs) - copies
     return CopiesChecked(str(flow.name), copies, unmapped, tuple(found), left, tuple(faults.values()))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from srm_common.domain import names
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.offsets.translation import current_map
+from srm_common.errors import CorruptRecord
 from srm_common.kafka.compacted import StateReader
 from srm_common.kafka.segment_log import SegmentLog
 from srm_common.kafka.source_offsets import committed_places
@@ -24,7 +24,8 @@ def opposite_ends(flow: FlowSettings, places: Iterable[Partition]) -> dict[Parti
 
     Returns:
         The next offset behind the copy by (topic, partition), or a sentence where a copy exists that no map tells of
-        (MirrorMaker 2 made it, or the map was lost). Partitions that were never copied into are absent.
+        (MirrorMaker 2 made it, or the map was lost or cannot be read). Partitions that were never copied into are
+        absent.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the source answers.
@@ -34,12 +35,13 @@ def opposite_ends(flow: FlowSettings, places: Iterable[Partition]) -> dict[Parti
     ends: dict[Partition, int | str] = {}
     with StateReader(flow.source, patience_seconds=flow.patience_seconds) as reader:
         topic = names.segments_topic(other.source)
-        partitions = reader.partitions(topic)
-        maps = SegmentLog(reader, topic, partitions).read_all().segments if partitions else {}
-        for upstream, committed in maps.items():
+        for upstream, known in SegmentLog(reader, topic, reader.partitions(topic)).maps():
             place = _downstream(flow, upstream)
             if place in wanted:
-                ends[place] = current_map(committed)[-1].downstream_end
+                try:
+                    ends[place] = known[-1].downstream_end
+                except CorruptRecord as error:
+                    ends[place] = f"{place[0]}-{place[1]} cannot start behind what flow {other} copied: {error}"
         for upstream in committed_places(reader, other):
             place = _downstream(flow, upstream)
             if place in wanted and place not in ends:

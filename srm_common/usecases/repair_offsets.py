@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from operator import itemgetter
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.offsets_repair import CopyEnd, RepairAction, repair_action
 from srm_common.domain.offsets.segments import Segment
-from srm_common.domain.offsets.translation import current_map
-from srm_common.errors import SrmError
+from srm_common.errors import CorruptRecord, SrmError
 from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.segment_log import SegmentLog
@@ -45,10 +44,19 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
     known = read_source_offsets(flow, state, refuse_loss=False)
     actions = []
     with StateReader(flow.target) as reader:
-        segments = SegmentLog(reader, state.segments_topic, state.segments_partitions).read_all().segments
-        for place in sorted(segments):
+        # Nearly all of a map that may have a million segments is about partitions with a position.
+        ends: dict[tuple[str, int], Segment | str] = {}
+        for place, found in SegmentLog(reader, state.segments_topic, state.segments_partitions).maps():
             if place not in known and place not in known.resets:
-                actions.append(repair_action(segments[place], _copy_end(flow, reader, segments[place])))
+                try:
+                    ends[place] = found[-1]
+                except CorruptRecord as error:
+                    ends[place] = f"the end of its map cannot be read: {error}"
+        for place, last in sorted(ends.items(), key=itemgetter(0)):
+            if isinstance(last, str):
+                actions.append(RepairAction(*place, None, last))
+            else:
+                actions.append(repair_action(last, _copy_end(flow, reader, last)))
     if not dry_run:
         records = [
             offset_record(flow.name, state, (action.topic, action.partition), action.next_offset)
@@ -59,8 +67,7 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
     return actions
 
 
-def _copy_end(flow: FlowSettings, reader: StateReader, committed: Sequence[Segment]) -> CopyEnd | str:
-    last = current_map(committed)[-1]
+def _copy_end(flow: FlowSettings, reader: StateReader, last: Segment) -> CopyEnd | str:
     remote = flow.policy.format_remote_topic(flow.name.source, last.topic)
     if last.partition >= reader.partitions(remote):
         return f"{remote}-{last.partition} does not exist on the target"

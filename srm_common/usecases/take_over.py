@@ -23,7 +23,6 @@ from srm_common.domain.moving.handover import (
     segment_of,
 )
 from srm_common.domain.moving.takeover import Takeover
-from srm_common.domain.offsets.translation import current_map
 from srm_common.domain.plans.actions import failed
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.runs.start_position import StartKind
@@ -169,12 +168,14 @@ def _write(
 
 
 def _segments(flow: FlowSettings, state: StateTopics, positions: Iterable[HandoverPosition]) -> list[NewRecord]:
+    positions = list(positions)
+    wanted = {one.place for one in positions}
     with StateReader(flow.target) as reader:
-        newest = SegmentLog(reader, state.segments_topic, state.segments_partitions).read_all().segments
+        log = SegmentLog(reader, state.segments_topic, state.segments_partitions)
+        newest = {place: known[-1] for place, known in log.maps() if place in wanted}
     records = []
     for one in positions:
-        mapped = newest.get(one.place)
-        segment = segment_of(one, current_map(mapped)[-1] if mapped else None)
+        segment = segment_of(one, newest.get(one.place))
         if segment is not None:
             home = segment_partition(one.topic, one.partition, state.segments_partitions)
             records.append(NewRecord(state.segments_topic, home, *encode_segment(segment)))

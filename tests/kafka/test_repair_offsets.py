@@ -7,6 +7,9 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
+from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.state_topics import present_state_topics
+from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.foreign_records import check_copies
@@ -14,7 +17,9 @@ from srm_common.usecases.repair_offsets import repair_offsets
 from srm_common.usecases.replicate import replicate
 from srm_common.usecases.report_run import make_report
 from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.wire.segments import VALUE_HEAD, decode_segment
 from tests.kafka.flows import flow_between, prepare, read, write
+from tests.kafka.markers import wait_for_markers
 
 pytestmark = pytest.mark.kafka
 
@@ -55,6 +60,30 @@ def test_lost_offsets_are_refused_rebuilt_and_gone_on_from(
     assert [action.partition for action in repair_offsets(flow)] == [1]
     run(flow)
     assert read(target_kafka, remote, 0) == read(source_kafka, name, 0)
+
+
+def test_a_map_that_was_dropped_or_cannot_be_read_proves_nothing(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    source_kafka.create_topic(name, 3)
+    for partition in (0, 1, 2):
+        write(source_kafka, name, [b"x"] * 10, partition)
+    wait_for_markers(flow, run(flow))
+    segments = present_state_topics(flow).segments_topic
+    changed = []
+    with StateReader(flow.target) as reader:
+        for key, record in reader.newest(segments).items():
+            assert record.value is not None
+            damaged = {0: None, 1: record.value[: VALUE_HEAD.size] + b"\xff" * 3}
+            number = decode_segment(key, record.value).partition
+            if number in damaged:
+                changed.append(NewRecord(segments, record.partition, key, damaged[number]))
+    StateWriter(flow.target).write("damage the map", changed)
+    (answer,) = target_kafka.admin().delete_topics([names.offsets_topic(flow.name.source)]).values()
+    answer.result()
+    planned = repair_offsets(flow, dry_run=True)
+    assert [(action.partition, action.next_offset) for action in planned] == [(1, None), (2, 10)]
+    assert "the end of its map cannot be read" in planned[0].proof
 
 
 def test_records_that_the_flow_did_not_write_are_found(

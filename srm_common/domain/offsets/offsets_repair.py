@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.offsets.segments import Segment
-from srm_common.domain.offsets.translation import current_map
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +34,13 @@ class RepairAction:
         }
 
 
-def repair_action(committed: Sequence[Segment], end: CopyEnd | str) -> RepairAction:
+def repair_action(last: Segment, end: CopyEnd | str) -> RepairAction:
     """What the map says of one partition, held against its copy.
 
     Args:
-        committed: the partition's segments in the order of their commits, at least one.
+        last: where the partition's map ends.
         end: the copy, or why it could not be looked at.
     """
-    last = current_map(committed)[-1]
     map_says = f"the map ends with upstream {last.upstream_end - 1} at downstream {last.downstream_end - 1}"
 
     def refuse(reason: str) -> RepairAction:
