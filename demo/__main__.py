@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 def _run(interval_seconds: int, seconds: float | None) -> None:
     console = Console()
     began = time.monotonic()
-    console.print("starting two Kafka clusters and Airflow (about 20 seconds) ...")
+    console.print("starting two Kafka clusters and Airflow (about half a minute) ...")
     with stage.running(interval_seconds) as running:
         url = running.airflow.url
         console.print(f"ready after {time.monotonic() - began:.0f} s")

@@ -156,7 +156,7 @@ def main(arguments: Sequence[str]) -> int:
         patience = PATIENCE_SECONDS if console.is_terminal else 0.0
     try:
         with signals_as_interrupt():
-            console.print("starting two Kafka clusters and Airflow (about 20 seconds) ...")
+            console.print("starting two Kafka clusters and Airflow (about half a minute) ...")
             with stage.running(10, more_keys=KEYS, alive=False) as running:
                 Story(running, console, patience).tell()
                 if console.is_terminal:

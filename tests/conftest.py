@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from srm_common.testing import LocalKafka
+from tests import temporary_files
 
 # How long an example takes says something about the machine only, and how many a generator throws away within the
 # first sixty says as much about luck; one that finds none at all still fails.
@@ -18,6 +19,8 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 settings.load_profile("any machine")
+
+temporary_files.of_session()
 
 _failed = pytest.StashKey[bool]()
 _numbers = itertools.count(1)
@@ -39,6 +42,11 @@ def _own_data_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data-home")))
         yield
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:  # after fixtures have ended what they had started
+    temporary_files.check(session)
 
 
 def _shared(name: str, config: pytest.Config) -> Iterator[LocalKafka]:

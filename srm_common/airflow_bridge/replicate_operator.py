@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -31,6 +30,7 @@ from srm_common.airflow_bridge.installation_id import installation_id
 from srm_common.airflow_bridge.run_params import RunParams
 from srm_common.domain.filtering.run_selection import RunSelection
 from srm_common.errors import ConfigError, RunFailed
+from srm_common.replication.run_folder import run_folder
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.settings_files.configuration import load_configuration
 
@@ -77,7 +77,6 @@ class ReplicateOperator(SparkSubmitOperator):
             self.application = job_path()
             if self._copied_here(now, params, context["run_id"]):
                 return
-        self.conf = launch_settings(settings.tasks_max)
         self._spark_binary = str(submit_wrapper())
         self.env_vars = spark_environment()
         selection = RunSelection(
@@ -88,8 +87,9 @@ class ReplicateOperator(SparkSubmitOperator):
             now.faults,
             installation_id(),
         )
-        with tempfile.TemporaryDirectory(prefix="srm-run-") as folder:
-            file = Path(folder) / "selection.json"
+        with run_folder() as folder:
+            self.conf = launch_settings(settings.tasks_max, folder)
+            file = folder / "selection.json"
             file.write_text(selection.format())
             self.application_args = [
                 *("--flow", self.flow),
@@ -99,7 +99,7 @@ class ReplicateOperator(SparkSubmitOperator):
                 *params.arguments(),
             ]
             try:
-                with environment(connections):
+                with environment({**connections, "TMPDIR": str(folder)}):
                     super().execute(context)
             except AirflowException as failure:
                 raise self._in_one_sentence(failure, settings, context["run_id"]) from None
@@ -211,9 +211,9 @@ def job_path() -> str:
     raise ConfigError(f"spark_jobs/replicate.py is not in {package}; install the wheel again")
 
 
-def launch_settings(tasks_max: int) -> dict[str, str]:
+def launch_settings(tasks_max: int, temporary: Path) -> dict[str, str]:
     """What the driver's JVM must be told before it starts; the job itself sets the rest, where nobody else did."""
-    settings = spark_settings("local", tasks_max)
+    settings = spark_settings("local", tasks_max, temporary=temporary)
     return {key: settings[key] for key in LAUNCH_SETTINGS}
 
 

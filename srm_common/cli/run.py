@@ -170,13 +170,14 @@ def _progress() -> Any:
 def pass_runner(settings: FlowSettings, master: str | None) -> PassRunner:
     """Copies the slots of a pass in Spark, where that is worth it; ``master`` None: on this machine."""
     from srm_common.replication.driver_pass import DriverPassRunner
+    from srm_common.replication.run_folder import folder_of_process
     from srm_common.replication.spark_conf import local_master, spark_settings
     from srm_common.replication.spark_pass import SparkPassRunner, spark_context
 
     name = f"srm {settings.name}"
     spark = SparkPassRunner(
         lambda: spark_context(
-            lambda chosen: spark_settings(chosen, settings.tasks_max, app_name=name),
+            lambda chosen: spark_settings(chosen, settings.tasks_max, app_name=name, temporary=folder_of_process()),
             master or local_master(settings.tasks_max),
         )
     )

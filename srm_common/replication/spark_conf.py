@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -50,7 +51,12 @@ _COMMON: Mapping[str, str] = {
 
 
 def spark_settings(
-    master: str, tasks_max: int, environment: Mapping[str, str] | None = None, *, app_name: str | None = None
+    master: str,
+    tasks_max: int,
+    environment: Mapping[str, str] | None = None,
+    *,
+    app_name: str | None = None,
+    temporary: Path | None = None,
 ) -> dict[str, str]:
     """Spark settings of one flow's application.
 
@@ -58,8 +64,11 @@ def spark_settings(
         master: ``local[n]``, ``spark://host:port``, ``yarn``, ``k8s://...``
         tasks_max: slots of the flow; no more cores than that are taken from a shared cluster.
         environment: where :func:`class_archive` is looked up; the process's own by default.
+        temporary: where the driver's JVM unpacks libraries and keeps its blocks, such as a :func:`.run_folder`; by
+            default where Python keeps temporary files, since Java by itself does not look at ``TMPDIR``.
     """
     driver_flags = f"{_JVM_FLAGS} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    driver_flags += f' -Djava.io.tmpdir="{temporary or tempfile.gettempdir()}"'
     archive = class_archive(environment)
     if archive.is_file():
         # Without the log switches the JVM would explain itself when the archive does not fit it.

@@ -35,15 +35,18 @@ class LocalProcess:
     """A process with its output in a file. ``environment`` is the whole of it.
 
     It ends with this Python process, however that ends (Linux, ``setpriv`` of util-linux), and is in a session of its
-    own, so that Ctrl-C reaches Python first.
+    own, so that Ctrl-C reaches Python first. What it and its children leave in the temporary folder when they are
+    killed goes with the folder of ``output``.
     """
 
     def __init__(self, command: Sequence[str], *, output: Path, environment: Mapping[str, str]) -> None:
         self.output = output
+        temporary = temporary_folder(output)
+        temporary.mkdir(exist_ok=True)
         command = list(command)
         if setpriv := shutil.which("setpriv"):
             command = [setpriv, "--pdeathsig", "KILL", "--", *command]
-        self._process = _spawn(command, output, dict(environment))
+        self._process = _spawn(command, output, {**environment, "TMPDIR": str(temporary)})
         self.pid = self._process.pid
         self._cpu_seconds = 0.0
         self._peak_rss_bytes = 0
@@ -142,9 +145,14 @@ class JavaProcess(LocalProcess):
     """A JVM. ``environment`` is added to ours."""
 
     def __init__(self, arguments: Sequence[str], *, output: Path, environment: Mapping[str, str] | None = None) -> None:
-        super().__init__(
-            [*java_command(), *arguments], output=output, environment={**os.environ, **(environment or {})}
-        )
+        # Java does not look at TMPDIR.
+        command = [*java_command(), f"-Djava.io.tmpdir={temporary_folder(output)}", *arguments]
+        super().__init__(command, output=output, environment={**os.environ, **(environment or {})})
+
+
+def temporary_folder(output: Path) -> Path:
+    """Of a process whose output goes there."""
+    return output.absolute().parent / "tmp"
 
 
 # The kernel ties the parent-death signal to the thread that started the child, not to the process. All children are

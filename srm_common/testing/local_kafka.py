@@ -212,7 +212,8 @@ class LocalKafka:
             shutil.rmtree(self._directory, ignore_errors=True)
             return
         for node in self._nodes:
-            shutil.rmtree(self._directory / f"node-{node.number}" / "data", ignore_errors=True)
+            for folder in ("data", "tmp"):
+                shutil.rmtree(self._directory / f"node-{node.number}" / folder, ignore_errors=True)
         print(f"logs of {self.name} (Kafka {self.version}) are kept in {self._directory}", file=sys.stderr)
 
     def __enter__(self) -> Self:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import tempfile
 from pathlib import Path
 
 import pytest
 
-_HOME = Path(tempfile.mkdtemp(prefix="srm-airflow-tests-"))
-atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
+from tests import temporary_files
+
+# Airflow has files open in it until the process ends.
+_HOME = Path(tempfile.mkdtemp(prefix="airflow-", dir=temporary_files.of_session()))
 for _name in [name for name in os.environ if name.startswith("AIRFLOW") or name == "SRM_CONFIG"]:
     del os.environ[_name]
 os.environ.update(

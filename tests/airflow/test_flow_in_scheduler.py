@@ -20,8 +20,10 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from srm_common.errors import LocalAirflowError
+from srm_common.replication.run_folder import PREFIX
 from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until
+from srm_common.testing.java import temporary_folder
 from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.testing.ports import LOOPBACK
 from tests.airflow.mailbox import Mailbox
@@ -375,10 +377,12 @@ def test_marked_failed_while_running_ends_spark(
     assert (states["replicate"], states["report_lag"], states["outcome"]) == ("failed", "success", "upstream_failed")
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
     assert flow["health"]["state"] == "failing", flow["health"]
+    folders = list(temporary_folder(airflow.log_path("scheduler")).glob(f"{PREFIX}*"))
 
     write(source, topic, 100, first=100)
     run_id, state = run(airflow)
     assert state == "success", airflow.task_states(DAG_ID, run_id)
+    assert not [one for one in folders if one.exists()], "what the killed one had on the disk"
     assert read(target, f"a.{topic}") == read(source, topic)
 
 

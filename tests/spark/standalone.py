@@ -17,6 +17,14 @@ from srm_common.testing import ReservedPort
 SPARK_HOME = Path(pyspark.__file__).parent
 
 
+def temporary_environment(folder: Path) -> dict[str, str]:
+    """Keeps the temporary files of a process, and of the JVMs that it starts, in a folder of a test."""
+    temporary = folder / "tmp"
+    temporary.mkdir(exist_ok=True)
+    # The one way that reaches executors, too; what they say about it goes to their standard error.
+    return {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": f"-Djava.io.tmpdir={temporary}"}
+
+
 class StandaloneSpark:
     """One master, ``workers`` workers of one core each. A context manager; logs and work in ``directory``."""
 
@@ -86,6 +94,7 @@ class StandaloneSpark:
         # Workers hand their environment to executors: nothing of this test's own Python must be in it.
         environment = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK"))}
         environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(SPARK_HOME), "SPARK_DAEMON_MEMORY": "256m"}
+        environment |= temporary_environment(self._directory)
         with (self._directory / f"{log or role}.log").open("wb") as output:
             self.processes.append(
                 subprocess.Popen(

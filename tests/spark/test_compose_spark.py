@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from srm_common.testing import ReservedPort
+from tests.spark.standalone import temporary_environment
 
 DOCKER = Path(__file__).parents[2] / "docker"
 
@@ -35,6 +36,7 @@ def test_master_and_worker_become_healthy(tmp_path: Path) -> None:
         "SPARK_WORKER_MEMORY": "512m",
         "SPARK_WORKER_DIR": str(tmp_path / "work"),
         "SPARK_LOCAL_IP": "127.0.0.1",
+        **temporary_environment(tmp_path),
         "HEALTH_SPARK_MASTER_URL": f"http://127.0.0.1:{master_page}",
         "HEALTH_SPARK_WORKER_URL": f"http://127.0.0.1:{worker_page}",
     }

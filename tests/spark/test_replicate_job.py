@@ -38,7 +38,10 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowS
 
 
 def start(configuration: Path, flow: str, *arguments: str) -> subprocess.Popen[str]:
-    ours = spark_settings("local[2]", 2)
+    # What a killed one leaves goes with the test.
+    temporary = configuration.parent / "tmp"
+    temporary.mkdir(exist_ok=True)
+    ours = spark_settings("local[2]", 2, temporary=temporary)
     options = [item for key in LAUNCH_SETTINGS for item in ("--conf", f"{key}={ours[key]}")]
     return subprocess.Popen(
         [
@@ -48,6 +51,7 @@ def start(configuration: Path, flow: str, *arguments: str) -> subprocess.Popen[s
         ],
         env={
             **os.environ,
+            "TMPDIR": str(temporary),
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_PYTHON": sys.executable,

@@ -17,7 +17,7 @@ from srm_common.replication.worker_archive import pack_worker_archive
 from srm_common.testing import LocalKafka
 from srm_common.usecases.last_run import last_run
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
-from tests.spark.standalone import SPARK_HOME, StandaloneSpark
+from tests.spark.standalone import SPARK_HOME, StandaloneSpark, temporary_environment
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -50,6 +50,7 @@ def submit(
         spark_submit + job,
         env={
             **os.environ,
+            **temporary_environment(configuration.parent),
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
             "PYSPARK_DRIVER_PYTHON": sys.executable,

@@ -1,0 +1,74 @@
+"""Where a run keeps what lives no longer than it: a folder of its own in the temporary one (``TMPDIR``).
+
+Spark's driver puts most into it: libraries that its JVM unpacks, folders for blocks. Whoever is killed cannot tidy up,
+so a run removes the folders of runs that are gone before it makes its own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+
+PREFIX = "srm-scratch-"
+
+
+@contextmanager
+def run_folder() -> Iterator[Path]:
+    """A new folder, locked for as long as it is used, and removed with the block."""
+    remove_forgotten()
+    folder, lock = _locked_folder()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+@cache
+def folder_of_process() -> Path:
+    """A run's folder for all that this process runs, as one JVM does: it goes with the process."""
+    ending = ExitStack()
+    atexit.register(ending.close)
+    return ending.enter_context(run_folder())
+
+
+def remove_forgotten() -> None:
+    """Folders of this user that no process holds any more."""
+    with os.scandir(tempfile.gettempdir()) as entries:
+        found = [Path(entry) for entry in entries if entry.name.startswith(PREFIX)]
+    for folder in found:
+        # Somebody else's, or gone meanwhile, or in use.
+        with suppress(OSError):
+            if folder.lstat().st_uid == os.geteuid():
+                lock = _lock(folder)
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+def _locked_folder() -> tuple[Path, int]:
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        # Before it is locked, another run may take it for a forgotten one.
+        with suppress(OSError):
+            lock = _lock(folder)
+            if folder.exists():
+                return folder, lock
+            os.close(lock)
+
+
+def _lock(folder: Path) -> int:
+    """The kernel takes it back when the process ends, in whatever way. Raises OSError where another one has it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
