@@ -130,8 +130,8 @@ class Story:
             f"{len(self._written) - missing} of them, {again} a second time."
         )
         self._say(
-            "Twice were those of which srm.failover said that they might be, and those that billing had read, and not "
-            "committed yet, when east died."
+            "Read twice were those that srm.failover had announced, and those that billing had read but not yet "
+            "committed when east died."
         )
         if not complete:
             raise stage.DemoError(f"{missing} orders were not read; see the logs in {stage.FOLDER}")
