@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
 
 from srm_common.errors import LocalAirflowError
 from srm_common.replication.run_folder import PREFIX
@@ -211,7 +211,10 @@ def copying(airflow: LocalAirflow, run_id: str, remote: str, target: LocalKafka)
     """True once Spark has copied something in this run and still runs."""
 
     def ask() -> bool:
-        known = target.admin().list_topics(timeout=60).topics
+        try:
+            known = target.admin().list_topics(timeout=60).topics
+        except KafkaException:  # a broker that is too busy to answer in time is asked again
+            return False
         return remote in known and bool(spark_processes(airflow, run_id)) and any(read(target, remote).values())
 
     return ask
