@@ -64,9 +64,9 @@ class TimestampSearch:
     def oldest_ms(self) -> int | None:
         """What was found; of a search that was given up the earliest that it can be. None where the log has nothing
         beyond the offset, or no timestamps."""
-        if self.found_ms is None or self.found_ms < 0:
-            return None
-        return self.found_ms if self.done else min(self.low_ms, self.found_ms)
+        if not self.done:
+            return self.low_ms if self.found_ms is None else min(self.low_ms, self.found_ms)
+        return None if self.found_ms is None or self.found_ms < 0 else self.found_ms
 
 
 async def oldest_records(

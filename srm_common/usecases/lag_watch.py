@@ -25,7 +25,7 @@ EVERY_SECONDS = 15.0
 #: It is asked for so long after the last look: longer than Prometheus usually waits between two scrapes.
 INTEREST_SECONDS = 150.0
 _PATIENCE_SECONDS = 10.0
-#: For threads to end that wait for an answer; what takes longer ends with the process.
+#: What takes longer ends with the process.
 _CLOSING_SECONDS = 2.0
 
 
@@ -117,14 +117,15 @@ class LagWatch:
             )
             return self.of(wanted)
 
-    def close(self) -> None:
-        """End all threads and their connections; what is asked afterwards is not known."""
+    def close(self, seconds: float = _CLOSING_SECONDS) -> None:
+        """End all threads and their connections; what is asked afterwards is not known. A thread that waits for an
+        answer is waited for so long, and ends by itself."""
         with self._changed:
             self._closed = True
             threads = list(self._threads.values())
             self._changed.notify_all()
         atexit.unregister(self.close)
-        deadline = time.monotonic() + _CLOSING_SECONDS
+        deadline = time.monotonic() + seconds
         for thread in threads:
             thread.join(max(0.0, deadline - time.monotonic()))
 

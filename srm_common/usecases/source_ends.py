@@ -93,10 +93,15 @@ class SourceEnds:
             found[name] = FlowLag(
                 now_ms,
                 {place: PartitionLag(at, ends[place], oldest.get(place)) for place, at in known.items()},
-                next((faults[place] for place in ones if place in faults), None),
+                next((faults[place] for place in ones if place in faults), None) or self._hidden(flows[name].standing),
             )
         self._oldest[committed] = kept
         return found
+
+    def _hidden(self, standing: Standing) -> str | None:
+        """Why a topic is left out that may well be there."""
+        hidden = self._link.manager.cluster.unauthorized_topics & {topic for topic, _ in standing.positions}
+        return str(self._link.leaderless(min(hidden), 0)) if hidden else None
 
     def _there(self, standing: Standing) -> dict[Partition, int | None]:
         """The positions in partitions that the source has now."""

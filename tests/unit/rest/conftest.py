@@ -75,7 +75,7 @@ def opened(history: Path, folder: Path) -> Iterator[Stage]:
     configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
     house = House(HeaderAccess(), store, scheduler, configuration)
     yield Stage(house, scheduler, file, database)
-    house.lag.close()
+    house.lag.close(0)  # its clusters are not there: nobody is to wait until it has noticed
     store.close()
 
 

@@ -366,7 +366,9 @@ function row(flow, reload) {
           "span",
           { class: "lag-figure", "data-testid": `lag-${flow.flow}` },
           h("b", { title: lagTitle(flow) }, count(flow.lag)),
-          behind(flow) ? h("small", { class: "muted", title: "age of the oldest record that waits" }, behind(flow)) : null,
+          behind(flow)
+            ? h("small", { class: "muted", title: "age of the oldest record that waits" }, `${behind(flow)} behind`)
+            : null,
           lagAge(flow),
         ),
         sparkline(
