@@ -28,6 +28,15 @@ class Client(StrEnum):
 
 
 @dataclass(frozen=True)
+class JavaStore:
+    """A file of keys or certificates, JKS or PKCS12. ``key_password`` is None where it is the store's."""
+
+    location: str
+    password: str | None = field(default=None, repr=False)
+    key_password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
 class ClusterSettings:
     """One cluster alias and its connection settings. Picklable; ``repr`` shows no credentials.
 
@@ -40,6 +49,9 @@ class ClusterSettings:
     ``client_id`` is the name that the file gives to clients; without one they are named after their ``owner``, a flow,
     and what they do. ``request_timeout_ms`` is None where the file says nothing about this cluster.
 
+    ``truststore`` and ``keystore`` are Java's, which neither library can read: what is in them is added when a client
+    is made (:mod:`srm_common.kafka.security`).
+
     ``clients`` holds the settings of the kinds of clients that have others than these.
     """
 
@@ -51,6 +63,8 @@ class ClusterSettings:
     client_id: str = ""
     owner: str = "srm"
     request_timeout_ms: int | None = None
+    truststore: JavaStore | None = None
+    keystore: JavaStore | None = None
     clients: Mapping[Client, ClusterSettings] = field(default_factory=dict, repr=False, hash=False)
 
     def __post_init__(self) -> None:

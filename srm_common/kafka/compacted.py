@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
 from srm_common.kafka.faults import cluster_error, is_final, kafka_error, transient
+from srm_common.kafka.security import librdkafka_settings
 
 _BATCH = 20_000
 _POLL_SECONDS = 0.01
@@ -44,7 +45,7 @@ def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None
     """
     config: dict[str, Any] = {
         "topic.metadata.refresh.interval.ms": "1000",
-        **cluster.of_client(Client.ADMIN).confluent,
+        **librdkafka_settings(cluster, Client.ADMIN),
         "error_cb": error_cb,
         "log_level": 0,
     }
@@ -92,7 +93,7 @@ class StateReader:
         self._admin = admin_client(cluster)
         self._consumer = Consumer(
             {
-                **cluster.of_client(Client.CONSUMER).confluent,
+                **librdkafka_settings(cluster, Client.CONSUMER),
                 # Never joins a group and never commits; the client wants a name all the same.
                 "group.id": "srm-state-reader",
                 "enable.auto.commit": False,

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import os
+import secrets
 import ssl
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from srm_common.domain.cluster import Client, ClusterSettings, JavaStore, OauthClient, PemTexts
 from srm_common.errors import ConfigError
 from srm_common.kafka.oauth_tokens import ClientCredentials
+from srm_common.wire.java_stores import JavaStoreTexts, read_java_store
 
 
 def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
@@ -22,14 +33,58 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     arguments = dict(cluster.kafka_python)
     texts = arguments.get("ssl_context")
     if isinstance(texts, PemTexts):
+        trusted, own = _stores(cluster)
+        if trusted is not None:
+            texts = replace(texts, certificate_authority=trusted.trusted)
+        if own is not None:
+            texts = replace(texts, chain=own.chain, key=own.key)
         try:
             arguments["ssl_context"] = tls_context(texts)
-        except (OSError, ssl.SSLError) as error:
+        except (OSError, ssl.SSLError, ValueError) as error:
             raise ConfigError(f"the certificates of cluster '{cluster.alias}' cannot be used: {error}") from error
     oauth = arguments.get("sasl_oauth_token_provider")
     if isinstance(oauth, OauthClient):
         arguments["sasl_oauth_token_provider"] = ClientCredentials(oauth)
     return arguments
+
+
+def librdkafka_settings(cluster: ClusterSettings, client: Client) -> dict[str, str]:
+    """Settings for one kind of librdkafka's clients.
+
+    Raises:
+        ConfigError: a certificate or key cannot be read.
+    """
+    settings = cluster.of_client(client)
+    trusted, own = _stores(settings)
+    found = dict(settings.confluent)
+    if trusted is not None:
+        found["ssl.ca.pem"] = trusted.trusted
+    if own is not None and own.chain is not None and own.key is not None:
+        found |= {"ssl.certificate.pem": own.chain, "ssl.key.pem": own.key}
+    return found
+
+
+def _stores(cluster: ClusterSettings) -> tuple[JavaStoreTexts | None, JavaStoreTexts | None]:
+    """What Java's truststore and keystore hold; their keys stay in memory."""
+    trusted, own = _store(cluster, cluster.truststore), _store(cluster, cluster.keystore)
+    for store, found, what in (
+        (cluster.truststore, trusted is None or trusted.trusted, "trusted certificate"),
+        (cluster.keystore, own is None or own.key, "private key"),
+    ):
+        if store is not None and not found:
+            raise ConfigError(f"{store.location} of cluster '{cluster.alias}' holds no {what}")
+    return trusted, own
+
+
+def _store(cluster: ClusterSettings, store: JavaStore | None) -> JavaStoreTexts | None:
+    if store is None:
+        return None
+    try:
+        return read_java_store(Path(store.location).read_bytes(), store.password, store.key_password)
+    except OSError as error:
+        raise ConfigError(f"{store.location} of cluster '{cluster.alias}' cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ConfigError(f"{store.location} of cluster '{cluster.alias}' cannot be used: {error}") from None
 
 
 def tls_context(texts: PemTexts) -> ssl.SSLContext:
@@ -49,12 +104,27 @@ def tls_context(texts: PemTexts) -> ssl.SSLContext:
         context.load_verify_locations(texts.revoked_file)
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if texts.chain and texts.key:
-        # OpenSSL takes a chain and a key from files only; these are readable by us alone, and gone at once.
+        # OpenSSL takes a chain and a key from files only; these are readable by us alone, and gone at once, and the
+        # key in them has a password that only this process knows.
+        password = secrets.token_hex(32)
+        hidden = _private_key(texts.key, texts.key_password).private_bytes(
+            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
+        )
         with tempfile.TemporaryDirectory(prefix="srm-tls-") as folder:
             both = Path(folder) / "both.pem"
             with os.fdopen(os.open(both, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-                file.write(f"{texts.key}\n{texts.chain}\n")
-            context.load_cert_chain(both, password=texts.key_password)
+                file.write(f"{hidden.decode()}\n{texts.chain}\n")
+            context.load_cert_chain(both, password=password)
     elif texts.chain_file:
         context.load_cert_chain(texts.chain_file, texts.key_file, texts.key_password)
     return context
+
+
+def _private_key(text: str, password: str | None) -> PrivateKeyTypes:
+    """Raises ``ValueError``. A password that a key does not need does no harm, as in OpenSSL."""
+    try:
+        return load_pem_private_key(text.encode(), password.encode() if password else None)
+    except TypeError as error:
+        if password is None:
+            raise ValueError("the key has a password; set ssl.key.password") from error
+        return load_pem_private_key(text.encode(), None)

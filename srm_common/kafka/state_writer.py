@@ -12,6 +12,7 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.compacted import silent_logger
 from srm_common.kafka.faults import cluster_error
+from srm_common.kafka.security import librdkafka_settings
 from srm_common.wire.plain_records import Headers
 
 _WRITE_SECONDS = 30.0
@@ -51,7 +52,7 @@ class StateWriter:
         self._last_fault: KafkaError | None = None
         self._producer = Producer(
             {
-                **cluster.of_client(Client.PRODUCER).confluent,
+                **librdkafka_settings(cluster, Client.PRODUCER),
                 "acks": "all",
                 "enable.idempotence": repeats_matter,
                 **({} if repeats_matter else {"max.in.flight.requests.per.connection": 1}),

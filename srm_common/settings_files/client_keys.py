@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, OauthClient, PemTexts
+from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, JavaStore, OauthClient, PemTexts
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.jaas import parse_jaas
@@ -63,6 +63,7 @@ _READ = frozenset({
 })  # fmt: skip
 CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ | REFUSED.keys()
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_JAVA_STORES = ("JKS", "PKCS12")
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 #: Kafka's own for the client-credentials grant (KIP-768, KIP-1139), and for the extensions of a login.
 _OURS = (
@@ -155,8 +156,9 @@ def cluster_settings(
         raise client.fault("security.protocol", f"must be one of {', '.join(_PROTOCOLS)}, and is '{protocol}'")
     confluent["security.protocol"] = protocol
     kafka_python["security_protocol"] = protocol
+    stores: tuple[JavaStore | None, JavaStore | None] = (None, None)
     if protocol.endswith("SSL"):
-        _tls(client, confluent, kafka_python)
+        stores = _tls(client, confluent, kafka_python)
     if protocol.startswith("SASL"):
         _login(client, confluent, kafka_python)
     for key, kind in _PASSED_ON.items():
@@ -180,6 +182,7 @@ def cluster_settings(
         client.get("client.id") or "",
         owner,
         timeout_ms,
+        *stores,
     )
     unused({written[key]: _why_unused(client, key, protocol) for key in written.keys() - client.read - NO_EFFECT})
     return settings
@@ -198,35 +201,46 @@ def _why_unused(client: _Connection, key: str, protocol: str) -> str:
     return "does nothing beside the other settings of this connection, which say the same in another way"
 
 
-def _store(client: _Connection, which: str, pem_key: str) -> str | None:
-    """Path of a PEM store; other store types are refused."""
+def _store(client: _Connection, which: str, pem_key: str) -> tuple[str | None, JavaStore | None]:
+    """Path of a PEM store, or Java's; other types are refused."""
     location = client.get(f"ssl.{which}.location")
     if location is None:
-        return None
+        return None, None
     kind = (client.get(f"ssl.{which}.type") or ("PEM" if location.endswith((".pem", ".crt")) else "JKS")).upper()
+    password = client.get(f"ssl.{which}.password")
+    if kind in _JAVA_STORES:
+        return None, JavaStore(location, password, client.get("ssl.key.password") if which == "keystore" else None)
     if kind != "PEM":
         raise client.fault(
-            f"ssl.{which}.location",
-            f"a {kind} {which} can be read by Java only; export it as PEM (keytool -importkeystore ... -deststoretype "
-            f"PKCS12, then openssl pkcs12 -nodes), and set ssl.{which}.type=PEM and ssl.{which}.location, or {pem_key}",
+            f"ssl.{which}.type",
+            f"a {kind} {which} can be read by Java only; convert it (keytool -importkeystore ... -deststoretype "
+            f"PKCS12), and set ssl.{which}.type=PKCS12; or write {pem_key}",
         )
-    if which == "truststore" and client.get("ssl.truststore.password"):
-        raise client.fault("ssl.truststore.password", "a PEM truststore has no password; remove this key")
-    return location
+    if password is not None:
+        own = "; the key's is ssl.key.password" if which == "keystore" else ""
+        raise client.fault(f"ssl.{which}.password", f"a PEM {which} has no password{own}; remove this key")
+    return location, None
 
 
-def _tls(client: _Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
-    authority_file = client.get("ssl.ca.location") or _store(client, "truststore", "ssl.truststore.certificates")
+def _tls(
+    client: _Connection, confluent: dict[str, str], kafka_python: dict[str, Any]
+) -> tuple[JavaStore | None, JavaStore | None]:
+    """Fills in both libraries' settings; Java's truststore and keystore are left to be read."""
+    truststore = keystore = None
     authority = client.get("ssl.truststore.certificates")
+    authority_file = client.get("ssl.ca.location")
+    if authority_file is None and authority is None:
+        authority_file, truststore = _store(client, "truststore", "ssl.truststore.certificates")
     own_file = client.get("ssl.certificate.location")
     key_file = client.get("ssl.key.location")
-    if own_file is None:
-        own_file = key_file = _store(client, "keystore", "ssl.keystore.certificate.chain and ssl.keystore.key")
     chain, key = client.get("ssl.keystore.certificate.chain"), client.get("ssl.keystore.key")
+    if own_file is None and chain is None:
+        own_file, keystore = _store(client, "keystore", "ssl.keystore.certificate.chain and ssl.keystore.key")
+        key_file = own_file
     if (chain is None) != (key is None):
         present = "ssl.keystore.key" if chain is None else "ssl.keystore.certificate.chain"
         raise client.fault(present, "ssl.keystore.key and ssl.keystore.certificate.chain go together")
-    password = client.get("ssl.key.password")
+    password = client.get("ssl.key.password") if keystore is None else None
     # Java's default is https; an empty value switches the check of the broker's name off.
     algorithm = client.text("ssl.endpoint.identification.algorithm", "https").strip().lower()
     check = algorithm not in ("", "none")
@@ -249,7 +263,7 @@ def _tls(client: _Connection, confluent: dict[str, str], kafka_python: dict[str,
     ):
         if value is not None:
             confluent[name] = value
-    if authority or chain or ciphers:
+    if authority or chain or ciphers or truststore or keystore:
         kafka_python["ssl_context"] = PemTexts(
             certificate_authority=authority,
             certificate_authority_file=authority_file if authority is None else None,
@@ -262,7 +276,7 @@ def _tls(client: _Connection, confluent: dict[str, str], kafka_python: dict[str,
             ciphers=ciphers,
             revoked_file=revoked,
         )
-        return
+        return truststore, keystore
     kafka_python["ssl_check_hostname"] = check
     for name, value in (
         ("ssl_cafile", authority_file),
@@ -273,6 +287,7 @@ def _tls(client: _Connection, confluent: dict[str, str], kafka_python: dict[str,
     ):
         if value is not None:
             kafka_python[name] = value
+    return truststore, keystore
 
 
 def _login(client: _Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:

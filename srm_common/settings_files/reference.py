@@ -129,13 +129,15 @@ _CLUSTER_KEYS = (
     ),
     (
         "`<alias>.ssl.truststore.location`",
-        "Certificates of the authorities, as PEM, with `ssl.truststore.type=PEM`. Or "
+        "Certificates of the authorities: a JKS or PKCS12 store with `ssl.truststore.password`, or PEM with "
+        "`ssl.truststore.type=PEM`. Or "
         "`ssl.truststore.certificates`: the PEM text itself; or `ssl.ca.location`. Without any of them the "
         "system's authorities count.",
     ),
     (
         "`<alias>.ssl.keystore.location`",
-        "Own certificate chain and key in one PEM file, with `ssl.keystore.type=PEM`. Or "
+        "Own certificate chain and key: a JKS or PKCS12 store with `ssl.keystore.password`, or one PEM file with "
+        "`ssl.keystore.type=PEM`. Or "
         "`ssl.keystore.certificate.chain` and `ssl.keystore.key`: the PEM texts; or "
         "`ssl.certificate.location` and `ssl.key.location`.",
     ),
@@ -196,8 +198,9 @@ Without the alias a key counts for all clusters that do not say otherwise. A flo
 `<source>-><target>.source.cluster.<key>` and `<source>-><target>.target.cluster.<key>`. Paths must exist wherever the
 flow runs: on the Airflow worker and on every Spark executor.
 
-JKS and PKCS12 stores, Kerberos (`GSSAPI`) and login handlers that are Java classes are refused; the message names the
-replacement.
+JKS and PKCS12 stores are read when a client is made, whatever `ssl.*.type` calls them; their keys are nowhere written
+without a password. Stores of other types, Kerberos (`GSSAPI`) and login handlers that are Java classes are refused; the
+message names the replacement.
 
 ## Airflow connections
 

@@ -151,14 +151,22 @@ def test_whom_to_trust_at_the_token_endpoint(
         ({"bootstrap_servers": "h:0"}, "'h:0' is not host:port"),
         ({"security_protocol": "TLS"}, "must be one of PLAINTEXT, SSL"),
         (
-            {"security_protocol": "SSL", "ssl_truststore_location": "/a.jks"},
-            "JKS truststore.*set ssl.truststore.type=PEM",
+            {"security_protocol": "SSL", "ssl_truststore_location": "/a", "ssl_truststore_type": "BCFKS"},
+            "BCFKS truststore can be read by Java only.*set ssl.truststore.type=PKCS12",
         ),
         (
-            {"security_protocol": "SSL", "ssl_keystore_location": "/a.p12", "ssl_keystore_type": "PKCS12"},
-            "PKCS12 keystore.*ssl.keystore.certificate.chain and ssl.keystore.key",
+            {"security_protocol": "SSL", "ssl_keystore_location": "/a.pem", "ssl_keystore_password": "hush"},
+            "a PEM keystore has no password; the key's is ssl.key.password",
         ),
         ({"security_protocol": "SSL", "ssl_keystore_key": "K"}, "go together"),
+        (
+            {
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "SCRAM-SHA-512",
+                "sasl_login_callback_handler_class": "com.example.Vault",
+            },
+            "sasl.login.callback.handler.class: a login that a Java class supplies is not available",
+        ),
         ({"security_protocol": "SASL_SSL"}, r"login by GSSAPI \(Java's default.*use PLAIN"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"}, "login by AWS_MSK_IAM is not available"),
         ({"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN"}, "needs username and password"),
