@@ -10,12 +10,13 @@ from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowName
 from srm_common.domain.settings.key import Key
 from srm_common.domain.settings.layers import Entry
-from srm_common.domain.settings.table import KEYS, known_key
+from srm_common.domain.settings.table import CLIENT_SETTINGS, KEYS, known_key
+from srm_common.domain.settings.without_effect import CLIENT_KEYS
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import is_connection_key
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.connection_layers import DATA_CLIENT, Candidates, Side, connection_candidates
-from srm_common.settings_files.key_findings import nearest_key
+from srm_common.settings_files.key_findings import client_setting, nearest_key
 from srm_common.settings_files.providers import Providers
 
 MASK = "***"
@@ -95,9 +96,11 @@ class Explainer:
 
     def explain(self, name: str) -> tuple[Explanation, ...]:
         """A key, or for a connection setting what it is on each side. Raises :class:`ConfigError` for unknown ones."""
-        if is_connection_key(name):
-            return tuple(found for side in _SIDES for found in self._connections(side, [name]))
-        key = known_key(name)
+        setting = client_setting(name)
+        key = known_key(name) or CLIENT_SETTINGS.get(setting) or CLIENT_KEYS.get(setting)
+        if is_connection_key(name) or (key is None and is_connection_key(setting)):
+            one = name if is_connection_key(name) else setting
+            return tuple(found for side in _SIDES for found in self._connections(side, [one]))
         if key is None:
             near = nearest_key(name)
             hint = f"; did you mean '{near}'?" if near else "; docs/configuration.md lists all keys"

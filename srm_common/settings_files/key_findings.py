@@ -176,7 +176,7 @@ class _Judge:
 
         if (level, name) in ALSO:
             return
-        setting = _client_setting(name)
+        setting = client_setting(name)
         key = known_key(name) or CLIENT_KEYS.get(setting)
         if setting != name and name not in BY_NAME:
             acting, near = CLIENT_SETTINGS.get(setting), CLIENT_KEYS.get(setting)
@@ -287,7 +287,7 @@ class _Judge:
 _FLOW_FORMS = tuple(form for side in DATA_CLIENT for client in Client for form in flow_prefixes(side, client))
 
 
-def _client_setting(name: str) -> str:
+def client_setting(name: str) -> str:
     """``source.consumer.fetch.max.bytes`` -> ``fetch.max.bytes``."""
     rest = name
     for side in _SIDES:

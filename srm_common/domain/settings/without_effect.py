@@ -189,7 +189,6 @@ _NOTES: dict[str, str | Note] = {
     "streams.replication.manager.ssl.*": _NO_CONNECT_REST,
     "mm.rest.protocol": _NO_CONNECT_REST,
     "mm.metrics.*": _METRICS,
-    "metrics.jetty.server.port": _METRICS,
     "metrics.period": "Figures are those of each run.",
     "metrics.topic.creation.for.possible.flows.enabled": "Only flows that are enabled have a topic for their reports.",
     "metrics.topic.replication.factor": "`offset.storage.replication.factor` counts for that topic, too.",

@@ -1,6 +1,7 @@
 """The keys of the reference tables of Streams Replication Manager and MirrorMaker 2, held name by name.
 
-Options that the vendor shows by a title only, without a property's name, are not among them.
+Options that the vendor shows by a title only, without a property's name, are not among them; settings of Kafka's
+clients are in tests/unit/settings_files/test_keys_of_other_tools.py.
 """
 
 from __future__ import annotations
@@ -88,8 +89,6 @@ SRM = {
     "plugin.path": None,
     "streams.replication.manager.ssl.allowedProtocols": None,
     "streams.replication.manager.ssl.allowedCipherSuites": None,
-    "consumer.fetch.max.bytes": None,
-    "producer.override.linger.ms": None,
 }
 
 MIRROR_MAKER_2 = {
@@ -119,13 +118,10 @@ MIRROR_MAKER_2 = {
     "scheduled.rebalance.max.delay.ms": None,
     "consumer.auto.offset.reset": "earliest",
     "consumer.isolation.level": "read_committed",
-    "source.consumer.max.poll.records": None,
-    "target.producer.linger.ms": None,
     "key.converter": None,
     "value.converter": None,
     "header.converter": None,
     "group.id": None,
-    "client.id": None,
     "offset.storage.topic": None,
     "config.storage.topic": None,
     "status.storage.topic": None,

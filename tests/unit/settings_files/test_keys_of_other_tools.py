@@ -15,6 +15,7 @@ from srm_common.domain.settings.table import BY_NAME, CLIENT_SETTINGS
 from srm_common.errors import ConfigError
 from srm_common.settings_files.checks import findings, notices
 from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.settings_files.explanations import Explainer
 from srm_common.settings_files.fates import Fate, fates
 from srm_common.settings_files.findings import Severity
 from srm_common.settings_files.key_findings import key_findings
@@ -195,6 +196,20 @@ def test_a_key_that_does_nothing_beside_others_is_told(tmp_path: Path, lines: st
     found = {finding.key: finding for finding in findings(loaded(tmp_path / "srm.properties", lines))}
     assert found[key].severity is Severity.WARNING
     assert found[key].text.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "first"),
+    [
+        ("consumer.fetch.max.bytes", "fetch.bytes"),
+        ("producer.override.linger.ms", "linger.ms"),
+        ("source.consumer.client.id", "client.id"),
+        ("metrics.jetty.server.auth.username", "metrics.*"),
+    ],
+)
+def test_each_is_explained(tmp_path: Path, name: str, first: str) -> None:
+    found = Explainer(loaded(tmp_path / "srm.properties", ""), FLOW).explain(name)
+    assert found[0].name == first
 
 
 def test_the_spellings_of_kip_382_act(tmp_path: Path) -> None:
