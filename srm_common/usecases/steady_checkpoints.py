@@ -90,14 +90,12 @@ class SteadyCheckpoints:
             try:
                 rounds = rounds or CheckpointRounds(self._flow, self._ended.is_set)
                 said = rounds.go()
-            except SrmError as fault:
-                said = str(fault)
+            except Exception as fault:  # a mistake of ours must not end the copying, nor pass in silence
+                if not isinstance(fault, SrmError):
+                    _LOG.exception("%s: checkpoints within the run", self._flow.name)
+                said = str(fault) or repr(fault)
                 if rounds is not None:
                     rounds.close()
-                rounds = None
-            except Exception as fault:  # a mistake of ours must not end the copying, nor pass in silence
-                _LOG.exception("%s: checkpoints within the run", self._flow.name)
-                said = repr(fault)
                 rounds = None
             self._say(said)
             took = max(time.monotonic() - begun, _SHARE * (time.thread_time() - used))

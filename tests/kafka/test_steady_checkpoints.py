@@ -17,6 +17,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.progress import Progress
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.kafka import group_watch
 from srm_common.kafka.group_watch import GroupWatch
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.replicate import replicate
@@ -104,7 +105,12 @@ def test_what_the_map_does_not_tell_exactly_waits_for_the_task(
     assert places(flow) == [(group, RECORDS, RECORDS // 2)]
 
 
-def test_many_groups_on_few_requests(source_kafka: LocalKafka, flow: FlowSettings, name: str) -> None:
+@pytest.mark.parametrize("batched", [True, False], ids=["batched", "as-before-3.0"])
+def test_many_groups_on_few_requests(
+    source_kafka: LocalKafka, flow: FlowSettings, name: str, batched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not batched:
+        monkeypatch.setattr(group_watch, "_OFFSET_FETCH_VERSION", 99)  # no broker is so new
     groups = [f"{name}-{number:03}" for number in range(60)]
     for number, group in enumerate(groups):
         commit(source_kafka, group, TopicPartition(name, 0, number, metadata=f"n{number}"))
