@@ -28,6 +28,7 @@ east->west.topics = orders
 west->east.enabled = true
 west->east.topics = orders
 groups = billing
+emit.checkpoints.interval.seconds = 0
 admin.timeout.ms = 10000
 task.retries = 1
 task.retry.delay.seconds = 2
