@@ -3,7 +3,7 @@
 import { steerButton, helpButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { age, behind, byteRate, count, duration, exact, known, lagTitle, plural, sentence, spread } from "./format.js";
+import { behind, byteRate, count, duration, exact, known, lagFigure, lagTitle, plural, sentence, spread } from "./format.js";
 import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
 import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
@@ -203,13 +203,6 @@ function trouble(flow, reload) {
   );
 }
 
-/** When the lag was taken, where no report says so. */
-function lagAge(flow) {
-  if (!known(flow.lag_ms) || flow.lag_ms === flow.reported_ms) return null;
-  const fault = flow.lag_fault;
-  return age(flow.lag_ms, { class: fault ? "fault-text" : "muted", ...(fault ? { title: fault } : {}) });
-}
-
 function picture(clusters, flows) {
   if (clusters.length < 2 || clusters.length > MOST_CLUSTERS) return null;
   return h(
@@ -362,15 +355,7 @@ function row(flow, reload) {
       h(
         "span",
         { class: "with-spark" },
-        h(
-          "span",
-          { class: "lag-figure", "data-testid": `lag-${flow.flow}` },
-          h("b", { title: lagTitle(flow) }, count(flow.lag)),
-          behind(flow)
-            ? h("small", { class: "muted", title: "age of the oldest record that waits" }, `${behind(flow)} behind`)
-            : null,
-          lagAge(flow),
-        ),
+        lagFigure(flow),
         sparkline(
           flow.sparklines["replication-records-lag"],
           tone === "good" ? "info" : tone,

@@ -78,6 +78,25 @@ export function age(ms, { prefix = "", suffix = " ago", ...props } = {}) {
   return h("time", { datetime: new Date(ms).toISOString(), ...told }, prefix + span(serverNow() - ms) + suffix);
 }
 
+/** A flow's lag in offsets and in time, and how old the figure is. */
+export function lagFigure(flow) {
+  const late = behind(flow);
+  return h(
+    "span",
+    { class: "lag-figure", "data-testid": `lag-${flow.flow}` },
+    h("b", { title: lagTitle(flow) }, count(flow.lag)),
+    late ? h("small", { class: "muted", title: "age of the oldest record that waits" }, `${late} behind`) : null,
+    lagAge(flow),
+  );
+}
+
+/** When the lag was taken, where no report says so. */
+function lagAge(flow) {
+  if (!known(flow.lag_ms) || flow.lag_ms === flow.reported_ms) return null;
+  const fault = flow.lag_fault;
+  return age(flow.lag_ms, { class: fault ? "fault-text" : "muted", ...(fault ? { title: fault } : {}) });
+}
+
 /** Let every age on the page go on counting. */
 export function tick() {
   for (const one of document.querySelectorAll("time[data-at]")) {
