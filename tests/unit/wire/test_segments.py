@@ -39,7 +39,8 @@ def segments(draw: st.DrawFn) -> Segment:
         upstream, downstream = runs[-1].upstream_end, runs[-1].downstream_end
     topic = draw(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
     max_bytes = draw(st.sampled_from([1 << 30, 60]))
-    end = upstream + draw(st.integers(0, 99))
+    # One that covers nothing stands for a piece that was joined to another.
+    end = max(upstream, start + 1) + draw(st.integers(0, 99))
     generation = draw(st.sampled_from([0, 1, 0xFFFFFFFF]))
     return build_segment(topic, draw(st.integers(0, 100_000)), start, end, runs, max_bytes, generation)
 
