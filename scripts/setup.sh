@@ -179,7 +179,7 @@ have_browser() {
 }
 
 have_postgresql() { command -v initdb > /dev/null || compgen -G "/usr/lib/postgresql/*/bin/initdb" > /dev/null; }
-have_prometheus() { command -v promtool > /dev/null && command -v prometheus > /dev/null; }
+have_prometheus() { command -v promtool > /dev/null && prometheus --version 2>&1 | grep -q '^prometheus, version'; }
 have_compiler() { command -v javac > /dev/null; }
 
 # Version 1 of Compose does not know the file's keys.
@@ -290,7 +290,8 @@ programs_of_package() { # package, program...
     chmod 755 "$folder"
     if (cd "$folder" && retry apt-get download -q -o APT::Sandbox::User=root "$package") && dpkg-deb -x "$folder"/*.deb "$folder/files"; then
         for program in "$@"; do
-            found=$(find "$folder/files" -type f -perm -u+x -name "$program" | head -n 1)
+            # Not the script of the same name in init.d.
+            found=$(find "$folder/files" -path '*/bin/*' -type f -perm -u+x -name "$program" | head -n 1)
             if [ -n "$found" ]; then install "$found" /usr/local/bin/ || code=1; else code=1; fi
         done
     else
