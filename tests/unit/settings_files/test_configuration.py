@@ -208,7 +208,8 @@ def test_a_bad_flow_stops_itself_alone(load: Load) -> None:
 def test_a_cluster_that_cannot_be_used_stops_its_flows_alone(load: Load) -> None:
     configuration = load(
         BASE.replace("A, B", "A, B, C, D") + "C.bootstrap.servers = c:1\nC.security.protocol = SSL\n"
-        "C.ssl.keystore.location = /x.bks\nC.ssl.keystore.type = BKS\nA->B.enabled=true\nA->C.enabled=true\nA->D.enabled=true\n"
+        "C.ssl.keystore.location = /x.bks\nC.ssl.keystore.type = BKS\n"
+        "A->B.enabled=true\nA->C.enabled=true\nA->D.enabled=true\n"
     )
     assert [str(flow.name) for flow in configuration.enabled_flows] == ["A->B"]
     assert "a BKS keystore can be read by Java only" in str(configuration.faults[FlowName("A", "C")])
