@@ -38,6 +38,12 @@ COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 START_TIMEOUT_SECONDS = 300.0
 STOP_TIMEOUT_SECONDS = 5.0
 END_TIMEOUT_SECONDS = 60.0
+_DATABASE = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+#: How long a writer waits for its turn: as a slow machine needs, not sqlite3's 5 seconds.
+_WRITER_SECONDS = 60
+#: The API server writes its log of actions on its event loop (``action_logging``), and whoever has the turn may need
+#: that loop to give it back: then nothing moves until this is over, and the request can be repeated.
+_API_SERVER_SECONDS = 10
 MARKER = "SRM_LOCAL_AIRFLOW"
 
 
@@ -110,9 +116,10 @@ class LocalAirflow(AirflowClient):
         process = self._processes.get(component)
         if process is None or not process.running:
             command = [*self._airflow, component]
-            self._processes[component] = LocalProcess(
-                command, output=self.log_path(component), environment=self.environment
-            )
+            environment = dict(self.environment)
+            if component == "api-server" and environment[_DATABASE] == self._database(_WRITER_SECONDS):
+                environment[_DATABASE] = self._database(_API_SERVER_SECONDS)
+            self._processes[component] = LocalProcess(command, output=self.log_path(component), environment=environment)
 
     def process(self, component: str) -> LocalProcess:
         return self._processes[component]
@@ -203,6 +210,9 @@ class LocalAirflow(AirflowClient):
                 raise LocalAirflowError(f"Airflow is not healthy in time; see the logs in {self.directory}")
             time.sleep(0.2)
 
+    def _database(self, seconds: int) -> str:
+        return f"sqlite:///{self.directory}/airflow.db?timeout={seconds}"
+
     def _environment(
         self, dags_folder: Path, refresh: int, idle: float, parallelism: int, extra: Mapping[str, str]
     ) -> dict[str, str]:
@@ -225,8 +235,7 @@ class LocalAirflow(AirflowClient):
             "_CORE__MIN_SERIALIZED_DAG_UPDATE_INTERVAL": "1",
             # A task that cannot be parsed in time fails, and leaves no word in its log.
             "_CORE__DAGBAG_IMPORT_TIMEOUT": "300",
-            # A writer waits for its turn as long as a slow machine needs, not for sqlite3's 5 seconds.
-            "_DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self.directory}/airflow.db?timeout=60",
+            _DATABASE.removeprefix("AIRFLOW_"): self._database(_WRITER_SECONDS),
             "_DAG_PROCESSOR__REFRESH_INTERVAL": str(refresh),
             "_DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": str(refresh),
             "_SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": str(idle),
