@@ -8,20 +8,14 @@ import ssl
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
-from cryptography.hazmat.primitives.serialization import (
-    BestAvailableEncryption,
-    Encoding,
-    PrivateFormat,
-    load_pem_private_key,
-)
+from typing import TYPE_CHECKING, Any
 
 from srm_common.domain.cluster import Client, ClusterSettings, JavaStore, OauthClient, PemTexts
 from srm_common.errors import ConfigError
 from srm_common.kafka.oauth_tokens import ClientCredentials
-from srm_common.wire.java_stores import JavaStoreTexts, read_java_store
+
+if TYPE_CHECKING:
+    from srm_common.wire.java_stores import JavaStoreTexts
 
 
 def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
@@ -79,6 +73,8 @@ def _stores(cluster: ClusterSettings) -> tuple[JavaStoreTexts | None, JavaStoreT
 def _store(cluster: ClusterSettings, store: JavaStore | None) -> JavaStoreTexts | None:
     if store is None:
         return None
+    from srm_common.wire.java_stores import read_java_store  # few links need its library, which takes a while
+
     try:
         return read_java_store(Path(store.location).read_bytes(), store.password, store.key_password)
     except OSError as error:
@@ -106,25 +102,15 @@ def tls_context(texts: PemTexts) -> ssl.SSLContext:
     if texts.chain and texts.key:
         # OpenSSL takes a chain and a key from files only; these are readable by us alone, and gone at once, and the
         # key in them has a password that only this process knows.
+        from srm_common.wire.java_stores import with_password
+
         password = secrets.token_hex(32)
-        hidden = _private_key(texts.key, texts.key_password).private_bytes(
-            Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode())
-        )
+        hidden = with_password(texts.key, texts.key_password, password)
         with tempfile.TemporaryDirectory(prefix="srm-tls-") as folder:
             both = Path(folder) / "both.pem"
             with os.fdopen(os.open(both, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
-                file.write(f"{hidden.decode()}\n{texts.chain}\n")
+                file.write(f"{hidden}\n{texts.chain}\n")
             context.load_cert_chain(both, password=password)
     elif texts.chain_file:
         context.load_cert_chain(texts.chain_file, texts.key_file, texts.key_password)
     return context
-
-
-def _private_key(text: str, password: str | None) -> PrivateKeyTypes:
-    """Raises ``ValueError``. A password that a key does not need does no harm, as in OpenSSL."""
-    try:
-        return load_pem_private_key(text.encode(), password.encode() if password else None)
-    except TypeError as error:
-        if password is None:
-            raise ValueError("the key has a password; set ssl.key.password") from error
-        return load_pem_private_key(text.encode(), None)

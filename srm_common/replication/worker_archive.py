@@ -10,8 +10,8 @@ from pathlib import Path
 import srm_common
 from srm_common.errors import ConfigError
 
-#: Distributions that slots import, and that bring no further ones.
-NEEDED = ("kafka-python", "crc32c", "cramjam")
+#: Distributions that slots import, with all that these import; the last two only where a key is given.
+NEEDED = ("kafka-python", "crc32c", "cramjam", "cryptography", "cffi")
 #: Packages that no slot imports, and that are large: web pages.
 _LEFT_OUT = ("rest",)
 

@@ -1,4 +1,4 @@
-"""Java's key stores, JKS and PKCS12, as PEM texts; nothing is written anywhere.
+"""Java's key stores, JKS and PKCS12, as PEM texts, and the keys in such texts; nothing is written anywhere.
 
 JKS is the format of ``sun.security.provider.JavaKeyStore``, and its keys are hidden as
 ``sun.security.provider.KeyProtector`` does. Java takes either for the other, by what the file begins with, and so does
@@ -14,10 +14,12 @@ from dataclasses import dataclass, field
 
 from cryptography import x509
 from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
     Encoding,
     NoEncryption,
     PrivateFormat,
     load_der_private_key,
+    load_pem_private_key,
     pkcs12,
 )
 
@@ -63,6 +65,21 @@ def read_java_store(data: bytes, password: str | None, key_password: str | None 
     if found.cert is None:
         raise ValueError("its key has no certificate")
     return JavaStoreTexts(_pem(others), _pem(_chain(found.cert.certificate, others)), key)
+
+
+def with_password(key: str, password: str | None, new: str) -> str:
+    """A private key as PEM under a ``new`` password; one that it does not need does no harm, as in OpenSSL.
+
+    Raises:
+        ValueError: it cannot be read. The text names no password.
+    """
+    try:
+        found = load_pem_private_key(key.encode(), password.encode() if password else None)
+    except TypeError as error:
+        if password is None:
+            raise ValueError("the key has a password; set ssl.key.password") from error
+        found = load_pem_private_key(key.encode(), None)
+    return found.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(new.encode())).decode()
 
 
 def _pem(certificates: Iterable[x509.Certificate]) -> str:
