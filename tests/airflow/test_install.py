@@ -110,6 +110,7 @@ def test_a_flow_runs_in_an_airflow_that_has_nothing_else(
         f"east->west.enabled = true\n"
         f"east->west.topics = {name}\n"
         f"schedule.interval.seconds = 86400\n"
+        f"spark.min.bytes = 0\n"
     )
     environment = {"AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"})}
     with LocalAirflow(dags_folder=dags, directory=home, python=python, environment=environment) as airflow:
