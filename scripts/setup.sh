@@ -179,7 +179,10 @@ have_browser() {
 }
 
 have_postgresql() { command -v initdb > /dev/null || compgen -G "/usr/lib/postgresql/*/bin/initdb" > /dev/null; }
-have_prometheus() { command -v promtool > /dev/null && prometheus --version 2>&1 | grep -q '^prometheus, version'; }
+have_prometheus() {
+    command -v promtool > /dev/null || return 1
+    case $(prometheus --version 2>&1) in 'prometheus, version '*) ;; *) return 1 ;; esac
+}
 have_compiler() { command -v javac > /dev/null; }
 
 # Version 1 of Compose does not know the file's keys.

@@ -122,10 +122,13 @@ def test_all_that_tests_need_is_named_with_what_installs_it(tmp_path: Path) -> N
     assert "https://docs.docker.com/compose/install/" in said, "version 1 does not do"
     new = machine(tmp_path / "new", apt_get="exit 9", id="echo 1000", apt_cache="echo '  Candidate: 2.26.1-4'")
     assert "--no-install-recommends docker-compose-v2\n" in setup(new, "--tests").stderr
-    equipped = machine(tmp_path / "equipped", docker_compose="echo 2.26.1", promtool="", prometheus="", javac="")
+    server = "echo prometheus, version 2.42.0"
+    equipped = machine(tmp_path / "equipped", docker_compose="echo 2.26.1", promtool="", prometheus=server, javac="")
     said = setup(equipped, "--tests").stderr
     assert "Compose" not in said
     assert "Prometheus" not in said
+    no_server = machine(tmp_path / "no-server", promtool="", prometheus="")
+    assert "Prometheus" in setup(no_server, "--tests").stderr, "the script of its service has its name"
     assert "compiler" not in said
 
 
