@@ -22,7 +22,7 @@ demo-failover: setup ## a cluster is killed, its consumers move to the other one
 demo-stop: ## ends what a demo left running
 	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo runs: nothing is set up here"; fi
 
-test: ## lint, then every test ring against real Kafka, Spark, Airflow and Chromium (about 37 minutes on 2 cores)
+test: ## lint, then every test ring against real Kafka, Spark, Airflow and Chromium (about 46 minutes on 2 cores)
 	@scripts/setup.sh --tests
 	@scripts/test.sh lint unit store kafka spark airflow browser faults worlds
 
