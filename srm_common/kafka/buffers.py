@@ -5,6 +5,7 @@ A lease holds one buffer while a Fetch answer is received and as long as batches
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Collection
 
 #: What an answer has beside its record batches.
@@ -13,12 +14,18 @@ _LEAST_BYTES = 1 << 20
 _LEASES_PER_NODE = 2
 
 
+def _memory(size: int) -> mmap.mmap:
+    """Zeros that cost nothing until they are written over: a page comes with its first byte."""
+    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 class Lease:
-    """One buffer. Grown for an answer that does not fit (a single huge record), and shrunk back afterwards."""
+    """One buffer, made when it is first needed. Grown for an answer that does not fit (a single huge record), and
+    shrunk back afterwards."""
 
     def __init__(self, size: int) -> None:
         self._usual = size
-        self._buffer = bytearray(size)
+        self._buffer: mmap.mmap | None = None
         self._users = 0
 
     @property
@@ -39,22 +46,21 @@ class Lease:
     @property
     def size(self) -> int:
         """Bytes that fit without growing."""
-        return max(self._usual, len(self._buffer))
+        return self._usual if self._buffer is None else max(self._usual, len(self._buffer))
 
     def grown(self, size: int, begun: memoryview) -> memoryview:
         """A view of ``size`` bytes whose beginning is ``begun``: more room for an answer that does not fit."""
-        larger = bytearray(size)
+        self._buffer = _memory(size)
+        larger = memoryview(self._buffer)[:size]
         larger[: len(begun)] = begun
-        self._buffer = larger
-        return memoryview(larger)
+        return larger
 
     def room_for(self, size: int) -> memoryview:
         """A view of exactly ``size`` bytes; what the buffer held before is gone."""
-        if size > len(self._buffer):
-            self._buffer = bytearray(size)
-        elif size <= self._usual < len(self._buffer):
-            self._buffer = bytearray(self._usual)
-        return memoryview(self._buffer)[:size]
+        buffer = self._buffer
+        if buffer is None or size > len(buffer) or size <= self._usual < len(buffer):
+            buffer = self._buffer = _memory(max(size, self._usual))
+        return memoryview(buffer)[:size]
 
 
 class Leases:

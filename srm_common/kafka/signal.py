@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka.future import Future
+from typing import Any
 
 from srm_common.kafka.event_loop import EventLoop
 
@@ -12,7 +12,7 @@ class Signal:
 
     def __init__(self, loop: EventLoop) -> None:
         self._loop = loop
-        self._waiting: Future | None = None
+        self._waiting: list[Any] = []
         self._kept = False
         #: How often it was set.
         self.count = 0
@@ -23,21 +23,20 @@ class Signal:
         self._wake()
 
     def _wake(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is None:
+        if self._waiting:
+            self._loop.unpark(self._waiting.pop())
+        else:
             self._kept = True
-        elif not waiting.is_done:
-            waiting.success(None)
 
     async def wait(self, seconds: float | None = None) -> None:
         """Return after the next :meth:`set`, or after ``seconds``."""
         if self._kept:
             self._kept = False
             return
-        self._waiting = future = Future()
         timer = None if seconds is None else self._loop.call_later(max(seconds, 0.0), self._wake)
         try:
-            await future
+            await self._loop.park(self._waiting)
         finally:
+            self._waiting.clear()
             if timer is not None:
                 self._loop.cancel(timer)
