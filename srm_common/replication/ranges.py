@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.offsets.segments import Run
 from srm_common.domain.runs.copying import CopyRange, RangeResult
+from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.runs.leader_epochs import LeaderEpochs
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
 from srm_common.wire.batch import HEADER_SIZE
@@ -36,6 +37,11 @@ class Share:
     oldest_ms: int = -1
     times_sum_ms: int = 0
     times: int = 0
+    #: When the chunk began, epoch milliseconds.
+    opened_ms: int = 0
+    #: Records by their batch's timestamp, which is rounded down by up to 1/32 of its age when the chunk began: few
+    #: numbers stand for however many batches, and the latency that they will have at the commit is as exact.
+    stamps: dict[int, int] = field(default_factory=dict)
     _closed: list[Run] = field(default_factory=list)
     #: The run that may still grow, as numbers: where it begins upstream and downstream, and where both go on.
     _up: int = -1
@@ -84,6 +90,12 @@ class Share:
                 self.oldest_ms = stamp
             self.times_sum_ms += stamp
             self.times += 1
+            age = self.opened_ms - stamp
+            if age > 63:
+                shift = age.bit_length() - 6
+                stamp = stamp >> shift << shift
+            stamps = self.stamps
+            stamps[stamp] = stamps.get(stamp, 0) + count
 
 
 class RangeState:
@@ -120,6 +132,7 @@ class RangeState:
         self._first_fault = self.last_fault = ""
         self._totals = Share(spec.start, spec.start, spec.start)
         self._latency = [0.0, 0.0, 0.0]
+        self._latency_buckets: dict[int, int] = {}
 
     @property
     def settled(self) -> bool:
@@ -175,7 +188,7 @@ class RangeState:
     def open_share(self) -> Share:
         """The share of the chunk in work."""
         if self.share is None:
-            self.share = Share(self.committed, self.committed, self.committed)
+            self.share = Share(self.committed, self.committed, self.committed, opened_ms=int(time.time() * 1000))
         return self.share
 
     def commit(self, now_ms: float) -> None:
@@ -204,6 +217,10 @@ class RangeState:
             ]
             totals.times += share.times
             totals.newest_ms = max(totals.newest_ms, share.newest_ms)
+            buckets = self._latency_buckets
+            for stamp, records in share.stamps.items():
+                bucket = bucket_of(int(now_ms) - stamp)
+                buckets[bucket] = buckets.get(bucket, 0) + records
 
     def start_over(self, keep_acknowledged: bool) -> None:
         """The chunk failed: read again from the last committed (or, without transactions, acknowledged) offset."""
@@ -289,6 +306,7 @@ class RangeState:
             latency_ms_max=self._latency[1] if totals.times else None,
             latency_ms_sum=self._latency[2],
             latency_samples=totals.times,
+            latencies=LatencyHistogram.of(self._latency_buckets),
             last_timestamp_ms=totals.newest_ms if totals.newest_ms >= 0 else None,
             error=None if self.error is None else str(self.error),
             error_kind=None if self.error is None else type(self.error).__name__,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +90,10 @@ class RangeResult:
     """What happened to one range. ``position`` is the next upstream offset to copy: everything before it is committed.
 
     ``bytes`` counts record batches as they lie in the source log (compressed, headers included). Latencies are
-    milliseconds from a batch's newest record timestamp to the commit of its chunk. ``error`` is None or one sentence;
-    ``error_kind`` is the name of the class in :mod:`srm_common.errors`. ``leader_epoch`` is that of the offset before
-    ``position`` in the source log, -1 when it is not known.
+    milliseconds from a batch's newest record timestamp to the commit of its chunk; ``latency_samples`` are batches,
+    ``latencies`` counts their records. ``error`` is None or one sentence; ``error_kind`` is the name of the class in
+    :mod:`srm_common.errors`. ``leader_epoch`` is that of the offset before ``position`` in the source log, -1 when it
+    is not known.
     """
 
     upstream_topic: str
@@ -109,6 +111,7 @@ class RangeResult:
     latency_ms_max: float | None = None
     latency_ms_sum: float = 0.0
     latency_samples: int = 0
+    latencies: LatencyHistogram = NO_LATENCIES
     last_timestamp_ms: int | None = None
     error: str | None = None
     error_kind: str | None = None

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from srm_common import errors
 from srm_common.domain.runs.copying import RangeResult, SlotResult
+from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
 from srm_common.domain.runs.progress import TopicProgress
 
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 60.0
@@ -39,6 +40,7 @@ class PartitionTrack:
     latency_ms_max: float | None = None
     latency_ms_sum: float = 0.0
     latency_samples: int = 0
+    latencies: LatencyHistogram = NO_LATENCIES
     last_timestamp_ms: int | None = None
     error: str | None = None
     error_kind: str | None = None
@@ -100,6 +102,7 @@ class PartitionTrack:
                 self.latency_ms_max = high if self.latency_ms_max is None else max(high, self.latency_ms_max)
             self.latency_ms_sum += result.latency_ms_sum
             self.latency_samples += result.latency_samples
+            self.latencies += result.latencies
         if result.last_timestamp_ms is not None:
             self.last_timestamp_ms = max(result.last_timestamp_ms, self.last_timestamp_ms or 0)
         if result.error is not None:

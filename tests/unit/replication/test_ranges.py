@@ -5,9 +5,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from srm_common.domain.offsets.segments import Run
 from srm_common.domain.runs.copying import CopyRange
+from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.errors import (
     AccessDenied,
     CorruptBatch,
@@ -132,6 +135,7 @@ def test_commits_add_up(state: RangeState) -> None:
     assert (result.reencoded_batches, result.reencoded_records) == (1, 50)
     assert (result.latency_ms_min, result.latency_ms_max) == (100.0, 500.0)
     assert (result.latency_ms_sum, result.latency_samples) == (600.0, 2)
+    assert result.latencies.records == 90
     assert result.last_timestamp_ms == 4000
 
 
@@ -141,6 +145,42 @@ def test_a_range_without_times_has_no_delay(state: RangeState) -> None:
     result = state.result()
     assert (result.latency_ms_min, result.latency_ms_max, result.last_timestamp_ms) == (None, None, None)
     assert (result.latency_ms_sum, result.latency_samples) == (0.0, 0)
+    assert result.latencies.counts == ()
+
+
+@given(
+    st.lists(st.tuples(st.integers(-5_000, 10**9), st.integers(1, 100)), min_size=1, max_size=50),
+    st.integers(0, 60_000),
+)
+def test_every_record_of_a_chunk_is_in_the_bucket_of_its_latency_or_the_next(
+    batches: list[tuple[int, int]], lasted_ms: int
+) -> None:
+    state = RangeState(CopyRange("orders", "a.orders", 0, 0, 10**9))
+    share = state.open_share()
+    committed_ms = share.opened_ms + lasted_ms
+    offset = 0
+    for age_ms, records in batches:
+        share.acknowledge(packed((offset, records, records), newest=share.opened_ms - age_ms), offset)
+        offset += records
+    state.commit(committed_ms)
+    found = state.result().latencies
+    exact = LatencyHistogram.sum(
+        LatencyHistogram.of({bucket_of(lasted_ms + age_ms): records}) for age_ms, records in batches
+    )
+    assert found.records == exact.records == offset
+    for bucket, _ in exact.counts:
+        # Rounded down is written earlier: never a bucket before its own, and at most one after it.
+        below = sum(records for one, records in exact.counts if one < bucket)
+        assert sum(records for one, records in found.counts if one < bucket) <= below
+        assert sum(records for one, records in found.counts if one <= bucket) >= below
+
+
+def test_however_many_batches_of_a_backlog_a_chunk_has_it_keeps_few_numbers() -> None:
+    share = RangeState(CopyRange("orders", "a.orders", 0, 0, 10**9)).open_share()
+    for number in range(20_000):
+        share.acknowledge(packed((number, 1, 1), newest=share.opened_ms - 64 - number * 37), number)
+    assert len(share.stamps) < 700
+    assert sum(share.stamps.values()) == 20_000
 
 
 def test_one_request_at_a_time(state: RangeState) -> None:
@@ -238,7 +278,8 @@ def test_patience_ends_without_progress_and_begins_anew_with_it(
     state: RangeState, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("srm_common.replication.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    now = SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0])
+    monkeypatch.setattr("srm_common.replication.ranges.time", now)
     assert not state.fault(PartitionError("no leader"), 10.0)
     clock[0] += 9
     assert not state.fault(PartitionError("no leader"), 10.0)

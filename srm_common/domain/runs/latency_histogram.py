@@ -1,0 +1,125 @@
+"""How latencies are spread: records counted in buckets that all histograms share, so that they can be added up.
+
+Buckets are a quarter of a power of two wide, from 8 ms on (8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...), below that one
+millisecond; the first also holds what came before its time by the clock of its producer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from srm_common.errors import CorruptRecord
+
+#: Of latencies up to a thousand years, more than a timestamp can tell.
+_BUCKETS = 180
+
+
+def bucket_of(latency_ms: int) -> int:
+    """The number of the bucket that a latency falls into."""
+    if latency_ms < 4:
+        return max(latency_ms, 0)
+    octave = latency_ms.bit_length() - 3
+    return 4 * octave + (latency_ms >> octave)
+
+
+def bucket_start(bucket: int) -> int:
+    """The smallest latency of a bucket, in milliseconds; where the one before ends."""
+    if bucket < 4:
+        return bucket
+    octave = bucket // 4 - 1
+    return (bucket - 4 * octave) << octave
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyHistogram:
+    """``counts``: records by bucket, sorted, without empty ones."""
+
+    counts: tuple[tuple[int, int], ...] = ()
+
+    @classmethod
+    def of(cls, counts: Mapping[int, int]) -> Self:
+        """Of records by bucket."""
+        return cls(tuple(sorted((bucket, records) for bucket, records in counts.items() if records)))
+
+    @classmethod
+    def sum(cls, parts: Iterable[LatencyHistogram]) -> Self:
+        """All records of all parts."""
+        counts: dict[int, int] = {}
+        for part in parts:
+            for bucket, records in part.counts:
+                counts[bucket] = counts.get(bucket, 0) + records
+        return cls.of(counts)
+
+    def __add__(self, other: LatencyHistogram) -> LatencyHistogram:
+        return LatencyHistogram.sum((self, other))
+
+    def without(self, part: LatencyHistogram) -> LatencyHistogram:
+        """What is left when the records of ``part`` were not counted; no bucket has less than none."""
+        counts = dict(self.counts)
+        for bucket, records in part.counts:
+            counts[bucket] = max(0, counts.get(bucket, 0) - records)
+        return LatencyHistogram.of(counts)
+
+    @property
+    def records(self) -> int:
+        return sum(records for _, records in self.counts)
+
+    @property
+    def sum_ms(self) -> float:
+        """All latencies added up, each taken for the middle of its bucket."""
+        return sum(_middle(bucket) * records for bucket, records in self.counts)
+
+    def within(self, latency_ms: int) -> int:
+        """Records whose latency was below ``latency_ms``, which is where a bucket starts."""
+        return sum(records for bucket, records in self.counts if bucket_start(bucket) < latency_ms)
+
+    def percentile(self, share: float) -> float | None:
+        """The latency, in milliseconds, that ``share`` (above 0, up to 1) of the records did not exceed: the middle of
+        its bucket, at most an eighth (or half a millisecond) away from it. None without records."""
+        rank = math.ceil(share * self.records)
+        for bucket, records in self.counts:
+            rank -= records
+            if rank <= 0:
+                return _middle(bucket)
+        return None
+
+    def to_json(self) -> list[int]:
+        """The first bucket, then the records of that and each that follows; below 0: so many buckets are empty."""
+        out: list[int] = []
+        following = 0
+        for bucket, records in self.counts:
+            if not out:
+                out.append(bucket)
+            elif bucket > following:
+                out.append(following - bucket)
+            out.append(records)
+            following = bucket + 1
+        return out
+
+    @classmethod
+    def from_json(cls, cells: Any) -> Self:
+        """What :meth:`to_json` made.
+
+        Raises:
+            CorruptRecord: it is something else.
+        """
+        if not isinstance(cells, list) or not all(type(cell) is int for cell in cells):
+            raise CorruptRecord("a histogram of latencies is not a list of whole numbers")
+        bucket, counts = (cells[0] if cells else 0), []
+        for cell in cells[1:]:
+            if cell > 0:
+                counts.append((bucket, cell))
+            bucket += 1 if cell > 0 else -cell
+        if (cells and cells[0] < 0) or 0 in cells[1:] or bucket > _BUCKETS:
+            raise CorruptRecord("a histogram of latencies names buckets that there are not")
+        return cls(tuple(counts))
+
+
+NO_LATENCIES = LatencyHistogram()
+
+
+def _middle(bucket: int) -> float:
+    return (bucket_start(bucket) + bucket_start(bucket + 1)) / 2
