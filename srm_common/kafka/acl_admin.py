@@ -21,19 +21,19 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
-from kafka.protocol.admin.acl import (
-    ACLOperation,
-    ACLPermissionType,
-    ACLResourcePatternType,
-    ACLResourceType,
-    DescribeAclsRequest,
-)
 
 from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
 from srm_common.domain.access.principals import login_name, login_principal
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import (
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ACLResourceType,
+    DescribeAclsRequest,
+)
 from srm_common.kafka.compacted import admin_client
 from srm_common.kafka.faults import cluster_error, kafka_error
 from srm_common.kafka.link import ClusterLink, RetriableFault

@@ -9,10 +9,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-from kafka.protocol.admin import DescribeQuorumRequest
-
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import SrmError
+from srm_common.kafka.client.library import DescribeQuorumRequest
 from srm_common.kafka.link import ClusterLink, RetriableFault
 
 _DESCRIBE_QUORUM_API = 55

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import kafka.errors as Errors
+from srm_common.kafka.client.library import Errors
 
 UNKNOWN_SERVER_ERROR = -1
 NONE = 0

@@ -13,12 +13,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka.protocol.consumer import FetchRequest
-
 from srm_common.errors import AccessDenied, ClusterError, CorruptBatch, PartitionError, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease
-from srm_common.kafka.frames import RawFetch
+from srm_common.kafka.client.frames import RawFetch
+from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.transaction_markers import decide_by_markers
 from srm_common.wire import fetch

@@ -11,13 +11,10 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Self
 
-from kafka.protocol.admin import ListGroupsRequest
-from kafka.protocol.consumer import OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest
-
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
 from srm_common.kafka.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
 

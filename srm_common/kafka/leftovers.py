@@ -11,9 +11,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 
-from kafka.protocol.admin import DescribeProducersRequest
-
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import DescribeProducersRequest
 from srm_common.kafka.link import LATEST, ClusterLink, Partition, RetriableFault
 
 _DESCRIBE_PRODUCERS_API = 61

@@ -12,10 +12,6 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-import kafka.errors as Errors
-from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest
-from kafka.structs import TopicPartition
-
 from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, ClusterSettings
 from srm_common.errors import (
     AccessDenied,
@@ -28,9 +24,10 @@ from srm_common.errors import (
 )
 from srm_common.kafka import codes
 from srm_common.kafka.broker_versions import refuse_old_brokers
-from srm_common.kafka.connection_faults import fault_text
-from srm_common.kafka.connections import FrameConnectionManager
-from srm_common.kafka.event_loop import EventLoop
+from srm_common.kafka.client.connection_faults import fault_text
+from srm_common.kafka.client.connections import FrameConnectionManager
+from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.library import ApiVersionsRequest, Errors, FindCoordinatorRequest, TopicPartition
 from srm_common.kafka.offset_request import list_offsets_request
 from srm_common.kafka.security import connection_arguments
 
@@ -121,7 +118,7 @@ class ClusterLink:
         """
         if self._opened:
             return
-        self.manager.cluster._topics = set(topics)
+        self.manager.cluster.keep(topics)
         try:
             await self.manager.bootstrap_async(timeout_ms=timeout_seconds * 1000)
         except Errors.KafkaTimeoutError as error:
@@ -165,7 +162,7 @@ class ClusterLink:
         """
         wanted = set(topics)
         cluster = self.manager.cluster
-        cluster._topics = cluster._topics | wanted
+        cluster.keep(wanted)
         try:
             await cluster.refresh_metadata()
         except Errors.KafkaError as error:
@@ -210,8 +207,7 @@ class ClusterLink:
                 raise RetriableFault(f"no connection to broker {node} of {self.alias}: {error}") from error
             if not connection.paused or connection.initializing:
                 return connection.send_request(request, request_timeout_ms=timeout_ms)
-            pause = connection._throttle_time - time.monotonic() if "throttle" in connection.paused else 0.001
-            await self.loop.sleep(max(pause, 0.001))
+            await self.loop.sleep(max(connection.throttled_seconds(), 0.001))
 
     async def answer(self, future: Any) -> Any:
         """The answer of a posted request, with the library's errors translated."""
@@ -228,9 +224,7 @@ class ClusterLink:
 
     def disconnect(self, node: Any) -> None:
         """Close the connection to a node; whatever waits for an answer fails at once."""
-        connection = self.manager._conns.get(node)
-        if connection is not None:
-            connection.close(Errors.KafkaConnectionError("closed after a failed chunk"))
+        self.manager.disconnect(node, "closed after a failed chunk")
 
     async def any_node(self) -> Any:
         """A connected node for several requests that any broker answers; :meth:`ask_any` is for a single one.
@@ -436,10 +430,7 @@ class ClusterLink:
 
     async def track(self, topics: Iterable[str]) -> None:
         """Keep the leaders of these topics, too."""
-        known = self.manager.cluster._topics
-        new = set(topics) - known
-        if new:
-            self.manager.cluster._topics = known | new
+        if self.manager.cluster.keep(topics):
             await self.refresh()
 
     def close(self) -> None:

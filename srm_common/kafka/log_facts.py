@@ -11,13 +11,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import DescribeConfigsRequest
-from kafka.protocol.consumer import ListOffsetsRequest, OffsetForLeaderEpochRequest
-from kafka.structs import TopicPartition
-
 from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.errors import AccessDenied
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import (
+    DescribeConfigsRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    TopicPartition,
+)
 from srm_common.kafka.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
 
 #: The first offset on the leader's own disk (KIP-405); brokers from ListOffsets version 8 on (Kafka 3.5) know it.

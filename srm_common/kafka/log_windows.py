@@ -12,15 +12,14 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from kafka.protocol.consumer import FetchRequest
-
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.offsets.counting import SeenBatch
 from srm_common.errors import AccessDenied, PartitionError
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease
+from srm_common.kafka.client.frames import RawFetch
+from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.empty_answers import EmptyAnswers, Silence
-from srm_common.kafka.frames import RawFetch
 from srm_common.kafka.link import EARLIEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.log_facts import leader_epoch, log_facts
 from srm_common.kafka.preferred_replicas import PreferredReplicas

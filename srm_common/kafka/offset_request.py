@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from kafka.protocol.consumer import ListOffsetsRequest
+from srm_common.kafka.client.library import ListOffsetsRequest
 
 _VERSION = 6
 

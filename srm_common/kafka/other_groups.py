@@ -7,11 +7,10 @@ neither client can ask for; a streams group (KIP-1071) is refused to clients tha
 
 from __future__ import annotations
 
-from kafka.protocol.admin import ListGroupsRequest
-
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import ClusterError
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import ListGroupsRequest
 from srm_common.kafka.group_offsets import Group, GroupFault
 from srm_common.kafka.link import ClusterLink, RetriableFault
 

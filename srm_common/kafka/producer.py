@@ -15,11 +15,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest
-
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.errors import Fenced
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import AddPartitionsToTxnRequest, EndTxnRequest
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer_ids import FencedAfterRepeat, init_producer
 

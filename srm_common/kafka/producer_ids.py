@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from kafka.protocol.producer import InitProducerIdRequest
-
 from srm_common.errors import AccessDenied, ClusterError, ConfigError, Fenced, UnreachableCluster
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import InitProducerIdRequest
 from srm_common.kafka.link import ClusterLink, RetriableFault
 
 _VERSION = 4

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from srm_common.domain.cluster import Client, ClusterSettings, JavaStore, OauthClient, PemTexts
 from srm_common.errors import ConfigError
-from srm_common.kafka.oauth_tokens import ClientCredentials
+from srm_common.kafka.client.oauth_tokens import ClientCredentials
 
 if TYPE_CHECKING:
     from srm_common.wire.java_stores import JavaStoreTexts

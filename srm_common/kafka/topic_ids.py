@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
-from kafka.protocol.metadata import MetadataRequest
-
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import MetadataRequest
 from srm_common.kafka.link import ClusterLink, RetriableFault
 
 #: The first with topic ids (KIP-516); every broker from 2.8 on speaks it.

@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kafka.protocol.consumer import FetchRequest
-
 from srm_common.errors import AccessDenied, CorruptBatch, PartitionError, SrmError
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease
-from srm_common.kafka.frames import RawFetch
+from srm_common.kafka.client.frames import RawFetch
+from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.log_facts import leader_epoch
 from srm_common.wire import fetch

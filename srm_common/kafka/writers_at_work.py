@@ -6,14 +6,13 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from kafka.protocol.admin import ListGroupsRequest, ListTransactionsRequest
-
 from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.connect_names import ConnectNames
 from srm_common.domain.names import driver_transactional_id, task_transactional_id
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import ListGroupsRequest, ListTransactionsRequest
 from srm_common.kafka.link import ClusterLink, RetriableFault
 
 _LIST_GROUPS_API, _LIST_TRANSACTIONS_API = 16, 66

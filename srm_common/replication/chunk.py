@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 
 from srm_common.domain.offsets.segments import build_segment
 from srm_common.domain.runs.copying import CopyJob
+from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import Producer
-from srm_common.kafka.signal import Signal
 from srm_common.replication.blocks import Block, Portion, Turn
 from srm_common.replication.ranges import RangeState
 from srm_common.replication.sending import ChunkFailed, Outgoing, Sending

@@ -7,17 +7,16 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from kafka.protocol.consumer import FetchRequest
-
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.errors import ClusterError, CorruptBatch, PartitionError, SrmError
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease, Leases
-from srm_common.kafka.frames import RawFetch
+from srm_common.kafka.client.frames import RawFetch
+from srm_common.kafka.client.library import FetchRequest
+from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.link import ClusterLink, RetriableFault
 from srm_common.kafka.log_facts import leader_epoch
 from srm_common.kafka.preferred_replicas import PreferredReplicas
-from srm_common.kafka.signal import Signal
 from srm_common.replication.answers import Answers
 from srm_common.replication.blocks import Block
 from srm_common.replication.proofs import Proofs

@@ -33,13 +33,12 @@ import re
 import time
 from collections.abc import Iterable
 
-from kafka.protocol.admin import ListTransactionsRequest
-
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import driver_transactional_id, task_transactional_id
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.errors import ClusterError, Fenced, FlowOwnedElsewhere, UnreachableCluster
 from srm_common.kafka import codes
+from srm_common.kafka.client.library import ListTransactionsRequest
 from srm_common.kafka.link import LATEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import FencedAfterRepeat, init_producer
 

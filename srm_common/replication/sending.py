@@ -25,10 +25,10 @@ from srm_common.errors import (
     SrmError,
 )
 from srm_common.kafka import codes
-from srm_common.kafka.frames import RawProduce
+from srm_common.kafka.client.frames import RawProduce
+from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import Producer
-from srm_common.kafka.signal import Signal
 from srm_common.replication.blocks import Block
 from srm_common.replication.ranges import RangeState
 from srm_common.wire.batch import Buffer

@@ -13,10 +13,10 @@ import time
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ClusterError, Fenced, SrmError
-from srm_common.kafka.event_loop import EventLoop
+from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.producer import Producer, UncertainCommit
-from srm_common.kafka.signal import Signal
 from srm_common.replication.blocks import Block
 from srm_common.replication.chunk import Chunk, ChunkFailed
 from srm_common.replication.fetching import ANSWER_SECONDS, Fetching

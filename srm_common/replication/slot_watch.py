@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from kafka.net.selector import NetworkSelector
-
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.kafka.signal import Signal
+from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.signal import Signal
 
 _LOG = logging.getLogger(__name__)
 _EVERY_SECONDS = 30.0
@@ -42,7 +41,7 @@ class SlotWatch:
         name: str,
         job: CopyJob,
         signal: Signal,
-        loop: NetworkSelector,
+        loop: EventLoop,
         commits: Callable[[], int],
         waits_for: Callable[[], str],
     ) -> None:
@@ -72,7 +71,7 @@ class SlotWatch:
 
     def start(self) -> None:
         """Called by the slot's coroutine, which is watched from now on."""
-        self._slot = self._loop._current
+        self._slot = self._loop.current_task()
         self._heard_at = self._committed_at = time.monotonic()
         self._timer = self._loop.call_later(min(_EVERY_SECONDS, self._limit), self._look)
 
@@ -97,8 +96,7 @@ class SlotWatch:
         if not waits:
             self._committed_at = now
         elif now - self._heard_at >= self._limit:
-            self._slot.inject_exc(Stuck(f"nothing came for {now - self._heard_at:.0f} s; waited for: {waits}"))
-            self._loop._add_ready_task(self._slot)
+            self._loop.throw(self._slot, Stuck(f"nothing came for {now - self._heard_at:.0f} s; waited for: {waits}"))
             return
         elif now - self._committed_at >= _EVERY_SECONDS:
             since = now - self._committed_at

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from srm_common.errors import Fenced
 from srm_common.kafka import codes
-from srm_common.kafka.frames import RawProduce
+from srm_common.kafka.client.frames import RawProduce
 from srm_common.kafka.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.producer import Producer
 from srm_common.wire.batch import TRANSACTIONAL, stamp

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from srm_common.domain.runs.copying import CopyRange
+from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.producer import Producer
-from srm_common.kafka.signal import Signal
 from srm_common.replication.chunk import Chunk
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.ranges import RangeState, Share

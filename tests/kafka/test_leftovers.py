@@ -17,7 +17,7 @@ import pytest
 from srm_common.domain.offsets.segments import Run, Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotTask
 from srm_common.kafka import leftovers
-from srm_common.kafka.frames import RawProduce
+from srm_common.kafka.client.frames import RawProduce
 from srm_common.kafka.leftovers import left_open
 from srm_common.kafka.link import ClusterLink, Partition
 from srm_common.kafka.producer import Producer

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from srm_common.kafka.frames import RawFetch
+from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.log_windows import LogWindows, Window
 from srm_common.testing import LocalKafka

@@ -23,7 +23,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
 from srm_common.domain.cluster import ClusterSettings, OauthClient
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotTask
 from srm_common.errors import AccessDenied, UnreachableCluster
-from srm_common.kafka.dialing import SILENT
+from srm_common.kafka.client.dialing import SILENT
 from srm_common.kafka.link import ClusterLink
 from srm_common.replication.ownership import Ownership
 from srm_common.replication.slot import copy_slot

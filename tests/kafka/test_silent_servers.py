@@ -13,7 +13,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.dialing import SILENT
+from srm_common.kafka.client.dialing import SILENT
 from srm_common.kafka.link import ClusterLink, RetriableFault
 from srm_common.kafka.log_facts import compaction
 from srm_common.kafka.producer_ids import init_producer

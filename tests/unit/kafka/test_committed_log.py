@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from srm_common.errors import UnreachableCluster
+from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.committed_log import newest_records
-from srm_common.kafka.frames import RawFetch
 from srm_common.kafka.link import EARLIEST, ClusterLink
 from srm_common.wire.batch import HEADER, HEADER_SIZE, TRANSACTIONAL, stamp
 from srm_common.wire.fetch import FetchAnswer, FetchedPartition

@@ -11,15 +11,13 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
-from kafka.net.transport import KafkaSSLTransport
 
 from srm_common.domain.cluster import ClusterSettings, OauthClient, PemTexts
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import AccessDenied, ConfigError, UnreachableCluster
+from srm_common.kafka.client.library import KafkaConnectionManager, KafkaSSLTransport, NetworkSelector
+from srm_common.kafka.client.oauth_tokens import ClientCredentials
 from srm_common.kafka.compacted import silent_logger
-from srm_common.kafka.oauth_tokens import ClientCredentials
 from srm_common.kafka.security import connection_arguments, tls_context
 from srm_common.settings_files.client_keys import cluster_settings
 from tests.token_endpoint import TokenEndpoint, serving

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 
-import kafka.errors as Errors
+from srm_common.kafka.client.library import Errors
 
 _PLAIN = "PLAINTEXT or SASL_PLAINTEXT"
 _TLS = "SSL or SASL_SSL"

@@ -13,10 +13,9 @@ import urllib.parse
 import urllib.request
 from typing import Any
 
-from kafka.net.sasl.oauth import AbstractTokenProvider
-
 from srm_common.domain.cluster import OauthClient
 from srm_common.errors import AccessDenied, ConfigError, UnreachableCluster
+from srm_common.kafka.client.library import AbstractTokenProvider
 
 #: One request to the token endpoint.
 _REQUEST_SECONDS = 10.0

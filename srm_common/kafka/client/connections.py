@@ -9,17 +9,15 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
-import kafka.errors as Errors
-from kafka.net.manager import KafkaConnectionManager
-
-from srm_common.kafka.bootstrap import Bootstrap
-from srm_common.kafka.cluster_metadata import LinkMetadata
-from srm_common.kafka.connection import FrameConnection
-from srm_common.kafka.connection_faults import fault_text, handshake_fault, is_refusal
-from srm_common.kafka.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, dial, place_text, resolve
-from srm_common.kafka.event_loop import EventLoop
-from srm_common.kafka.signal import Signal
-from srm_common.kafka.transport import FrameTlsTransport, FrameTransport
+from srm_common.kafka.client.bootstrap import Bootstrap
+from srm_common.kafka.client.cluster_metadata import LinkMetadata
+from srm_common.kafka.client.connection import FrameConnection
+from srm_common.kafka.client.connection_faults import fault_text, handshake_fault, is_refusal
+from srm_common.kafka.client.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, dial, place_text, resolve
+from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.library import Errors, KafkaConnectionManager
+from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.client.transport import FrameTlsTransport, FrameTransport
 
 #: How long one broker may take for a request that any other answers as well, before another is asked, too.
 _NEXT_BROKER_SECONDS = 1.0
@@ -70,6 +68,12 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         self.last_fault = fault_text(error)
         if is_refusal(error):
             self._refused_logins[node_id] = error
+
+    def disconnect(self, node_id: Any, reason: str) -> None:
+        """Close the connection to a node, if there is one; whatever waits for an answer fails at once."""
+        connection = self._conns.get(node_id)
+        if connection is not None:
+            connection.close(Errors.KafkaConnectionError(reason))
 
     def new_connection(self, node_id: Any) -> FrameConnection:
         """One that :meth:`establish` makes ready."""

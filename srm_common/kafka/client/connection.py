@@ -5,16 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any, NamedTuple
 
-import kafka.errors as Errors
-from kafka.future import Future
-from kafka.net.connection import KafkaConnection
-from kafka.net.selector import TaskState
-
 from srm_common.errors import AccessDenied, SrmError
-from srm_common.kafka.connection_faults import explained
-from srm_common.kafka.event_loop import EventLoop, in_thread
-from srm_common.kafka.frames import FrameProtocol
-from srm_common.kafka.oauth_tokens import ClientCredentials, FetchedToken
+from srm_common.kafka.client.connection_faults import explained
+from srm_common.kafka.client.event_loop import EventLoop, in_thread
+from srm_common.kafka.client.frames import FrameProtocol
+from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
+from srm_common.kafka.client.oauth_tokens import ClientCredentials, FetchedToken
 
 #: A connection is looked at so many times within its time limit.
 _LOOKS = 4
@@ -66,6 +62,10 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     def tls(self) -> bool:
         """Whether the connection is to have TLS."""
         return self.config["security_protocol"] in ("SSL", "SASL_SSL")
+
+    def throttled_seconds(self) -> float:
+        """How long the broker wants no further requests (KIP-219); at most 0 when it takes them."""
+        return float(self._throttle_time) - time.monotonic() if "throttle" in self.paused else 0.0
 
     def send_request(self, request: Any, request_timeout_ms: float | None = None) -> Any:
         """A future of the answer; while the connection is being made, the request waits for it."""

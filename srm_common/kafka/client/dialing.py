@@ -18,11 +18,10 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, Generic, Protocol, TypeVar
 
-import kafka.errors as Errors
-
-from srm_common.kafka.connection_faults import fault_text
-from srm_common.kafka.event_loop import EventLoop, in_thread
-from srm_common.kafka.signal import Signal
+from srm_common.kafka.client.connection_faults import fault_text
+from srm_common.kafka.client.event_loop import EventLoop, in_thread
+from srm_common.kafka.client.library import Errors
+from srm_common.kafka.client.signal import Signal
 
 Place = tuple[str, int]
 

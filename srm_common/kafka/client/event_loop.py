@@ -1,8 +1,8 @@
 """kafka-python's event loop, with sockets that stay registered between two waits, and calls that may block.
 
 The library registers a socket for each wait and takes it out again, which costs 11 to 14 us of CPU; to find it
-registered already costs 1. What one turn of the loop has to send may go in one system call at its end. And a turn writes
-no trace, which takes five calls of the library's even where nobody reads it.
+registered already costs 1. What one turn of the loop has to send may go in one system call at its end. And a turn
+writes no trace, which takes five calls of the library's even where nobody reads it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,15 @@ from collections.abc import Callable, Generator, Iterable
 from functools import partial
 from typing import Any, TypeVar
 
-import kafka.errors as Errors
-from kafka.future import Future
-from kafka.net.selector import MAX_TIMEOUT, KernelEvent, NetworkSelector, Task, TaskState
+from srm_common.kafka.client.library import (
+    MAX_TIMEOUT,
+    Errors,
+    Future,
+    KernelEvent,
+    NetworkSelector,
+    Task,
+    TaskState,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -78,6 +84,15 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
     def before_wait(self, work: Callable[[], None]) -> None:
         """Call ``work`` when this turn of the loop has nothing left to do but to wait."""
         self._selector.put_off.append(work)
+
+    def current_task(self) -> Any:
+        """The task of the coroutine that runs now."""
+        return self._current
+
+    def throw(self, task: Any, error: Exception) -> None:
+        """Raise ``error`` in a task where it waits."""
+        task.inject_exc(error)
+        self._add_ready_task(task)
 
     def call_soon(self, task: Any) -> Any:
         """As the library does; a task that was cancelled while it waited for a future stays cancelled."""
@@ -244,8 +259,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
             if suspended.is_done or suspended.state is not TaskState.WAIT_IO:
                 return
             end()
-            suspended.inject_exc(Errors.KafkaTimeoutError("I/O wait timed out"))
-            self._add_ready_task(suspended)
+            self.throw(suspended, Errors.KafkaTimeoutError("I/O wait timed out"))
 
         timer = self.call_at(timeout_at, too_late)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
-import kafka.errors as Errors
-from kafka.cluster import ClusterMetadata
+from srm_common.kafka.client.library import ClusterMetadata, Errors
 
 #: So long without an answer, and with no broker left to ask, the servers of the settings are asked again (KIP-899).
 _LOST_SECONDS = 10.0
@@ -18,9 +18,18 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
     Nothing here creates topics.
     """
 
+    #: Those whose leaders are kept; the library takes out names that no topic can have.
+    _topics: set[str]
+
     def __init__(self, **configs: Any) -> None:
         super().__init__(**configs)
         self.config["allow_auto_create_topics"] = False
+
+    def keep(self, topics: Iterable[str]) -> bool:
+        """Ask for the leaders of these topics, too, from the next refresh on; whether one is new."""
+        new = set(topics) - self._topics
+        self._topics |= new
+        return bool(new)
 
     async def _refresh_loop(self) -> None:
         """Refresh when it is time or wanted. The library's own loop ends at the first failure of a refresh that

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from srm_common.kafka.event_loop import EventLoop
-from srm_common.kafka.signal import Signal
+from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.signal import Signal
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ import kafka.errors as Errors
 import pytest
 from kafka.protocol.metadata import MetadataRequest
 
-from srm_common.kafka.connection import FrameConnection
-from srm_common.kafka.event_loop import EventLoop, in_thread
-from srm_common.kafka.frames import RawProduce
-from srm_common.kafka.transport import FrameTransport
+from srm_common.kafka.client.connection import FrameConnection
+from srm_common.kafka.client.event_loop import EventLoop, in_thread
+from srm_common.kafka.client.frames import RawProduce
+from srm_common.kafka.client.transport import FrameTransport
 
 LIMIT_MS = 3_000
 #: Of a Metadata request below: length, api, version, number, client id "srm", no topics.

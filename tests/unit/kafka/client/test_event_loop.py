@@ -12,7 +12,7 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
 
-from srm_common.kafka.event_loop import EventLoop, in_thread
+from srm_common.kafka.client.event_loop import EventLoop, in_thread
 
 
 @pytest.fixture

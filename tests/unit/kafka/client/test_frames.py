@@ -14,9 +14,9 @@ from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from srm_common.kafka.buffers import Lease
-from srm_common.kafka.event_loop import EventLoop
-from srm_common.kafka.frames import FrameProtocol, RawFetch
-from srm_common.kafka.transport import FrameTlsTransport, FrameTransport
+from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.frames import FrameProtocol, RawFetch
+from srm_common.kafka.client.transport import FrameTlsTransport, FrameTransport
 from srm_common.wire import fetch
 
 LARGEST = (1 << 31) - 1

@@ -8,10 +8,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import kafka.errors as Errors
-from kafka.protocol.parser import KafkaProtocol
-
 from srm_common.kafka.buffers import Lease
+from srm_common.kafka.client.library import Errors, KafkaProtocol
 from srm_common.wire import fetch, produce
 from srm_common.wire.batch import Buffer
 

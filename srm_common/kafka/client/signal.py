@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from srm_common.kafka.event_loop import EventLoop
+from srm_common.kafka.client.event_loop import EventLoop
 
 
 class Signal:

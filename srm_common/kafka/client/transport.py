@@ -18,11 +18,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-import kafka.errors as Errors
-from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
-
-from srm_common.kafka.connection_faults import fault_text, foreign_answer
-from srm_common.kafka.dialing import place_text
+from srm_common.kafka.client.connection_faults import fault_text, foreign_answer
+from srm_common.kafka.client.dialing import place_text
+from srm_common.kafka.client.library import Errors, KafkaSSLTransport, KafkaTCPTransport
 
 #: The kernel wakes us when this much of a large frame has arrived: waking for every piece costs 40 % more CPU.
 _WAKE_BYTES = 1 << 20

@@ -7,10 +7,8 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import kafka.errors as Errors
-
-from srm_common.kafka.connection_faults import fault_text, is_refusal, silence
-from srm_common.kafka.dialing import (
+from srm_common.kafka.client.connection_faults import fault_text, is_refusal, silence
+from srm_common.kafka.client.dialing import (
     LONGEST_PAUSE_SECONDS,
     NEXT_ATTEMPT_SECONDS,
     SILENT,
@@ -19,11 +17,12 @@ from srm_common.kafka.dialing import (
     resolve,
     silent_last,
 )
-from srm_common.kafka.signal import Signal
+from srm_common.kafka.client.library import Errors
+from srm_common.kafka.client.signal import Signal
 
 if TYPE_CHECKING:
-    from srm_common.kafka.connection import FrameConnection
-    from srm_common.kafka.connections import FrameConnectionManager
+    from srm_common.kafka.client.connection import FrameConnection
+    from srm_common.kafka.client.connections import FrameConnectionManager
 
 _BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS = 0.05, 1.0
 #: A refused login ends the search when no other server has answered after so long.
