@@ -196,8 +196,9 @@ class ClusterLink:
         """
         return await self.answer(await self.post(node, request, timeout_ms))
 
-    async def post(self, node: Any, request: Any, timeout_ms: float | None = None) -> Any:
-        """Hand one request to a node's connection; returns the library's future of the answer."""
+    async def post(self, node: Any, request: Any, timeout_ms: float | None = None, reply: Any = None) -> Any:
+        """Hand one request to a node's connection; returns the library's future of the answer, or ``reply``, which is
+        told of it in the place of one (``is_done``, ``success``, ``failure``)."""
         while True:
             try:
                 connection = self.manager.get_connection(node)
@@ -206,7 +207,7 @@ class ClusterLink:
             except Errors.KafkaError as error:
                 raise RetriableFault(f"no connection to broker {node} of {self.alias}: {error}") from error
             if not connection.paused or connection.initializing:
-                return connection.send_request(request, request_timeout_ms=timeout_ms)
+                return connection.send_request(request, request_timeout_ms=timeout_ms, reply=reply)
             await self.loop.sleep(max(connection.throttled_seconds(), 0.001))
 
     async def answer(self, future: Any) -> Any:

@@ -67,10 +67,11 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         """How long the broker wants no further requests (KIP-219); at most 0 when it takes them."""
         return float(self._throttle_time) - time.monotonic() if "throttle" in self.paused else 0.0
 
-    def send_request(self, request: Any, request_timeout_ms: float | None = None) -> Any:
-        """A future of the answer; while the connection is being made, the request waits for it."""
+    def send_request(self, request: Any, request_timeout_ms: float | None = None, reply: Any = None) -> Any:
+        """A future of the answer, or ``reply``, which is told in the place of one; while the connection is being made,
+        the request waits for it."""
         patience = _Patience(time.monotonic(), self._seconds(request_timeout_ms))
-        future = Future()
+        future = Future() if reply is None else reply
         if self.initializing or self._reauth.is_reauthenticating:
             self._request_buffer.append((request, future, patience))
             self._watch(patience)

@@ -69,7 +69,8 @@ class _FrameIO:
     _wake_bytes = 1
     #: Whether a short read means that the kernel has nothing more (TLS keeps records of its own back).
     _short_means_empty = True
-    #: Bytes that wait for the end of the loop's turn.
+    #: Bytes that the kernel is still to take, and those of them that wait for the end of the loop's turn.
+    _waiting_bytes = 0
     _put_off_bytes = 0
     #: Whether several requests can go in one system call.
     _gathers = True
@@ -184,12 +185,14 @@ class _FrameIO:
         if not self._write or self._closed:
             raise RuntimeError("Transport closed for writes")
         self._write_buffer.extend(self._pieces(list_of_data))
+        size = sum(map(len, list_of_data))
+        self._waiting_bytes += size
         if self._writing:
             return
         if self._gathers:
             if not self._put_off_bytes:
                 self._net.before_wait(self.flush)
-            self._put_off_bytes += sum(map(len, list_of_data))
+            self._put_off_bytes += size
             if self._put_off_bytes < _TOGETHER_BYTES:
                 return
         self._send_now()
@@ -259,7 +262,8 @@ class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
         buffers = list(pending) if len(pending) <= _MOST_BUFFERS else [pending[i] for i in range(_MOST_BUFFERS)]
         sent = self._sock.sendmsg(buffers)
         self.taken_bytes += sent
-        if len(buffers) == len(pending) and sent == sum(map(len, buffers)):
+        self._waiting_bytes -= sent
+        if not self._waiting_bytes:
             pending.clear()
             return
         while pending and sent >= len(pending[0]):
@@ -311,6 +315,7 @@ class FrameTlsTransport(_FrameIO, KafkaSSLTransport):  # type: ignore[misc]
         pending = self._write_buffer
         sent = int(self._sock.send(pending[0]))
         self.taken_bytes += sent
+        self._waiting_bytes -= sent
         if sent == len(pending[0]):
             pending.popleft()
         else:
