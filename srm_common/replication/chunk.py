@@ -215,7 +215,7 @@ class Chunk:
                 segment = build_segment(
                     topic,
                     partition,
-                    share.upstream_start,
+                    state.mapped,
                     share.upstream_end,
                     share.runs,
                     max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES),

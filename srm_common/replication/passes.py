@@ -371,6 +371,7 @@ class Passes:
             max_message_bytes=track.max_message_bytes,
             generation=generation_of(self.points.memory.topic_id(track.upstream_topic)),
             leader_epoch=track.leader_epoch,
+            unmapped=track.unmapped,
         )
 
     def _store(self) -> None:

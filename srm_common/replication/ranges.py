@@ -101,7 +101,8 @@ class Share:
 class RangeState:
     """A range's way from ``start`` to ``end``.
 
-    ``committed``: everything before it is committed on the target. ``fetched``: where the next Fetch begins.
+    ``committed``: everything before it is committed on the target. ``mapped``: where the newest segment of the offset
+    map ended, if nothing to copy was read from there to ``committed``. ``fetched``: where the next Fetch begins.
     ``tailing``: the end moves with the source log's, until :meth:`stop_at` fixes it. ``held``: it waits until others
     had their chunk.
     """
@@ -111,6 +112,7 @@ class RangeState:
         self.upstream = (spec.upstream_topic, spec.partition)
         self.downstream = (spec.downstream_topic, spec.partition)
         self.committed = self.fetched = spec.start
+        self.mapped = spec.start - spec.unmapped
         self.end = self._seen_end = spec.end
         self.share: Share | None = None
         self.error: SrmError | None = None
@@ -198,6 +200,8 @@ class RangeState:
             return
         self.share = None
         self.committed = share.upstream_end
+        if share.downstream_start >= 0:
+            self.mapped = share.upstream_end
         self.epochs.forget_before(self.committed - 1)
         self._failures, self._failing_since, self._absent_since = 0, 0.0, 0.0
         totals = self._totals
@@ -311,4 +315,5 @@ class RangeState:
             error=None if self.error is None else str(self.error),
             error_kind=None if self.error is None else type(self.error).__name__,
             leader_epoch=self.epochs.at(self.committed - 1),
+            unmapped=self.committed - self.mapped,
         )

@@ -69,6 +69,7 @@ class Engine:
         )
         self.state: StateTopics = ensure_state_topics(self.flow)
         self.limits: dict[str, int] = {}
+        self._before: dict[Partition, RangeResult] = {}
 
     def copy_of(self, topic: str) -> str:
         """The downstream name."""
@@ -133,6 +134,7 @@ class Engine:
                     end,
                     self.limits.get(topic, DEFAULT_LIMIT),
                     leader_epoch=-1 if starts else offsets.epochs.get((topic, partition), -1),
+                    unmapped=self._unmapped((topic, partition), positions.get((topic, partition), 0)),
                 )
                 for (topic, partition), end in sorted(targets.items())
             ]
@@ -145,7 +147,14 @@ class Engine:
         for result in results:
             assert result.fenced is None
             assert not result.needs_new_epoch, result.notes
-        return Outcome(results)
+        outcome = Outcome(results)
+        self._before |= outcome.ranges
+        return outcome
+
+    def _unmapped(self, place: Partition, start: int) -> int:
+        """What the pass before left for the map to tell, as the driver hands it on."""
+        before = self._before.get(place)
+        return before.unmapped if before is not None and before.position == start else 0
 
     def job(self, **settings: Any) -> CopyJob:
         """What all slots share."""

@@ -10,6 +10,8 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
+from srm_common.domain.offsets.joining import Candidate, groups, joined
+from srm_common.domain.offsets.translation import translate
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slot import copy_slot
@@ -212,6 +214,38 @@ def test_a_topic_that_ends_with_aborted_records_and_markers(engine: Engine, name
     assert not outcome.errors
     assert engine.check(name) == 5  # and the committed position is the end: the tail is not fetched again
     assert outcome.ranges[name, 0].position == 506
+
+
+def test_a_chunk_of_nothing_but_a_marker_leaves_no_gap_in_the_map(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    """Who reads uncommitted sees a transaction's marker later than its records."""
+    engine = Engine(source_kafka, target_kafka, name, read_committed=False)
+    engine.create(name)
+    producer = writer(source_kafka, transactional_id=name)
+    producer.init_transactions(120)
+    positions = []
+    for number in range(6):
+        producer.begin_transaction()
+        put(producer, name, 0, plain(5))
+        producer.flush(60)
+        assert engine.copy(name, read_committed=False).records == 5
+        producer.commit_transaction(120)
+        end = 6 * number + 6
+        eventually(lambda end=end: engine.ends(name, committed=False)[name, 0] == end, 240, "the marker is there")  # type: ignore[misc]
+        outcome = engine.copy(name, read_committed=False)
+        assert (outcome.records, outcome.slots[0].transactions) == (0, 1)
+        positions.append(outcome.ranges[name, 0].position)
+    assert positions == [6, 12, 18, 24, 30, 36]
+    segments = engine.segments(name)[0]
+    spans = [(one.upstream_start, one.upstream_end) for one in segments]
+    assert spans == [(0, 5), *((end - 1, end + 5) for end in positions[:-1])]
+    whole = joined(segments)
+    for position in range(36):
+        assert translate([whole], position) == translate(segments, position)
+    (group,) = groups(Candidate(number, one, 40) for number, one in enumerate(segments))
+    assert [one.segment for one in group] == segments
+    assert engine.check(name, isolation="read_uncommitted") == 30
 
 
 def test_read_uncommitted_copies_aborted_records_too(

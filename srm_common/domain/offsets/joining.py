@@ -6,6 +6,8 @@ before, in both directions. So only those are joined between which there is noth
     upstream    [ 10 11 )[ 12 13 14 )        [ 10 11 12 13 14 )
     downstream  [ 70 71 ) C [ 73 74 75 )     [ 70 71 ) C [ 73 74 75 )
 
+Upstream they have to touch: a gap there says that somebody else may have copied that part, or nobody.
+
 One that was joined before is written again only with a neighbour that is half as large at least, like the levels of a
 log-structured merge tree: so each run is written a few times in its life, not at every round.
 """
@@ -102,7 +104,7 @@ def _follows(one: Segment, after: Segment) -> bool:
     """Whether there is no more between two segments than a marker."""
     return (
         one.generation == after.generation
-        and one.upstream_end == after.upstream_start == after.runs[0].upstream
+        and one.upstream_end == after.upstream_start
         and 0 <= after.downstream_start - one.downstream_end <= 1
     )
 

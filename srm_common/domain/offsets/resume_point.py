@@ -174,7 +174,9 @@ def _unread_originals(
                 reasons.append(found.why or _INEXACT)
             out.append(found.offset)
         elif index:
-            out.append(_uncovered(copies, segments[index - 1].upstream_end, segment.upstream_start))
+            before = segments[index - 1].upstream_end
+            touches = before == segment.upstream_start
+            out.append(segment.runs[0].upstream if touches else _uncovered(copies, before, segment.upstream_start))
         elif position < segment.downstream_start and not copies and log.start < segment.upstream_start:
             reasons.append(f"it stands before {segment.downstream_start}, where the offset map begins")
             out.append(log.start)

@@ -43,6 +43,8 @@ def translate_back(
     if position < segment.downstream_end:
         return _within(segment, position)
     # What lies in the copy between two chunks is no copy: a marker, or records of others.
+    if index + 1 < len(segments) and segments[index + 1].upstream_start == segment.upstream_end:
+        return Translated(segments[index + 1].runs[0].upstream, exact=True)
     return Translated(segment.upstream_end, exact=True)
 
 

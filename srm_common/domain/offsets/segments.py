@@ -57,7 +57,8 @@ class Segment:
     """One chunk of one partition.
 
     ``topic`` is the upstream name. ``upstream_end`` (exclusive) is the next offset to read after the chunk:
-    dropped records and control batches at its end are included. The downstream range spans the runs.
+    dropped records and control batches at its end are included. So are, at its start, chunks before it that were
+    nothing but such: a chunk that copied nothing has no segment. The downstream range spans the runs.
     ``generation`` tells topics of the same name apart (:func:`generation_of`). ``joined``: it holds the runs of several
     chunks that followed one another (:mod:`srm_common.domain.offsets.joining`); where it has a gap of one offset
     downstream, there is the marker of a chunk.
@@ -99,7 +100,8 @@ def build_segment(
     first, so that long dense stretches stay exact; at least one run stays, however small ``max_bytes`` is.
 
     Args:
-        upstream_start: next offset to read before the chunk.
+        upstream_start: where the segment before it ended, if all that was read since was nothing to copy; else the next
+            offset to read before the chunk.
         upstream_end: next offset to read after it.
         runs: in order on both sides, within the upstream range; at least one (a chunk that copied nothing has no
             place in the target log, and so no segment).

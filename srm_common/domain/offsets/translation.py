@@ -114,9 +114,10 @@ def translate(
     if index + 1 < len(segments):
         cap = segments[index + 1].downstream_start if downstream_starts is None else downstream_starts[index + 1]
     if position <= segment.upstream_end:
-        if index and position == segment.upstream_start:
+        if index and position <= segment.runs[0].upstream:
             before = segments[index - 1]
-            if before.upstream_end == position and 0 <= segment.downstream_start - before.downstream_end <= 1:
+            touches = before.upstream_end == segment.upstream_start
+            if touches and 0 <= segment.downstream_start - before.downstream_end <= 1:
                 # The end of the chunk before, so that the answer stays the same when the next chunk is committed:
                 # only a commit marker fits into one offset.
                 return Translated(before.downstream_end, exact=True)

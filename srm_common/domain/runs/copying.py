@@ -20,7 +20,8 @@ class CopyRange:
     was cut, or the high watermark for read_uncommitted flows). ``max_message_bytes`` is the target topic's
     ``max.message.bytes``: the largest batch, header included, that its leader accepts. ``generation`` tells source
     topics of the same name apart (:func:`srm_common.domain.offsets.segments.generation_of`). ``leader_epoch`` is that
-    of the offset before ``start`` in the source log, -1 when it is not known.
+    of the offset before ``start`` in the source log, -1 when it is not known. ``unmapped``: so many offsets before
+    ``start`` were read since the newest segment of the offset map, and held nothing to copy.
     """
 
     upstream_topic: str
@@ -31,6 +32,7 @@ class CopyRange:
     max_message_bytes: int = 1_048_588
     generation: int = 0
     leader_epoch: int = -1
+    unmapped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,7 @@ class RangeResult:
     milliseconds from a batch's newest record timestamp to the commit of its chunk; ``latency_samples`` are batches,
     ``latencies`` counts their records. ``error`` is None or one sentence; ``error_kind`` is the name of the class in
     :mod:`srm_common.errors`. ``leader_epoch`` is that of the offset before ``position`` in the source log, -1 when it
-    is not known.
+    is not known; ``unmapped`` as in :class:`CopyRange`, before ``position``.
     """
 
     upstream_topic: str
@@ -116,6 +118,7 @@ class RangeResult:
     error: str | None = None
     error_kind: str | None = None
     leader_epoch: int = -1
+    unmapped: int = 0
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 60.0
 class PartitionTrack:
     """``position`` is the next upstream offset to copy, None until it is known; ``goal`` the end that a run of one pass
     has to reach; ``end`` the end as last seen; ``leader_epoch`` that of the offset before ``position`` in the source
-    log, -1 when it is not known; ``recent_bytes`` what the last pass brought. Times are seconds of a monotonic
-    clock."""
+    log, -1 when it is not known; ``nothing`` the last offsets, first (inclusive) and end, that were read and held
+    nothing to copy, since the newest segment of the offset map; ``recent_bytes`` what the last pass brought. Times are
+    seconds of a monotonic clock."""
 
     upstream_topic: str
     downstream_topic: str
@@ -25,6 +26,7 @@ class PartitionTrack:
     max_message_bytes: int = 1_048_588
     position: int | None = None
     leader_epoch: int = -1
+    nothing: tuple[int, int] = (0, 0)
     goal: int | None = None
     end: int | None = None
     records: int = 0
@@ -63,6 +65,13 @@ class PartitionTrack:
         """Mean size of the records copied in this run, None when there were none."""
         return self.bytes / self.measured_records if self.measured_records else None
 
+    @property
+    def unmapped(self) -> int:
+        """So many offsets before the position are known to hold nothing to copy that the offset map would tell of; 0
+        when the position was moved since."""
+        start, end = self.nothing
+        return end - start if end == self.position else 0
+
     def reached_goal(self) -> bool:
         return self.goal is not None and self.position is not None and self.position >= self.goal
 
@@ -85,6 +94,7 @@ class PartitionTrack:
         """Take in what a pass did to this partition; True when it moved on."""
         moved = result.position > result.start
         self.position, self.leader_epoch = result.position, result.leader_epoch
+        self.nothing = result.position - result.unmapped, result.position
         self.end = result.end if self.end is None else max(self.end, result.end)
         self.records += result.records
         self.measured_records += result.records

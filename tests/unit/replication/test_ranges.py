@@ -139,6 +139,26 @@ def test_commits_add_up(state: RangeState) -> None:
     assert result.last_timestamp_ms == 4000
 
 
+def test_chunks_without_anything_to_copy_belong_to_the_next_segment(state: RangeState) -> None:
+    def nothing(until: int) -> None:
+        state.open_share().upstream_end = until
+        state.commit(1500.0)
+
+    nothing(103)
+    assert (state.mapped, state.result().unmapped) == (100, 3)
+    copied(state, packed((103, 7, 7)), 0)
+    state.start_over(keep_acknowledged=False)  # what was aborted is in no segment
+    assert state.mapped == 100
+    copied(state, packed((103, 7, 7)), 20)
+    state.commit(1500.0)
+    assert (state.mapped, state.result().unmapped) == (110, 0)
+    nothing(111)
+    nothing(114)
+    assert (state.mapped, state.committed) == (110, 114)
+    later = RangeState(CopyRange("orders", "a.orders", 3, 114, 200, unmapped=state.result().unmapped))
+    assert later.mapped == 110
+
+
 def test_a_range_without_times_has_no_delay(state: RangeState) -> None:
     copied(state, packed((100, 40, 40), newest=-1), 0)
     state.commit(1500.0)

@@ -89,10 +89,12 @@ def commits(draw: st.DrawFn) -> list[Segment]:
             upstream += 1  # a second one would take the place of the first in the topic, with what it replaced
         starts.add(upstream)
         length = draw(st.integers(1, 3))
-        hole = draw(st.sampled_from([0, 0, 1]))
-        runs = [Run(upstream, length, downstream, length)]
-        out.append(build_segment("t", 4, upstream, upstream + length + hole, runs, 999, generation))
-        upstream += length + hole
+        # Markers before the records, which may have been chunks of their own, and behind them.
+        ahead, hole = draw(st.sampled_from([0, 0, 2])), draw(st.sampled_from([0, 0, 1]))
+        runs = [Run(upstream + ahead, length, downstream, length)]
+        end = upstream + ahead + length + hole
+        out.append(build_segment("t", 4, upstream, end, runs, 999, generation))
+        upstream = end
         downstream += length + 1
     return out
 

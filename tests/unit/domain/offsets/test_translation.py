@@ -35,8 +35,10 @@ def copies(draw: st.DrawFn) -> Copy:
     """Chunks of records and holes; markers, aborted chunks and foreign records in the target's log."""
     copy = Copy()
     copy.source_end = draw(st.integers(0, 3))
+    #: Where the newest segment ended, while chunks follow that have nothing to copy.
+    mapped: int | None = None
     for _ in range(draw(st.integers(1, 6))):
-        start = copy.source_end
+        start = copy.source_end if mapped is None else mapped
         pairs: list[tuple[int, int]] = []
         runs: list[Run] = []
         for is_record in draw(st.lists(st.sampled_from([True, True, True, False]), min_size=1, max_size=25)):
@@ -48,7 +50,10 @@ def copies(draw: st.DrawFn) -> Copy:
                 copy.target_end += 1
             copy.source_end += 1
         if not pairs:
+            # Whoever goes on may not know what was read before: another process.
+            mapped = start if draw(st.booleans()) else None
             continue
+        mapped = None
         piece = draw(st.sampled_from([1, 1, 4]))  # a run per record, or a sparse one per re-encoded batch
         for at in range(0, len(pairs), piece):
             part = pairs[at : at + piece]

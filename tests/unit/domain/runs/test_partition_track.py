@@ -39,6 +39,16 @@ def test_results_add_up(track: PartitionTrack) -> None:
     assert track.lag == 0
 
 
+def test_what_held_nothing_is_forgotten_when_the_position_moves(track: PartitionTrack) -> None:
+    assert track.unmapped == 0
+    track.absorb(replace(RESULT, unmapped=4), SLOT, 0.0)
+    assert track.unmapped == 4
+    track.reposition(30)
+    assert track.unmapped == 4
+    track.reposition(35)  # somebody has set the offset
+    assert track.unmapped == 0
+
+
 def test_a_fault_rests_longer_each_time_and_is_forgotten_when_it_heals(track: PartitionTrack) -> None:
     rests = []
     for _ in range(8):
