@@ -19,6 +19,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.heartbeats import Heartbeat
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
+from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
 _MINUTE, _DAY = 60_000, 86_400_000
@@ -208,6 +209,7 @@ class _Flow:
                     error_kind=kind,
                     records_total=self._total[place],
                     bytes_total=self._total[place] * 310,
+                    latencies=_spread(latency, copied) if copied else None,
                 )
 
     def _heartbeats(self, at: int, silent: bool) -> HeartbeatReport:
@@ -241,6 +243,12 @@ class _Flow:
 def _decision(topic: str, remote_topic: str | None, code: str, reason: str) -> dict[str, object]:
     accepted = remote_topic is not None
     return {"topic": topic, "accepted": accepted, "code": code, "reason": reason, "remote_topic": remote_topic}
+
+
+def _spread(latency: float, records: int) -> LatencyHistogram:
+    """Most near the average, some at three times of it."""
+    slow = records // 20
+    return LatencyHistogram.of({bucket_of(round(latency * 0.8)): records - slow, bucket_of(round(latency * 3)): slow})
 
 
 @click.command()

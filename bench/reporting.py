@@ -22,6 +22,7 @@ from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import groups_record
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.plans.actions import failed
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.state_topics import ensure_state_topics
@@ -127,6 +128,7 @@ def _record(flow: FlowSettings, number: int, topics: int, partitions: int) -> Ru
             transactions=4,
             records_total=(200 + topic) * (number + 1),
             bytes_total=(100_000 + topic * partition) * (number + 1),
+            latencies=LatencyHistogram(((24, 20), (36, 100 + topic), (40, 80))),
         )
         for topic in range(topics)
         for partition in range(partitions)

@@ -19,6 +19,7 @@ from srm_common.cli.output import Answer, console, table
 from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.filtering.run_selection import narrowing
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.sample import PERCENTILES
 from srm_common.domain.plans.actions import ActionResult
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
@@ -214,7 +215,12 @@ def _plain(result: Any) -> Any:
 
 
 def _partition_json(one: PartitionRecord) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in (*PartitionRecord.__slots__, "lag")}
+    names = [name for name in PartitionRecord.__slots__ if name != "latencies"]
+    percentiles = {
+        f"latency_ms_{name}": None if one.latencies is None else one.latencies.percentile(share)
+        for name, share in PERCENTILES.items()
+    }
+    return {name: getattr(one, name) for name in (*names, "lag")} | percentiles
 
 
 def _silence(settings: FlowSettings) -> str | None:

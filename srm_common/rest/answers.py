@@ -101,7 +101,8 @@ def topic(row: TopicRow) -> schemas.Topic:
 
 def partition(row: PartitionRow) -> schemas.Partition:
     told = schemas.Partition.model_validate(row, from_attributes=True)
-    return told if told.lag_ms is not None else told.model_copy(update={"lag_ms": row.reported_ms})
+    percentiles = {f"latency_ms_{name}": value for name, value in row.latency_percentiles.items()}
+    return told.model_copy(update={**percentiles, "lag_ms": row.reported_ms if row.lag_ms is None else row.lag_ms})
 
 
 def group(row: GroupRow) -> schemas.Group:

@@ -36,11 +36,16 @@ class Range(BaseModel):
 
 
 class Stat(BaseModel):
-    """Statistics of one metric over a range; all but ``count`` are null without samples."""
+    """Statistics of one metric over a range; all but ``count`` are null without samples. ``p50``, ``p95`` and ``p99``:
+    what so many of 100 records did not exceed, within an eighth; of replication-latency-ms only, null where no run has
+    told."""
 
     min: float | None = None
     max: float | None = None
     avg: float | None = None
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
     sum: float | None = None
     count: int = 0
     latest: float | None = None
@@ -240,6 +245,9 @@ class Partition(Totals):
     newest_record_ms: int | None = None
     latency_ms_min: float | None = None
     latency_ms_avg: float | None = None
+    latency_ms_p50: float | None = None
+    latency_ms_p95: float | None = None
+    latency_ms_p99: float | None = None
     latency_ms_max: float | None = None
     error: str | None = None
     error_kind: str | None = None

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, Select, and_, func, select
 
 from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow
 from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, TOPIC
 
@@ -30,6 +31,7 @@ _PARTITION_COLUMNS = (
     PARTITION.c.records_total,
     PARTITION.c.bytes_total,
     PARTITION.c.error_kind,
+    PARTITION.c.latencies,
 )
 
 
@@ -123,6 +125,7 @@ def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
         foreign_writers=row["foreign_writers"],
         records_total=row["records_total"],
         bytes_total=row["bytes_total"],
+        latencies_total=None if row["latencies_total"] is None else LatencyHistogram.parse(row["latencies_total"]),
     )
 
 

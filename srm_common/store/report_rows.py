@@ -114,6 +114,7 @@ def partition_row(topic_id: int, one: PartitionRecord, reported_ms: int) -> Row:
         "latency_ms_max": one.latency_ms_max,
         "error": one.error,
         "error_kind": one.error_kind,
+        "latencies": None if one.latencies is None else one.latencies.text(),
     }
 
 
@@ -168,6 +169,7 @@ def _rows(
             "total": None if sample.sum == value else sample.sum,
             "latest": value,
             "latest_ms": None,
+            "latencies": None if sample.latencies is None else sample.latencies.text(),
         }
 
 

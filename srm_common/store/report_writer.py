@@ -10,9 +10,13 @@ from typing import Any
 from sqlalchemy import Connection, Insert, Table, column, delete, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.reported import untranslated
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.samples import flow_samples
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.level import Level
+from srm_common.store.metric_codes import CODES
 from srm_common.store.report_rows import (
     Row,
     group_row,
@@ -39,13 +43,15 @@ def write_report(
     """In the transaction of ``connection``. ``configured``: flows that are kept although they are silent."""
     flow = _locked_flow(connection, report.flow)
     flow_id, newest_ms = int(flow["id"]), flow["reported_ms"]
-    before_ms = _keep_run(connection, flow_id, report)
+    before = _keep_run(connection, flow_id, report)
+    before_ms = None if before is None else int(before["reported_ms"])
     # A report that comes late adds to the history and changes nothing of how things stand.
     newest = newest_ms is None or report.reported_ms >= newest_ms
     now_ms = max(report.reported_ms, newest_ms or 0)
-    topics, totals = _keep_topics(connection, flow, report, newest, again=before_ms is not None)
+    topics, totals = _keep_topics(connection, flow, report, newest, again=before is not None)
+    spread = _latencies_total(connection, flow, report, before)
     _keep_samples(connection, flow_id, report, topics, retention, before_ms, newest_ms)
-    changed: Row = history_columns(connection, flow_id, report, flow) | totals
+    changed: Row = history_columns(connection, flow_id, report, flow) | totals | spread
     if newest:
         changed |= _standing(report)
         if report.groups:
@@ -97,16 +103,35 @@ def _locked_flow(connection: Connection, name: str) -> Row:
     return dict(connection.execute(select(FLOW).where(FLOW.c.name == name).with_for_update()).mappings().one())
 
 
-def _keep_run(connection: Connection, flow_id: int, report: RunReport) -> int | None:
-    """When the run was reported before, None when it was not."""
+def _keep_run(connection: Connection, flow_id: int, report: RunReport) -> Row | None:
+    """The run's row as it was reported before (``reported_ms``, ``started_ms``), None when it was not."""
     row = run_row(flow_id, report)
     mine = (RUN.c.flow_id == flow_id) & (RUN.c.run_id == report.run_id)
-    before = connection.execute(select(RUN.c.id, RUN.c.reported_ms).where(mine)).one_or_none()
+    columns = (RUN.c.id, RUN.c.reported_ms, RUN.c.started_ms)
+    before = connection.execute(select(*columns).where(mine)).mappings().one_or_none()
     if before is None:
         connection.execute(insert(RUN).values(**row))
         return None
-    connection.execute(update(RUN).where(RUN.c.id == before.id).values(**row))
-    return int(before.reported_ms)
+    connection.execute(update(RUN).where(RUN.c.id == before["id"]).values(**row))
+    return dict(before)
+
+
+def _latencies_total(connection: Connection, flow: Row, report: RunReport, before: Row | None) -> Row:
+    """The flow's column with the records of this run; those that an earlier report told of the same attempt of it do
+    not count twice. ``before``: the run's row of that report."""
+    latency = flow_samples(report).get(Metric.REPLICATION_LATENCY)
+    told = None if latency is None else latency.latencies
+    if told is None:
+        return {}
+    if before is not None and report.run is not None and before["started_ms"] == report.run.started_ms:
+        c = SAMPLE.c
+        mine = (c.flow_id == flow["id"], c.level == int(Level.FLOW), c.tier == RAW, c.at_ms == before["reported_ms"])
+        rows = connection.execute(select(c.metric, c.latencies).where(*mine))
+        earlier = {row.metric: row.latencies for row in rows}
+        if not earlier:
+            return {}  # so long ago that nobody knows what it told
+        told = told.without(LatencyHistogram.parse(earlier.get(CODES[Metric.REPLICATION_LATENCY]) or ""))
+    return {"latencies_total": (LatencyHistogram.parse(flow["latencies_total"] or "") + told).text()}
 
 
 def _standing(report: RunReport) -> Row:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import cache
+from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -12,6 +13,8 @@ from sqlalchemy import (
     Delete,
     Insert,
     Integer,
+    Select,
+    Update,
     and_,
     bindparam,
     delete,
@@ -19,8 +22,10 @@ from sqlalchemy import (
     insert,
     literal,
     select,
+    update,
 )
 
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.level import Level
 from srm_common.store.tables import RUN, SAMPLE, TOPIC
 from srm_common.store.tiers import BUCKETS_MS, COARSEST, Retention, bucket_start
@@ -39,7 +44,7 @@ def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, r
         ended = True
         for level in Level:
             if retention.makes(level, tier):
-                connection.execute(_making(level, tier), _span(flow_id, start, end))
+                _make(connection, level, tier, _span(flow_id, start, end))
     if ended:
         _forget(connection, flow_id, now_ms, retention)
     return ended
@@ -60,7 +65,33 @@ def make_again(
                 if not retention.makes(level, tier) or start < newest_ms - kept[tier - 1]:
                     continue
                 connection.execute(_deleting(level, tier), _span(flow_id, start, end))
-                connection.execute(_making(level, tier), _span(flow_id, start, end))
+                _make(connection, level, tier, _span(flow_id, start, end))
+
+
+def _make(connection: Connection, level: Level, tier: int, span: dict[str, int]) -> None:
+    connection.execute(_making(level, tier), span)
+    # Databases put histograms behind each other; one of them all is shorter.
+    changed = [
+        {**row, "flow": span["flow"], "added": LatencyHistogram.parse(row["joined"]).text()}
+        for row in connection.execute(_joined(level, tier), span).mappings()
+    ]
+    if changed:
+        connection.execute(_adding(level, tier), changed)
+
+
+@cache
+def _joined(level: Level, tier: int) -> Select[Any]:
+    c = SAMPLE.c
+    keys = [c[name].label(f"its_{name}") for name in ("at_ms", *_KEY)]
+    return select(*keys, c.latencies.label("joined")).where(_within(level, tier), c.latencies.contains(";"))
+
+
+@cache
+def _adding(level: Level, tier: int) -> Update:
+    c = SAMPLE.c
+    mine = [c[name] == bindparam(f"its_{name}") for name in ("at_ms", *_KEY)]
+    of = (c.flow_id == bindparam("flow"), c.level == int(level), c.tier == tier, *mine)
+    return update(SAMPLE).where(*of).values(latencies=bindparam("added"))
 
 
 def _within(level: Level, tier: int) -> ColumnElement[bool]:
@@ -91,6 +122,7 @@ def _making(level: Level, tier: int) -> Insert:
             func.max(func.coalesce(c.high, c.latest)).label("high"),
             func.sum(func.coalesce(c.total, c.latest)).label("total"),
             func.max(c.at_ms).label("last_ms"),
+            func.aggregate_strings(c.latencies, ";").label("latencies"),
         )
         .where(_within(level, tier - 1))
         .group_by(bucket, *keys)
@@ -116,6 +148,7 @@ def _making(level: Level, tier: int) -> Insert:
         func.nullif(parts.c.total, last.c.latest),
         last.c.latest,
         func.coalesce(last.c.latest_ms, last.c.at_ms),
+        parts.c.latencies,
     ).select_from(parts.join(last, newest))
     return insert(SAMPLE).from_select([column.name for column in SAMPLE.columns], rows)
 

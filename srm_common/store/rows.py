@@ -9,7 +9,9 @@ from typing import Any, Generic, TypeVar
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.monitoring.sample import PERCENTILES, within
 from srm_common.domain.monitoring.stats import Stats
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 
 T = TypeVar("T")
 
@@ -84,6 +86,8 @@ class FlowRow:
     #: copied by all runs together, of topics that are not copied any more, too; None where no run has told.
     records_total: int | None = None
     bytes_total: int | None = None
+    #: of all runs that were reported; None where none has told how its latencies are spread.
+    latencies_total: LatencyHistogram | None = None
     #: asked of the clusters since, where somebody did.
     live: FlowLag | None = None
 
@@ -151,9 +155,18 @@ class PartitionRow:
     records_total: int | None = None
     bytes_total: int | None = None
     error_kind: str | None = None
+    #: LatencyHistogram.text(); None where it is not known.
+    latencies: str | None = None
     #: as of a topic; position and end are then of that time, too.
     lag_ms: int | None = None
     behind_ms: float | None = None
+
+    @property
+    def latency_percentiles(self) -> dict[str, float | None]:
+        """By name (``p50`` and so on), milliseconds."""
+        found = LatencyHistogram() if self.latencies is None else LatencyHistogram.parse(self.latencies)
+        low, high = self.latency_ms_min, self.latency_ms_max
+        return {name: within(found.percentile(share), low, high) for name, share in PERCENTILES.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from sqlalchemy.sql.selectable import Subquery
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import CODES
 from srm_common.store.tables import FLOW, SAMPLE
@@ -53,7 +54,7 @@ def covered(span: TimeRange, tier: int) -> TimeRange:
 
 
 def statistics(connection: Connection, scope: Scope, span: TimeRange, tier: int) -> list[Row[Any]]:
-    """One row for each series with samples: its identity, figures, low, high, total, latest, latest_ms."""
+    """One row for each series with samples: its identity, figures, low, high, total, latest, latest_ms, latencies."""
     return list(connection.execute(_grouped(scope, _samples(scope, span, tier), None)))
 
 
@@ -71,7 +72,8 @@ def bucket_span(span: TimeRange, tier: int, step_ms: int, bucket: int) -> TimeRa
 
 
 def stats(metric: Metric, span: TimeRange, row: Row[Any]) -> Stats:
-    return Stats(metric, span, int(row.figures), row.low, row.high, row.total, row.latest, row.latest_ms)
+    spread = None if row.latencies is None else LatencyHistogram.parse(row.latencies)
+    return Stats(metric, span, int(row.figures), row.low, row.high, row.total, row.latest, row.latest_ms, spread)
 
 
 def _samples(scope: Scope, span: TimeRange, tier: int) -> Subquery:
@@ -102,6 +104,7 @@ def _of_tier(scope: Scope, span: TimeRange, coarsest: int, tier: int) -> Select[
             func.coalesce(c.total, c.latest).label("total"),
             c.latest,
             func.coalesce(c.latest_ms, c.at_ms).label("latest_ms"),
+            c.latencies,
         )
         .select_from(FLOW.join(SAMPLE, c.flow_id == FLOW.c.id))
         .where(*scope.conditions(), c.tier == tier, c.at_ms >= start, c.at_ms < end)
@@ -127,6 +130,7 @@ def _grouped(scope: Scope, samples: Subquery, bucket: ColumnElement[int] | None)
             func.max(c.at_ms).label("last_ms"),
             # Finer tiers have what is newer, so the newest sample is of the finest tier there is.
             func.min(c.tier).label("last_tier"),
+            func.aggregate_strings(c.latencies, ";").label("latencies"),
         )
         .group_by(*keys, *([] if bucket is None else [bucket]))
         .subquery()

@@ -72,6 +72,8 @@ FLOW = Table(
     Column("clock", Text),
     # Of topics that are not copied any more, too.
     *_totals(),
+    # LatencyHistogram.text() of all runs that were reported together.
+    Column("latencies_total", Text),
 )
 
 RUN = Table(
@@ -142,6 +144,8 @@ PARTITION = Table(
     Column("records_told", BigInteger),
     Column("bytes_told", BigInteger),
     Column("error_kind", Text),
+    # LatencyHistogram.text() of the newest report.
+    Column("latencies", Text),
     sqlite_with_rowid=False,
 )
 
@@ -193,5 +197,7 @@ SAMPLE = Table(
     Column("latest", Double, nullable=False),
     # None where it is ``at_ms``.
     Column("latest_ms", BigInteger),
+    # LatencyHistogram.text(), of latencies only.
+    Column("latencies", Text),
     sqlite_with_rowid=False,
 )

@@ -166,6 +166,7 @@ def _partition_record(
         records_total=(records or 0) + track.records,
         bytes_total=(size or 0) + track.bytes,
         copy_end=copy_ends.get(track.place, before.copy_end if before is not None else None),
+        latencies=track.latencies if samples else None,
     )
 
 

@@ -76,7 +76,8 @@ DEFINITIONS = (
         Across.POOL,
         "From the timestamp of a batch's newest record to the commit of the transaction that carried it. It holds the "
         "time that the record waited for a run, so it is large for a backlog. One sample a run for each partition "
-        "that copied something: the average over its batches, with their smallest and largest.",
+        "that copied something: the average over its batches, with their smallest and largest; percentiles over its "
+        "records.",
         "srm.latency_ms",
         Level.PARTITION,
     ),

@@ -56,6 +56,12 @@ question. The `sum` of a rate or of a lag over time means nothing by itself; wha
 the "sum" over partitions for Streams Replication Manager is `avg` of the flow or topic here, and `sum` in version 1 of
 the API.
 
+Replication latency has percentiles, too: `p50`, `p95` and `p99` are what 50, 95 and 99 of 100 records did not exceed.
+Runs count the records of each partition in buckets of latencies (from 8, 10, 12, 14, 16, 20, 24 ms on, and so forth);
+all records of a batch go by its newest one. Percentiles of topics, flows and ranges of time are made of these counts
+added up, never of other percentiles, and are at most an eighth off (half a millisecond below 8 ms). They are unknown
+where no run has told its counts: runs of earlier versions do not.
+
 A partition that a run did not look at (`srm-control run --topics`) keeps its lag and adds nothing else. A run that
 left no record, as when a cluster is away, has no rates; its lag is that of the source's ends at that time, so the
 backlog of a flow that cannot copy is seen to grow. Nothing reports while a flow is paused: its figures but lag get old,

@@ -105,7 +105,7 @@ def _seconds(report: RunReport) -> float | None:
 
 def _latency(one: PartitionRecord, average: float) -> Sample:
     low, high = one.latency_ms_min, one.latency_ms_max
-    return Sample(average if low is None else low, average if high is None else high, average)
+    return Sample(average if low is None else low, average if high is None else high, average, 1, one.latencies)
 
 
 def _checkpoint(group: GroupSample, since_ms: int) -> Sample | None:

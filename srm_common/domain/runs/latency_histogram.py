@@ -86,8 +86,9 @@ class LatencyHistogram:
                 return _middle(bucket)
         return None
 
-    def to_json(self) -> list[int]:
-        """The first bucket, then the records of that and each that follows; below 0: so many buckets are empty."""
+    def text(self) -> str:
+        """For run records and the metrics store: the first bucket, then the records of that and of each that follows; a
+        number below 0 means that so many buckets are empty. ``22,5000,70,-35,1``"""
         out: list[int] = []
         following = 0
         for bucket, records in self.counts:
@@ -97,25 +98,30 @@ class LatencyHistogram:
                 out.append(following - bucket)
             out.append(records)
             following = bucket + 1
-        return out
+        return ",".join(map(str, out))
 
     @classmethod
-    def from_json(cls, cells: Any) -> Self:
-        """What :meth:`to_json` made.
+    def parse(cls, text: Any) -> Self:
+        """What :meth:`text` made; of several with a semicolon between them, their sum.
 
         Raises:
             CorruptRecord: it is something else.
         """
-        if not isinstance(cells, list) or not all(type(cell) is int for cell in cells):
-            raise CorruptRecord("a histogram of latencies is not a list of whole numbers")
-        bucket, counts = (cells[0] if cells else 0), []
-        for cell in cells[1:]:
-            if cell > 0:
-                counts.append((bucket, cell))
-            bucket += 1 if cell > 0 else -cell
-        if (cells and cells[0] < 0) or 0 in cells[1:] or bucket > _BUCKETS:
-            raise CorruptRecord("a histogram of latencies names buckets that there are not")
-        return cls(tuple(counts))
+        counts: dict[int, int] = {}
+        try:
+            for part in text.split(";"):
+                bucket, *cells = map(int, part.split(",")) if part else (0,)
+                for cell in cells:
+                    if cell > 0:
+                        counts[bucket] = counts.get(bucket, 0) + cell
+                    bucket += 1 if cell > 0 else -cell
+                if bucket > _BUCKETS:
+                    raise ValueError(f"there is no bucket {bucket}")
+            if counts and min(counts) < 0:
+                raise ValueError("a bucket is below 0")
+        except (AttributeError, ValueError) as error:
+            raise CorruptRecord(f"a histogram of latencies, as a run record has it, cannot be read: {error}") from error
+        return cls.of(counts)
 
 
 NO_LATENCIES = LatencyHistogram()

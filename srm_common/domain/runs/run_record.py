@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
 from srm_common.domain.amount import Amount
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.errors import CorruptRecord
 
 _VERSION = 1
@@ -28,11 +29,12 @@ class PartitionRecord:
     ``position`` is the next upstream offset to copy, everything before it is committed; ``end`` the last stable
     offset at the source when the run looked last; ``lag`` their distance in offsets. Counts are of this run;
     ``bytes`` as the batches lie in the source's log. Latencies are milliseconds from a batch's newest record to
-    the commit of its chunk, None when nothing was copied. ``error`` is None or one sentence, ``error_kind`` the
-    name of its class in :mod:`srm_common.errors`. ``records_total`` and ``bytes_total`` are sums over all runs, this
-    one and its earlier attempts included, since the flow's state has known the partition; None where that was not
-    counted yet. ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None
-    where none was, or nobody looked. ``copy_end`` is where the copy's log ended when the run looked last.
+    the commit of its chunk, None when nothing was copied; ``latencies`` counts the records by them, None also in
+    records of earlier versions. ``error`` is None or one sentence, ``error_kind`` the name of its class in
+    :mod:`srm_common.errors`. ``records_total`` and ``bytes_total`` are sums over all runs, this one and its earlier
+    attempts included, since the flow's state has known the partition; None where that was not counted yet.
+    ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None where none
+    was, or nobody looked. ``copy_end`` is where the copy's log ended when the run looked last.
     """
 
     upstream_topic: str
@@ -56,6 +58,7 @@ class PartitionRecord:
     bytes_total: int | None = None
     oldest_ms: int | None = None
     copy_end: int | None = None
+    latencies: LatencyHistogram | None = None
 
     @property
     def lag(self) -> int | None:
@@ -66,6 +69,22 @@ class PartitionRecord:
     def trouble(self) -> str:
         """``error`` with the partition in front; empty without one."""
         return named_error(self.upstream_topic, self.partition, self.error)
+
+    def cells(self) -> list[Any]:
+        """What ``json.dumps`` takes, by column."""
+        cells = [getattr(self, column) for column in _COLUMNS]
+        if self.latencies is not None:
+            cells[_LATENCIES] = self.latencies.text()
+        return cells
+
+    @classmethod
+    def of_cells(cls, cells: Iterable[tuple[str, Any]]) -> PartitionRecord:
+        """What :meth:`cells` made, with the columns' names; columns that are not known are left out. Raises
+        :class:`CorruptRecord` or TypeError."""
+        values = {name: cell for name, cell in cells if name in _COLUMNS}
+        if (latencies := values.get("latencies")) is not None:
+            values["latencies"] = LatencyHistogram.parse(latencies)
+        return cls(**values)
 
     def carried(self) -> PartitionRecord:
         """The partition in a run that did not look at it: where it stands and its totals, without the counts of the run
@@ -146,7 +165,7 @@ class RunRecord:
             out[field.name] = getattr(self, field.name)
         out["state"] = str(self.state)
         out["notes"] = list(self.notes)
-        out["partitions"] = [[getattr(row, column) for column in _COLUMNS] for row in self.partitions]
+        out["partitions"] = [row.cells() for row in self.partitions]
         return out
 
     @classmethod
@@ -166,8 +185,7 @@ class RunRecord:
             values["notes"] = tuple(document.get("notes", ()))
             columns = document["columns"]
             values["partitions"] = tuple(
-                PartitionRecord(**{name: cell for name, cell in zip(columns, row, strict=True) if name in _COLUMNS})
-                for row in document["partitions"]
+                PartitionRecord.of_cells(zip(columns, row, strict=True)) for row in document["partitions"]
             )
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -175,3 +193,4 @@ class RunRecord:
 
 
 _COLUMNS = tuple(field.name for field in fields(PartitionRecord))
+_LATENCIES = _COLUMNS.index("latencies")

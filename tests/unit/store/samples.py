@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sqlalchemy import select
@@ -17,6 +18,7 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store import silent_flows, tables
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.tiers import BUCKETS_MS, Retention, kept_for
@@ -41,6 +43,7 @@ def expected(told: Sequence[RunReport], metric: Metric, span: TimeRange, topic: 
 
 def same(found: Stats, wanted: Stats) -> None:
     assert (found.count, found.latest_ms) == (wanted.count, wanted.latest_ms)
+    assert found.latencies == wanted.latencies
     for name in ("min", "max", "sum", "avg", "latest"):
         assert getattr(found, name) == pytest.approx(getattr(wanted, name)), name
 
@@ -115,13 +118,54 @@ class SamplesBehaviour:
                 if wanted.count:
                     same(figures[metric], wanted)
             for topic in store.topics(name, everything).rows:
-                same(topic.stats[Metric.BYTE_RATE], expected(mine, Metric.BYTE_RATE, everything, topic.topic))
+                for metric in (Metric.BYTE_RATE, Metric.REPLICATION_LATENCY):
+                    same(topic.stats[metric], expected(mine, metric, everything, topic.topic))
             for points in (1, 3, 40, 1000):
                 series = store.series(name, Metric.RECORDS_LAG, everything, points=points)
                 assert 0 < len(series) <= points
                 assert sum(point.count for point in series) == expected(mine, Metric.RECORDS_LAG, everything).count
                 for point in series:
                     same(point, expected(mine, Metric.RECORDS_LAG, point.span))
+
+    def test_percentiles_of_a_range_are_those_of_all_its_records(self, store: MetricsStore) -> None:
+        """A run of 1,000 quick records and one of 10 slow ones: averages of percentiles would be far off."""
+        quick, slow = LatencyHistogram(((22, 990), (30, 10))), LatencyHistogram(((40, 10),))
+        store.write(report(T, partition(latencies=quick, latency_ms_min=96.0, latency_ms_max=440.0)))
+        store.write(report(T + MINUTE, partition(latencies=slow, latency_ms_max=2_100.0), partition(number=1)))
+        span = TimeRange(T, T + HOUR)
+        found = store.flow_stats(span)[FLOW][Metric.REPLICATION_LATENCY]
+        assert found.latencies == quick + slow
+        assert (found.p50, found.p95, found.p99) == (104.0, 104.0, 416.0)
+        assert found.percentile(1.0) == 2_100.0, "never beyond what was measured"
+        points = store.series(FLOW, Metric.REPLICATION_LATENCY, span, topic="orders", points=60)
+        assert [point.p95 for point in points] == [104.0, 2_100.0]
+        (row, other) = store.partitions(FLOW).rows
+        assert row.latency_percentiles == {"p50": 2_100.0, "p95": 2_100.0, "p99": 2_100.0}
+        assert other.latency_percentiles == {"p50": None, "p95": None, "p99": None}
+
+    def test_each_record_is_in_the_total_once(self, store: MetricsStore) -> None:
+        def told(at: int, count: int, started: int, **more: Any) -> RunReport:
+            one = report(at, partition(latencies=LatencyHistogram(((22, count),))), run_id="r", **more)
+            assert one.run is not None
+            return replace(one, run=replace(one.run, started_ms=started))
+
+        def total() -> LatencyHistogram | None:
+            (flow,) = store.flows()
+            return flow.latencies_total
+
+        store.write(report(T - MINUTE, partition(), run_id="older software"))
+        assert total() is None
+        store.write(told(T, 100, T - SECOND))
+        store.write(told(T + SECOND, 130, T - SECOND))  # the same attempt, when it had ended
+        assert total() == LatencyHistogram(((22, 130),))
+        store.write(told(T + MINUTE, 7, T + 30 * SECOND))  # another attempt: what the first copied it does not have
+        assert total() == LatencyHistogram(((22, 137),))
+        store.write(report(T - HOUR, partition(latencies=LatencyHistogram(((23, 1),))), run_id="late"))
+        assert total() == LatencyHistogram(((22, 137), (23, 1)))
+        for hour in range(1, 30):
+            store.write(report(T + hour * HOUR, partition()))
+        store.write(told(T + 30 * HOUR, 7, T + 30 * SECOND))  # its samples are in buckets by now
+        assert total() == LatencyHistogram(((22, 137), (23, 1)))
 
     def test_the_range_covered_is_told(self, store: MetricsStore) -> None:
         told = list(reports(Shape(flows=1, topics=1, partitions=1, days=2, interval_seconds=1800, end_ms=T)))

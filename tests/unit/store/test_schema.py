@@ -13,6 +13,7 @@ from sqlalchemy import create_engine, inspect, text
 
 from srm_common import store as package
 from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.errors import StoreTooNew
 from srm_common.store.metric_codes import CODES, METRICS
 from srm_common.store.metrics_store import MetricsStore
@@ -73,12 +74,17 @@ def test_history_of_older_software_is_kept(url: str) -> None:
             for name in ("records_total", "bytes_total"):
                 connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {name}"))
         connection.execute(text("ALTER TABLE run DROP COLUMN error_kind"))
-        for name in ("records_told", "bytes_told", "error_kind"):
+        connection.execute(text("ALTER TABLE sample DROP COLUMN latencies"))
+        connection.execute(text("ALTER TABLE flow DROP COLUMN latencies_total"))
+        for name in ("records_told", "bytes_told", "error_kind", "latencies"):
             connection.execute(text(f"ALTER TABLE partition DROP COLUMN {name}"))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
     engine.dispose()
     newer = MetricsStore(url)
     assert [(row.reported_ms, row.records_total) for row in newer.flows()] == [(MIDNIGHT, None)]
+    (flow,) = newer.flows()
+    latency = newer.flow_stats(TimeRange(MIDNIGHT, MIDNIGHT + 1))["east->west"][Metric.REPLICATION_LATENCY]
+    assert (flow.latencies_total, latency.count, latency.p99) == (None, 1, None)
     newer.write(report(MIDNIGHT + 1, partition(records_total=100, bytes_total=1000)))
     assert [(row.records_total, row.bytes_total) for row in newer.partitions("east->west").rows] == [(100, 1000)]
     newer.close()

@@ -8,6 +8,7 @@ from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.sample import Sample
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 
 #: A sample and when it was taken, epoch milliseconds.
 Timed = tuple[int, Sample]
@@ -20,6 +21,7 @@ def over_time(metric: Metric, span: TimeRange, samples: Iterable[Timed]) -> Stat
     if not found:
         return Stats(metric, span)
     latest_ms, latest = max(found, key=lambda timed: timed[0])
+    spread = [one.latencies for _, one in found if one.latencies is not None]
     return Stats(
         metric,
         span,
@@ -29,4 +31,5 @@ def over_time(metric: Metric, span: TimeRange, samples: Iterable[Timed]) -> Stat
         sum=sum(one.sum for _, one in found),
         latest=latest.value,
         latest_ms=latest_ms,
+        latencies=LatencyHistogram.sum(spread) if spread else None,
     )

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.errors import CorruptRecord
 
@@ -18,6 +20,7 @@ RECORD = RunRecord(
         PartitionRecord(
             "t", "a.t", 0, 10, 1000, position=90, end=100, latency_ms_min=1.5, latency_ms_max=9.0, latency_ms_avg=4.0,
             last_record_timestamp_ms=1_699_999_999_000, transactions=1, retries=2, reencoded_records=3,
+            latencies=LatencyHistogram(((4, 9), (12, 1))),
         ),
         PartitionRecord("t", "a.t", 1, error="it broke", error_kind="DataLost", lost_records=7),
     ),
@@ -27,6 +30,16 @@ RECORD = RunRecord(
 
 def test_round_trip_through_json() -> None:
     assert RunRecord.from_json(json.loads(json.dumps(RECORD.to_json()))) == RECORD
+
+
+def test_a_record_of_older_software_does_not_know_how_latencies_are_spread() -> None:
+    document = json.loads(json.dumps(RECORD.to_json()))
+    column = document["columns"].index("latencies")
+    for row in (document["columns"], *document["partitions"]):
+        del row[column]
+    found = RunRecord.from_json(document)
+    assert [one.latencies for one in found.partitions] == [None, None]
+    assert replace(found.partitions[0], latencies=RECORD.partitions[0].latencies) == RECORD.partitions[0]
 
 
 def test_sums() -> None:
@@ -47,7 +60,15 @@ def test_fields_and_columns_of_newer_software_are_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"version": 2}, {"state": "odd"}, {"partitions": [[1]]}, {"columns": None}, {"partitions": None}]
+    "change",
+    [
+        {"columns": ["upstream_topic", "downstream_topic", "partition", "latencies"], "partitions": [["t", "t", 0, 5]]},
+        {"version": 2},
+        {"state": "odd"},
+        {"partitions": [[1]]},
+        {"columns": None},
+        {"partitions": None},
+    ],
 )
 def test_other_documents_are_refused(change: dict[str, object]) -> None:
     with pytest.raises(CorruptRecord, match="run record"):
