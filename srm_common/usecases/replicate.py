@@ -118,7 +118,7 @@ class _Run:
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(flow))
             owner = self._own(slots, known.get("slots") or {})
-            stack.enter_context(SteadyCheckpoints(flow, self._journal.note))
+            checkpoints = stack.enter_context(SteadyCheckpoints(flow, self._journal.note))
             for note in others_at_work(flow, self._run, self._store):
                 self._journal.note(note)
             if owner is not None:
@@ -149,6 +149,12 @@ class _Run:
             )
             self._prepare_override(points, topics, known.get("start"))
             passes.run()
+            # Heartbeats alone move no group, and come with each run.
+            if any(
+                one.records and not flow.policy.is_heartbeats_topic(one.upstream_topic)
+                for one in passes.tracks.values()
+            ):
+                checkpoints.copied()
 
     def _first_topics(self) -> list[Mapped]:
         """What there is to copy at the start, with the patience that slots have: a broker's restart ends no run."""

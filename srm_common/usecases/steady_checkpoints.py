@@ -44,7 +44,9 @@ _LOG = logging.getLogger(__name__)
 #: often.
 _SHARE = 10
 _LONGEST_PAUSE_SECONDS = 60.0
-#: How long the end of a run waits for a round that is at work.
+#: How long a run that has copied waits for its last round.
+_LAST_ROUND_SECONDS = 5.0
+#: How long the end of any other run waits for a round that is at work.
 _LAST_SECONDS = 1.0
 #: What was added to the map in this time is read anew in each round, so that a group that lags by less needs no more.
 _TAIL_SECONDS = 120.0
@@ -54,10 +56,12 @@ _REQUEST_SECONDS = 10.0
 
 
 class SteadyCheckpoints:
-    """A context manager around a run; the first round comes one interval after the start, so that a short run has none.
+    """A context manager around a run. The first round comes one interval after the start, the last one when
+    :meth:`copied` says that all is copied: the task that follows would come seconds later, and a source that dies in
+    between would leave groups where they stood one run ago.
 
     It has a thread and connections of its own. What goes wrong is a note of the run, once until it is over, and ends
-    neither the copying nor the rounds; the end of a run waits for a second at most.
+    neither the copying nor the rounds; the end of a run waits for seconds at most.
 
     Args:
         note: takes a sentence into the run's record.
@@ -67,6 +71,8 @@ class SteadyCheckpoints:
         self._flow = flow
         self._note = note
         self._ended = threading.Event()
+        self._wake = threading.Event()
+        self._last_round = threading.Event()
         self._thread = threading.Thread(target=self._work, name="srm-checkpoints", daemon=True)
         self._failing = False
 
@@ -79,13 +85,24 @@ class SteadyCheckpoints:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended.set()
+        self._wake.set()
         if self._thread.is_alive():
             self._thread.join(_LAST_SECONDS)
+
+    def copied(self) -> None:
+        """Nothing more will be committed: returns after one more round, or when it takes too long."""
+        if self._thread.is_alive():
+            self._wake.set()
+            self._last_round.wait(_LAST_ROUND_SECONDS)
 
     def _work(self) -> None:
         interval = pause = self._flow.emit_checkpoints_in_runs_interval_seconds
         rounds: CheckpointRounds | None = None
-        while not self._ended.wait(pause):
+        last = False
+        while not last:
+            last = self._wake.wait(pause)
+            if self._ended.is_set():
+                break
             begun, used = time.monotonic(), time.thread_time()
             try:
                 rounds = rounds or CheckpointRounds(self._flow, self._ended.is_set)
@@ -101,6 +118,7 @@ class SteadyCheckpoints:
             took = max(time.monotonic() - begun, _SHARE * (time.thread_time() - used))
             pause = max(interval, min(took, _LONGEST_PAUSE_SECONDS))
             _LOG.debug("%s: a round of checkpoints took as much as %.2f s", self._flow.name, took)
+        self._last_round.set()
         if rounds is not None:
             rounds.close()
 

@@ -47,6 +47,8 @@ def flow_between(source: LocalKafka, target: LocalKafka, name: str, **settings: 
         heartbeats_replication=False,
         emit_heartbeats=False,
         emit_checkpoints_interval_seconds=0.0,
+        # Most tests look at the rounds of the task.
+        emit_checkpoints_in_runs_interval_seconds=0.0,
         retry_timeout_seconds=20.0,
     )
     return replace(flow, **settings)

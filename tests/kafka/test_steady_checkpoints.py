@@ -185,3 +185,24 @@ def test_a_long_run_writes_checkpoints_of_what_it_copies(
         stop.set()
         worker.join(300)
     assert [type(one) for one in ended] == [KeyboardInterrupt]
+
+
+def test_a_short_run_ends_with_checkpoints_of_what_it_copied(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str
+) -> None:
+    """Long before the first interval is over: the task that follows may find a source that has died."""
+    flow = replace(flow, emit_checkpoints_in_runs_interval_seconds=3600.0)
+    group = f"{name}-g"
+    write(source_kafka, name, values(0, 100))
+    commit(source_kafka, group, TopicPartition(name, 0, 150))
+    copy(flow)
+    assert places(flow) == [(group, 150, 100)]
+    write(source_kafka, name, values(100, 150))
+    copy(flow)
+    # Behind the commit marker of the first run.
+    assert places(flow)[1:] == [(group, 150, 151)]
+    assert sync_checkpoints(flow).checkpoints == 0
+    # Nothing new, nothing asked.
+    commit(source_kafka, group, TopicPartition(name, 0, 40))
+    copy(flow)
+    assert len(places(flow)) == 2

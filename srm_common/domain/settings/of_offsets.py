@@ -70,9 +70,9 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "5",
-        "How often at most while a run copies, for groups that moved; 0 means only after runs. A round that takes long "
-        "comes less often.",
-        "A cluster that dies during a long run costs seconds of repetition.",
+        "How often at most while a run copies, for groups that moved, and once more when it has copied; 0 means only "
+        "by the task after it. A round that takes long comes less often.",
+        "A cluster that dies costs seconds of repetition, whenever it does.",
         minimum=0,
         unit="seconds",
         field="emit_checkpoints_in_runs_interval_seconds",
