@@ -218,6 +218,8 @@ class LocalAirflow(AirflowClient):
     ) -> dict[str, str]:
         own = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")}
         own["PATH"] = os.pathsep.join((str(self._python.parent), own.get("PATH", os.defpath)))
+        # A task is a process of its own: without kept bytecode, each compiles what it imports.
+        own.pop("PYTHONDONTWRITEBYTECODE", None)
         if self._python == Path(sys.executable):
             package_root = str(Path(__file__).resolve().parents[2])
             own["PYTHONPATH"] = os.pathsep.join(filter(None, (package_root, own.get("PYTHONPATH"))))
