@@ -133,7 +133,6 @@ def _airflow(folder: Path, source: LocalKafka, target: LocalKafka) -> LocalAirfl
     environment = {
         "SRM_CONFIG": str(configuration),
         "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"}),
-        "AIRFLOW__CORE__PLUGINS_FOLDER": str(_ROOT / "plugins"),
         "PYTHONPATH": f"{site}:{_ROOT}",
         VARIABLE: str(folder / "tasks.jsonl"),
     }

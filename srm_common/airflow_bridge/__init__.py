@@ -11,6 +11,7 @@ and another one, for the DAGs that move consumer groups::
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ def flow_dags(config: str | Path | None = None) -> dict[str, DAG]:
     :class:`srm_common.errors.ConfigError` for a file that cannot be read, which Airflow shows as an import error. A
     fault in the keys of one flow gives that flow a DAG that only says so; the others are not affected.
     """
+    _drop_outdated()
     # Not at the top: the plugin lives in this package too, and every Airflow process imports it.
     from srm_common.airflow_bridge.dag_factory import build_dags
 
@@ -36,6 +38,12 @@ def flow_dags(config: str | Path | None = None) -> dict[str, DAG]:
 def move_dags(config: str | Path | None = None) -> dict[str, DAG]:
     """``srm.failover``, ``srm.failback`` and ``srm.switch_direction``, for the flows of the configuration file, which
     is found, and refused, as by :func:`flow_dags`. A file without flows has none of them."""
+    _drop_outdated()
     from srm_common.airflow_bridge.move_dag_factory import build_move_dags
 
     return build_move_dags(config)
+
+
+def _drop_outdated() -> None:
+    if preload := sys.modules.get("srm_common.airflow_bridge.preload"):
+        preload.drop_outdated()

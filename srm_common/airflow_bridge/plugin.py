@@ -2,6 +2,9 @@
 page in the menu, and a tab with it on every DAG.
 
 Every Airflow process imports this file, each task's among them, so it imports nothing itself.
+
+Besides, it has the processes that tasks and parses are forked from import what those need
+(:mod:`srm_common.airflow_bridge.preload`).
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
+from airflow.listeners import hookimpl
 from airflow.plugins_manager import AirflowPlugin
 
 Message = MutableMapping[str, Any]
@@ -57,8 +61,21 @@ class TrailingSlash:
         return path == root + URL_PREFIX or path == URL_PREFIX
 
 
+class Preloading:
+    """A listener to the lives of Airflow's components."""
+
+    @hookimpl
+    def on_starting(self, component: object) -> None:
+        # A job of scheduler, DAG processor or triggerer; tasks begin, too.
+        if hasattr(component, "heartbeat"):
+            from srm_common.airflow_bridge.preload import preload
+
+            preload()
+
+
 class SrmPlugin(AirflowPlugin):
     name = "srm"
+    listeners = [Preloading()]  # noqa: RUF012
     fastapi_apps = [  # noqa: RUF012  Airflow's own base class declares it so
         {"app": LazyApp(), "url_prefix": URL_PREFIX, "name": "Replications"}
     ]

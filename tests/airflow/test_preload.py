@@ -1,0 +1,116 @@
+"""What scheduler and DAG processor import ahead, for the processes that are forked from them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import srm_common
+from srm_common.airflow_bridge.preload import VARIABLE
+
+pytestmark = pytest.mark.airflow
+
+PACKAGE = Path(srm_common.__file__).parent
+#: Whose functions import what a task of a flow needs.
+FILES = ("__init__.py", "alarms.py", "flow_now.py", "lag_report.py", "operators.py", "replicate_operator.py")
+_PRELOADED = """
+import sys
+from airflow.listeners.listener import get_listener_manager
+from airflow.jobs.job import Job
+
+sys.argv = ["airflow", *{arguments!r}]
+Job()
+{then}
+"""
+
+
+def run(
+    folder: Path, then: str, *arguments: str, package: Path = PACKAGE, environment: Mapping[str, str] | None = None
+) -> list[str]:
+    """The lines that ``then`` prints in a process in which Airflow's command ``arguments`` has begun."""
+    (folder / "srm.properties").write_text(
+        "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\na->b.topics = x\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", _PRELOADED.format(arguments=arguments, then=then)],
+        env={
+            **os.environ,
+            "AIRFLOW_HOME": str(folder),
+            "SRM_CONFIG": str(folder / "srm.properties"),
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "PYTHONPATH": str(package.parent),
+            **(environment or {}),
+        },
+        capture_output=True,
+        text=True,
+        cwd=folder,
+    )
+    assert done.returncode == 0, done.stderr
+    return [line.removeprefix("told ") for line in done.stdout.splitlines() if line.startswith("told ")]
+
+
+def imported_by_functions(file: Path) -> set[str]:
+    tree = ast.parse(file.read_text())
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    found = (node for function in functions for node in ast.walk(function) if isinstance(node, ast.ImportFrom))
+    return {node.module for node in found if node.module and node.module.startswith("srm_common")}
+
+
+def test_a_task_of_a_flow_finds_its_imports_done(tmp_path: Path) -> None:
+    wanted = set().union(*(imported_by_functions(PACKAGE / "airflow_bridge" / file) for file in FILES))
+    assert len(wanted) > 10
+    then = f"print('told', sorted({wanted!r} - set(sys.modules)))"
+    assert run(tmp_path, then, "scheduler") == ["[]"]
+
+
+def test_the_dag_processor_has_what_a_parse_needs_and_no_kafka_client(tmp_path: Path) -> None:
+    then = """
+before = set(sys.modules)
+from srm_common.airflow_bridge import flow_dags, move_dags
+assert flow_dags() and move_dags()
+print("told", [name for name in set(sys.modules) - before if name.startswith("srm_common")])
+print("told", {"kafka", "confluent_kafka"} & before)
+"""
+    assert run(tmp_path, then, "dag-processor") == ["[]", "set()"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment"),
+    [
+        (("api-server",), {}),
+        (("triggerer",), {}),
+        ((), {}),
+        (("scheduler",), {"AIRFLOW__CORE__EXECUTOR": "airflow.executors.base_executor.BaseExecutor"}),
+        (("scheduler",), {VARIABLE: "0"}),
+    ],
+    ids=["api-server", "triggerer", "none", "tasks-run-elsewhere", "switched-off"],
+)
+def test_others_import_nothing(tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
+    then = "print('told', [name for name in sys.modules if name.startswith(('srm_common.domain', 'kafka.'))])"
+    assert run(tmp_path, then, *arguments, environment=environment) == ["[]"]
+
+
+def test_code_that_was_upgraded_in_place_counts_at_once(tmp_path: Path) -> None:
+    package = tmp_path / "code" / "srm_common"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    then = f"""
+import srm_common.errors
+from srm_common.airflow_bridge import flow_dags
+before = srm_common.errors
+assert flow_dags() and sys.modules["srm_common.errors"] is before
+with open({str(package / "errors.py")!r}, "a") as file:
+    file.write("UPGRADED = True\\n")
+assert flow_dags()
+import srm_common.errors as after
+from srm_common.airflow_bridge.dag_factory import build_dags
+known = build_dags.__globals__["FlowName"].parse.__globals__["ConfigError"]
+print("told", before is after, after.UPGRADED, known is after.ConfigError)
+"""
+    assert run(tmp_path, then, "scheduler", package=package) == ["False True True"]
