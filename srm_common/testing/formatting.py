@@ -1,7 +1,7 @@
 """Formatting of KRaft data folders without a JVM a node.
 
-Kafka's StorageTool runs once for each version and choice of features; its ``bootstrap.checkpoint`` (the feature
-levels a new cluster starts with) does not depend on the cluster and is kept in the cache. ``meta.properties`` is
+Kafka's StorageTool runs once for each version and choice of features; its checkpoint of the feature levels that a new
+cluster starts with does not depend on the cluster and is kept in the cache. ``meta.properties`` is
 written here (format: ``MetaProperties``, version 1, KIP-631; ``directory.id``: KIP-858).
 """
 
@@ -21,7 +21,13 @@ from srm_common.errors import LocalKafkaError
 from srm_common.testing.artifacts import cache_folder
 from srm_common.testing.java import java_command
 
-BOOTSTRAP = "bootstrap.checkpoint"
+
+def bootstrap_checkpoint(version: str) -> Path:
+    """Where the StorageTool puts it within a data folder, and the broker looks for it: since 4.4 it is the first
+    snapshot of the metadata log."""
+    if tuple(int(part) for part in version.split(".")[:2]) < (4, 4):
+        return Path("bootstrap.checkpoint")
+    return Path("__cluster_metadata-0", "00000000000000000000-0000000000.checkpoint")
 
 
 def random_id() -> str:
@@ -39,12 +45,14 @@ def format_storage(
     if marker.exists():
         return
     folder.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(_bootstrap_checkpoint(version, jars, features), folder / BOOTSTRAP)
+    checkpoint = folder / bootstrap_checkpoint(version)
+    checkpoint.parent.mkdir(exist_ok=True)
+    shutil.copyfile(_kept_checkpoint(version, jars, features), checkpoint)
     lines = ["version=1", f"cluster.id={cluster_id}", f"node.id={node}", f"directory.id={random_id()}"]
     marker.write_text("\n".join(lines) + "\n")
 
 
-def _bootstrap_checkpoint(version: str, jars: Path, features: Mapping[str, str]) -> Path:
+def _kept_checkpoint(version: str, jars: Path, features: Mapping[str, str]) -> Path:
     chosen = ",".join(f"{name}={level}" for name, level in sorted(features.items()))
     suffix = hashlib.sha256(chosen.encode()).hexdigest()[:12] if chosen else "default"
     kept = cache_folder() / "formatted" / f"{version}-{suffix}.checkpoint"
@@ -69,7 +77,7 @@ def _run_storage_tool(scratch: Path, version: str, jars: Path, features: Mapping
     for name, level in sorted(features.items()):
         command += ["--feature", f"{name}={level}"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    made = scratch / "data" / BOOTSTRAP
+    made = scratch / "data" / bootstrap_checkpoint(version)
     if done.returncode != 0 or not made.exists():
         raise LocalKafkaError(
             f"Kafka {version} did not format a data folder: {(done.stdout + done.stderr).strip()[-600:]}"

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from srm_common.testing import LocalKafka
 
 # The oldest supported one in every run; those between it and the newest when there is time.
-VERSIONS = ["2.8.2", *(pytest.param(one, marks=pytest.mark.soak) for one in ("3.3.2", "3.9.1", "4.1.1"))]
+VERSIONS = ["2.8.2", *(pytest.param(one, marks=pytest.mark.soak) for one in ("3.3.2", "3.9.1", "4.1.1", "4.4.0"))]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
