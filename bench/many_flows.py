@@ -1,0 +1,359 @@
+"""What many flows cost when they run by their schedule all the time: ``python -m bench.many_flows``.
+
+One source, one target, and so many flows between them, each with topics and a consumer group of its own to which
+records come steadily. First one MirrorMaker 2 copies all of them, then a real Airflow (LocalAirflow, LocalExecutor)
+does, with a run of each flow every ``--period`` seconds. Both are given time to start; then CPU and memory are measured
+for ``--minutes``. Airflow is measured without flows as well, so that its own share can be told from that of the flows.
+
+CPU is user and system time of whole process trees (PySpark's workers, whom the kernel charges to nobody, excepted),
+memory the sum of proportional set sizes. MirrorMaker 2 copies exactly once, too; its heartbeats are off, since it would
+start a herder for each pair of clusters to write them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+from confluent_kafka import Consumer, Producer, TopicPartition
+from rich.console import Console
+from rich.table import Table
+
+from bench import results
+from bench.errors import BenchError
+from bench.machine import machine, now, versions
+from bench.process_tree import parse_memory, parse_stat
+from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
+from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
+from srm_common.testing.local_airflow import LocalAirflow
+
+_ROOT = Path(__file__).resolve().parents[1]
+OUTPUT = results.LATEST.with_name("many_flows.json")
+_TOPICS, _PARTITIONS, _RECORD_BYTES = 3, 2, 500
+_START_SECONDS = 1800.0
+_LOOK_SECONDS = 5.0
+_REPLICATION = "".join(
+    f"{name}replication.factor = 1\n"
+    for name in ("", "offset.storage.", "status.storage.", "config.storage.", "checkpoints.topic.", "heartbeats.topic.")
+)
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--flows", type=int, default=20)
+    parser.add_argument("--period", type=int, default=60, help="seconds between two runs of a flow")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long each side is measured")
+    parser.add_argument("--rate", type=int, default=10, help="records a second for each flow")
+    parser.add_argument("--parallelism", type=int, default=4, help="tasks that Airflow runs at once")
+    parser.add_argument("--output", type=Path, default=OUTPUT, help="a JSON file for the figures")
+    options = parser.parse_args(arguments)
+    found = measure(options)
+    Console(width=110).print(table(found))
+    results.write(
+        options.output, {"date": now(), "machine": machine(), "versions": versions(DEFAULT_KAFKA_VERSION), **found}
+    )
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Both sides on the same brokers, one after the other. Raises BenchError when a side does not copy."""
+    with tempfile.TemporaryDirectory(prefix="srm-bench-") as temporary:
+        folder = Path(temporary)
+        with LocalKafka(name="source") as source, LocalKafka(name="target") as target:
+            flows = [f"s{number}" for number in range(1, options.flows + 1)]
+            for alias in flows:
+                for topic in _topics(alias):
+                    source.create_topic(topic, _PARTITIONS)
+            with _written(source, flows, options.rate):
+                print(f"MirrorMaker 2 with {len(flows)} flows", flush=True)
+                mirror_maker = _mirror_maker(folder, source, target, flows, options)
+            # It has left copies of the same names.
+        with LocalKafka(name="source") as source, LocalKafka(name="target") as target:
+            for alias in flows:
+                for topic in _topics(alias):
+                    source.create_topic(topic, _PARTITIONS)
+            with _written(source, flows, options.rate):
+                print(f"Airflow with {len(flows)} flows, a run of each every {options.period} s", flush=True)
+                airflow = _airflow(folder, source, target, flows, options)
+    names = ("flows", "period", "minutes", "rate", "parallelism")
+    return {**{name: getattr(options, name) for name in names}, "mm2": mirror_maker, "srm": airflow}
+
+
+def _topics(alias: str) -> list[str]:
+    return [f"{alias}-{number}" for number in range(_TOPICS)]
+
+
+# ---- load
+
+
+@contextmanager
+def _written(kafka: LocalKafka, flows: Sequence[str], rate: int) -> Iterator[None]:
+    """Records come to each flow's topics, and its group follows, as long as the block lasts."""
+    ended = threading.Event()
+    writer = threading.Thread(target=_write, args=(kafka, flows, rate, ended), daemon=True)
+    writer.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        writer.join()
+
+
+def _write(kafka: LocalKafka, flows: Sequence[str], rate: int, ended: threading.Event) -> None:
+    servers = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
+    producer = Producer({**servers, "linger.ms": 50, "compression.type": "lz4"})
+    groups = {alias: Consumer({**servers, "group.id": f"{alias}-readers"}) for alias in flows}
+    written = dict.fromkeys(
+        ((topic, one) for alias in flows for topic in _topics(alias) for one in range(_PARTITIONS)), 0
+    )
+    tick = 0
+    while not ended.wait(1.0):
+        for alias in flows:
+            for record in range(rate):
+                topic, partition = _topics(alias)[record % _TOPICS], record % _PARTITIONS
+                producer.produce(topic, bytes(_RECORD_BYTES), partition=partition)
+                written[topic, partition] += 1
+        producer.flush()
+        tick += 1
+        if tick % 10 == 0:
+            for alias, group in groups.items():
+                places = [
+                    TopicPartition(topic, one, written[topic, one])
+                    for topic in _topics(alias)
+                    for one in range(_PARTITIONS)
+                ]
+                group.commit(offsets=places, asynchronous=False)
+    for group in groups.values():
+        group.close()
+
+
+# ---- MirrorMaker 2
+
+
+def _mirror_maker(
+    folder: Path, source: LocalKafka, target: LocalKafka, flows: Sequence[str], options: argparse.Namespace
+) -> dict[str, Any]:
+    port = ReservedPort()
+    properties = {"clusters": ",".join((*flows, "t")), "t.bootstrap.servers": target.bootstrap_servers}
+    for alias in flows:
+        properties |= {
+            f"{alias}.bootstrap.servers": source.bootstrap_servers,
+            f"{alias}->t.enabled": "true",
+            f"{alias}->t.topics": f"{alias}-.*",
+            f"{alias}->t.groups": f"{alias}-.*",
+        }
+    properties |= {
+        "emit.heartbeats.enabled": "false",
+        "offset-syncs.topic.location": "target",
+        "t.exactly.once.source.support": "enabled",
+        "dedicated.mode.enable.internal.rest": "true",
+        "listeners": f"http://127.0.0.1:{port.number}",
+        "offset-syncs.topic.replication.factor": "1",
+        **dict(line.split(" = ") for line in _REPLICATION.splitlines()),
+    }
+    maker = LocalMirrorMaker(properties, directory=folder / "mm2", heap="2g").start()
+    try:
+        started = time.monotonic()
+        _wait(lambda: _copied(target, flows), "MirrorMaker 2 to copy every flow")
+        start_cpu = _cpu([maker.pid])
+        figures = _watched(lambda: [maker.pid], options.minutes * 60)
+        return {
+            **figures,
+            "start_seconds": round(time.monotonic() - started - options.minutes * 60, 1),
+            "start_cpu_seconds": round(start_cpu, 1),
+        }
+    finally:
+        maker.kill()
+        port.release()
+
+
+def _copied(target: LocalKafka, flows: Sequence[str]) -> bool:
+    """Whether the copy of each topic has records."""
+    consumer = Consumer({"bootstrap.servers": target.bootstrap_servers, "group.id": "bench", "log_level": 0})
+    try:
+        known = consumer.list_topics(timeout=60).topics
+        copies = [f"{alias}.{topic}" for alias in flows for topic in _topics(alias)]
+        return all(copy in known for copy in copies) and all(
+            consumer.get_watermark_offsets(TopicPartition(copy, 0), timeout=60)[1] > 0 for copy in copies
+        )
+    finally:
+        consumer.close()
+
+
+# ---- Airflow
+
+
+def _airflow(
+    folder: Path, source: LocalKafka, target: LocalKafka, flows: Sequence[str], options: argparse.Namespace
+) -> dict[str, Any]:
+    configuration = folder / "srm.properties"
+    lines = [f"clusters = {', '.join((*flows, 't'))}", f"t.bootstrap.servers = {target.bootstrap_servers}"]
+    for alias in flows:
+        lines += [f"{alias}.bootstrap.servers = {source.bootstrap_servers}", f"{alias}->t.enabled = true"]
+        lines += [f"{alias}->t.topics = {alias}-.*", f"{alias}->t.groups = {alias}-.*"]
+    lines += [f"schedule.interval.seconds = {options.period}", "offset-syncs.topic.location = target"]
+    configuration.write_text("\n".join(lines) + "\n" + _REPLICATION)
+    dag_ids = [f"srm.{alias}.t" for alias in flows]
+    environment = {
+        "SRM_CONFIG": str(configuration),
+        "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+    }
+    with LocalAirflow(
+        dags_folder=_ROOT / "dags",
+        directory=folder / "airflow",
+        environment=environment,
+        refresh_seconds=30,
+        idle_seconds=1,
+        parallelism=options.parallelism,
+    ) as airflow:
+        for dag_id in dag_ids:
+            airflow.wait_for_dag(dag_id)
+            airflow.pause(dag_id)
+        # A run goes on while its DAG is paused, but for tasks that have not begun.
+        for dag_id in dag_ids:
+            for run in airflow.runs(dag_id):
+                _ended(airflow, dag_id, run["dag_run_id"])
+        without = _watched(lambda: _pids(airflow), min(120.0, options.minutes * 60))
+        for dag_id in dag_ids:
+            airflow.unpause(dag_id)
+        _wait(lambda: all(_good(airflow, dag_id) for dag_id in dag_ids), "a run of every flow to succeed")
+        began, tasks = time.time(), _tasks_cpu(airflow)
+        figures = _watched(lambda: _pids(airflow), options.minutes * 60)
+        tasks = _tasks_cpu(airflow) - tasks
+        runs = [run for dag_id in dag_ids for run in airflow.runs(dag_id) if _began(run) >= began]
+    if any(run["state"] == "failed" for run in runs):
+        raise BenchError(f"{sum(run['state'] == 'failed' for run in runs)} of {len(runs)} runs failed")
+    seconds = [one for run in runs if (one := _seconds(run)) is not None]
+    return {
+        **figures,
+        "tasks_cores": round(tasks / (options.minutes * 60), 4),
+        "without_flows": without,
+        "runs": len(seconds),
+        "run_seconds": round(statistics.median(seconds), 1) if seconds else None,
+        "period_seconds": round(options.minutes * 60 * options.flows / len(seconds), 1) if seconds else None,
+        "cpu_seconds_per_run": round((figures["cores"] - without["cores"]) * options.minutes * 60 / len(seconds), 2)
+        if seconds
+        else None,
+    }
+
+
+def _ended(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
+    """Frozen runs are ended, too: they would be gone on with."""
+    if airflow.run_state(dag_id, run_id) not in ("success", "failed"):
+        airflow.patch(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
+
+
+def _good(airflow: LocalAirflow, dag_id: str) -> bool:
+    return any(run["state"] == "success" for run in airflow.runs(dag_id))
+
+
+def _began(run: Mapping[str, Any]) -> float:
+    return datetime.fromisoformat(run["start_date"]).timestamp() if run["start_date"] else 0.0
+
+
+def _seconds(run: Mapping[str, Any]) -> float | None:
+    if run["state"] != "success":
+        return None
+    return datetime.fromisoformat(run["end_date"]).timestamp() - _began(run)
+
+
+def _pids(airflow: LocalAirflow) -> list[int]:
+    return [process.pid for process in airflow.descendants()]
+
+
+def _tasks_cpu(airflow: LocalAirflow) -> float:
+    """CPU-seconds of tasks that have ended: of the children of the scheduler's workers."""
+    workers = psutil.Process(airflow.process("scheduler").pid).children()
+    times = [worker.cpu_times() for worker in workers]
+    return sum(one.children_user + one.children_system for one in times)
+
+
+# ---- measuring
+
+
+def _wait(condition: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    while not condition():
+        if time.monotonic() > deadline:
+            raise BenchError(f"waited {_START_SECONDS:.0f} s for {what}")
+        time.sleep(1.0)
+
+
+def _watched(pids: Callable[[], Sequence[int]], seconds: float) -> dict[str, float]:
+    """``cores``: mean CPU; ``memory_mb`` and ``peak_memory_mb``, of all processes together."""
+    before, began = _cpu(pids()), time.monotonic()
+    memory = []
+    while (left := began + seconds - time.monotonic()) > 0:
+        memory.append(_memory(pids()))
+        time.sleep(min(_LOOK_SECONDS, left))
+    return {
+        "cores": round((_cpu(pids()) - before) / (time.monotonic() - began), 4),
+        "memory_mb": round(statistics.mean(memory) / 1e6),
+        "peak_memory_mb": round(max(memory) / 1e6),
+    }
+
+
+def _cpu(pids: Sequence[int]) -> float:
+    """Of processes and those of their children that have ended."""
+    return _sum(pids, lambda pid: parse_stat(Path(f"/proc/{pid}/stat").read_text()))
+
+
+def _memory(pids: Sequence[int]) -> float:
+    return _sum(pids, lambda pid: parse_memory(Path(f"/proc/{pid}/smaps_rollup").read_text()))
+
+
+def _sum(pids: Sequence[int], figure: Callable[[int], float]) -> float:
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            total += figure(pid)
+    return total
+
+
+# ---- the table
+
+
+def table(found: Mapping[str, Any]) -> Table:
+    """Both sides: in all, and for each flow."""
+    flows, mm2, srm = found["flows"], found["mm2"], found["srm"]
+    without = srm["without_flows"]
+    shown = Table(
+        title=f"{flows} flows, {found['rate']} records/s each, {found['minutes']:g} minutes; "
+        f"Airflow: a run every {found['period']} s",
+        title_justify="left",
+    )
+    shown.add_column("")
+    for name in ("MirrorMaker 2", "Airflow with flows", "Airflow alone", "for the flows"):
+        shown.add_column(name, justify="right")
+    for title, key, form in (
+        ("CPU, cores", "cores", "{:.3f}"),
+        ("memory, MB", "memory_mb", "{:,.0f}"),
+        ("peak memory, MB", "peak_memory_mb", "{:,.0f}"),
+    ):
+        cells = (mm2[key], srm[key], without[key], srm[key] - without[key])
+        shown.add_row(title, *(form.format(cell) for cell in cells))
+    for title, key, form in (
+        ("CPU per flow, cores", "cores", "{:.4f}"),
+        ("memory per flow, MB", "memory_mb", "{:.1f}"),
+    ):
+        cells = (mm2[key] / flows, srm[key] / flows, None, (srm[key] - without[key]) / flows)
+        shown.add_row(title, *("" if cell is None else form.format(cell) for cell in cells))
+    shown.add_row("CPU of the tasks, cores", "", f"{srm['tasks_cores']:.3f}", "", "")
+    shown.add_row("runs; seconds of one", "", f"{srm['runs']}; {srm['run_seconds']}", "", "")
+    shown.add_row("CPU-seconds a run", "", "", "", f"{srm['cpu_seconds_per_run']}")
+    return shown
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
