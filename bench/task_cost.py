@@ -13,8 +13,8 @@ DAG        the rest of the DAG file: reading the configuration, building the DAG
 work       the rest of ``execute``
 clients    Kafka clients that were made (librdkafka's), and connections of Python's own sockets
 
-*Airflow besides* is what its API server, scheduler, DAG processor and triggerer used during a run, beyond what they use
-while nothing runs.
+*Airflow besides* is what its API server, scheduler, the scheduler's workers, DAG processor and triggerer used during a
+run, beyond what they use while nothing runs.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from rich.table import Table
 
 from bench.errors import BenchError
 from bench.task_probe import VARIABLE
+from srm_common.airflow_bridge.preload import VARIABLE as PRELOAD
 from srm_common.testing import LocalKafka
-from srm_common.testing.local_airflow import LocalAirflow
+from srm_common.testing.local_airflow import COMPONENTS, LocalAirflow
 
 _ROOT = Path(__file__).resolve().parents[1]
 _DAG_ID = "srm.a.b"
@@ -45,6 +46,8 @@ _TOPICS, _PARTITIONS, _GROUP = 6, 3, "readers"
 #: Bytes that are new to each topic, by the kind of run.
 KINDS: Mapping[str, int] = {"idle": 0, "little": 10_000, "spark": 500_000}
 _TASKS = ("refresh_topics", "replicate", "sync_checkpoints", "emit_heartbeat", "report_lag")
+#: Of LocalExecutor, which supervise the tasks.
+_WORKERS = "workers"
 _COLUMNS = ("cpu", "start", "imports", "dag", "work", "wall")
 _CONFIGURATION = """\
 clusters = a, b
@@ -86,11 +89,12 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3, help="of each kind, beside one that is not counted")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
+    parser.add_argument("--no-preload", action="store_true", help=f"{PRELOAD}=0: tasks import all by themselves")
     parser.add_argument("--packages", action="store_true", help="CPU of imports by package")
     parser.add_argument("--output", type=Path, help="a file for all figures")
     options = parser.parse_args(arguments)
     console, found = Console(width=120), {}
-    for kind, runs in measure(options.kinds, options.runs):
+    for kind, runs in measure(options.kinds, options.runs, preload=not options.no_preload):
         found[kind] = runs
         console.print(tasks_table(kind, runs))
         if options.packages:
@@ -99,14 +103,14 @@ def main(arguments: Sequence[str]) -> None:
         options.output.write_text(json.dumps(found, indent=1) + "\n")
 
 
-def measure(kinds: Iterable[str], runs: int) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+def measure(kinds: Iterable[str], runs: int, *, preload: bool = True) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """The runs of each kind: their tasks by id, ``wall`` seconds and ``besides``. Raises BenchError when one fails."""
     with tempfile.TemporaryDirectory(prefix="srm-bench-") as temporary:
         folder = Path(temporary)
         with (
             LocalKafka(name="a") as source,
             LocalKafka(name="b") as target,
-            _airflow(folder, source, target) as airflow,
+            _airflow(folder, source, target, preload) as airflow,
         ):
             for number in range(_TOPICS):
                 source.create_topic(_topic(number), _PARTITIONS)
@@ -123,7 +127,7 @@ def measure(kinds: Iterable[str], runs: int) -> Iterator[tuple[str, list[dict[st
                 yield kind, measured[1:]
 
 
-def _airflow(folder: Path, source: LocalKafka, target: LocalKafka) -> LocalAirflow:
+def _airflow(folder: Path, source: LocalKafka, target: LocalKafka, preload: bool) -> LocalAirflow:
     dags, site, configuration = folder / "dags", folder / "site", folder / "srm.properties"
     dags.mkdir()
     site.mkdir()
@@ -135,6 +139,7 @@ def _airflow(folder: Path, source: LocalKafka, target: LocalKafka) -> LocalAirfl
         "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "PYTHONPATH": f"{site}:{_ROOT}",
         VARIABLE: str(folder / "tasks.jsonl"),
+        PRELOAD: "1" if preload else "0",
     }
     return LocalAirflow(
         dags_folder=dags, directory=folder / "airflow", environment=environment, refresh_seconds=60, idle_seconds=1
@@ -151,16 +156,19 @@ def _settle(airflow: LocalAirflow) -> None:
     _must_succeed(airflow, airflow.runs(_DAG_ID)[0]["dag_run_id"])
 
 
-def _run(airflow: LocalAirflow, folder: Path, idle_cores: float) -> dict[str, Any]:
+def _run(airflow: LocalAirflow, folder: Path, idle_cores: Mapping[str, float]) -> dict[str, Any]:
     (folder / "tasks.jsonl").unlink(missing_ok=True)
     before, began = _components_cpu(airflow), time.monotonic()
     run_id = airflow.trigger(_DAG_ID)
     _must_succeed(airflow, run_id)
     seconds = time.monotonic() - began
-    besides = _components_cpu(airflow) - before - idle_cores * seconds
+    besides = {
+        component: used - before[component] - idle_cores[component] * seconds
+        for component, used in _components_cpu(airflow).items()
+    }
     lines = [json.loads(line) for line in (folder / "tasks.jsonl").read_text().splitlines()]
     tasks = {line["task_id"]: _figures(line) for line in lines if line.get("run_id") == run_id}
-    return {"tasks": tasks, "wall": seconds, "besides": max(0.0, besides)}
+    return {"tasks": tasks, "wall": seconds, "besides": besides}
 
 
 def _must_succeed(airflow: LocalAirflow, run_id: str) -> None:
@@ -190,26 +198,30 @@ def _figures(line: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _components_cpu(airflow: LocalAirflow) -> float:
-    """CPU-seconds of Airflow's own processes so far. Children that are gone count for the DAG processor alone, whose
-    they are part of: those of the scheduler's workers are the tasks."""
-    total = 0.0
+def _components_cpu(airflow: LocalAirflow) -> dict[str, float]:
+    """CPU-seconds of Airflow's own processes so far, by component. Children that are gone count for the DAG processor
+    alone, whose they are part of: those of the scheduler's workers are the tasks."""
+    roots = {airflow.process(component).pid: component for component in COMPONENTS}
+    found = dict.fromkeys((*COMPONENTS, _WORKERS), 0.0)
     for process in airflow.descendants():
         try:
             times = process.cpu_times()
-            title = " ".join(process.cmdline())
+            family = [process.pid, *(parent.pid for parent in process.parents())]
         except psutil.NoSuchProcess:
             continue
-        total += times.user + times.system
-        if "dag-processor" in title:
-            total += times.children_user + times.children_system
-    return total
+        component = next(roots[pid] for pid in family if pid in roots)
+        used = times.user + times.system
+        if component == "dag-processor":
+            used += times.children_user + times.children_system
+        found[_WORKERS if component == "scheduler" and process.pid not in roots else component] += used
+    return found
 
 
-def _idle_cores(airflow: LocalAirflow, seconds: float = 30.0) -> float:
+def _idle_cores(airflow: LocalAirflow, seconds: float = 30.0) -> dict[str, float]:
     before, began = _components_cpu(airflow), time.monotonic()
     time.sleep(seconds)
-    return (_components_cpu(airflow) - before) / (time.monotonic() - began)
+    took = time.monotonic() - began
+    return {component: (used - before[component]) / took for component, used in _components_cpu(airflow).items()}
 
 
 def _add_to(kafka: LocalKafka, size: int) -> None:
@@ -255,8 +267,11 @@ def tasks_table(kind: str, runs: Sequence[Mapping[str, Any]]) -> Table:
         table.add_row(task, *cells, f"{peak:.0f}", named)
     totals = [f"{statistics.median(_total(run, column) for run in runs):.2f}" for column in _COLUMNS[:-1]]
     table.add_row("all tasks", *totals, f"{statistics.median(run['wall'] for run in runs):.2f}", "", "")
-    besides = statistics.median(run["besides"] for run in runs)
-    table.add_row("Airflow besides", f"{besides:.2f}", *[""] * 6)
+    besides = statistics.median(sum(run["besides"].values()) for run in runs)
+    parts = {name: statistics.median(run["besides"][name] for run in runs) for name in runs[0]["besides"]}
+    table.add_row(
+        "Airflow besides", f"{besides:.2f}", *[""] * 6, ", ".join(f"{n} {cpu:.2f}" for n, cpu in parts.items())
+    )
     return table
 
 

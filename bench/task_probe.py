@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import builtins
+import importlib
 import json
 import os
 import resource
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 VARIABLE = "SRM_BENCH_TASKS"
+#: The C class of admin clients, which the Python class finds when it is imported.
+_ADMIN = "_AdminClientImpl"
 
 
 def cpu_seconds() -> float:
@@ -42,7 +45,6 @@ class Probe:
         self._marks: dict[str, dict[str, float]] = {}
         self._clients: defaultdict[str, int] = defaultdict(int)
         self._about: dict[str, Any] = {}
-        self._counted = False
         builtins.__import__ = self._imported
         sys.addaudithook(self._audit)
 
@@ -65,6 +67,9 @@ class Probe:
     def end(self, context: Mapping[str, Any], result: Any = None) -> None:
         self.mark("done")
 
+    def has_made(self, client: str) -> None:
+        self._clients[client] += 1
+
     # ---- inside
 
     def _imported(self, name: str, *arguments: Any, **options: Any) -> Any:
@@ -82,29 +87,7 @@ class Probe:
                 self._packages[name.partition(".")[0]] += took - inner
                 if self._open:
                     self._open[-1] += took
-        if not self._counted and "confluent_kafka" in sys.modules:
-            self._count_clients()
         return module
-
-    def _count_clients(self) -> None:
-        package = sys.modules["confluent_kafka"]
-        makers = ("Producer", "Consumer")
-        if not all(hasattr(package, name) for name in makers):
-            return  # it is being imported
-        self._counted = True
-        for name in makers:
-            setattr(package, name, self._counting(name, getattr(package, name)))
-        cimpl = sys.modules["confluent_kafka.cimpl"]
-        cimpl._AdminClientImpl = self._counting("AdminClient", cimpl._AdminClientImpl)  # type: ignore[attr-defined]
-
-    def _counting(self, name: str, kind: type) -> type:
-        clients = self._clients
-
-        def init(one: Any, *arguments: Any, **options: Any) -> None:
-            clients[name] += 1
-            kind.__init__(one, *arguments, **options)  # type: ignore[misc]
-
-        return type(kind.__name__, (kind,), {"__init__": init})
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
         if event == "socket.connect" and isinstance(arguments[1], tuple):
@@ -128,8 +111,21 @@ _probe: Probe | None = None
 
 
 def install() -> None:
-    """Every child that this process forks has a probe of its own."""
+    """Every child that this process forks has a probe of its own. Kafka clients are imported here, to be counted."""
+    package, cimpl = (importlib.import_module(name) for name in ("confluent_kafka", "confluent_kafka.cimpl"))
+    for name in ("Producer", "Consumer"):
+        setattr(package, name, _counting(name, getattr(package, name)))
+    setattr(cimpl, _ADMIN, _counting("AdminClient", getattr(cimpl, _ADMIN)))
     os.register_at_fork(after_in_child=_renew)
+
+
+def _counting(name: str, kind: type) -> type:
+    def init(one: Any, *arguments: Any, **options: Any) -> None:
+        if _probe is not None:
+            _probe.has_made(name)
+        kind.__init__(one, *arguments, **options)  # type: ignore[misc]
+
+    return type(kind.__name__, (kind,), {"__init__": init})
 
 
 def _renew() -> None:
