@@ -23,7 +23,7 @@ _LOG = logging.getLogger(__name__)
 VARIABLE = "SRM_PRELOAD"
 _PACKAGE = "srm_common"
 _DAG_MODULES = (f"{_PACKAGE}.airflow_bridge.dag_factory", f"{_PACKAGE}.airflow_bridge.move_dag_factory")
-#: What tasks of flows import when they run.
+#: What tasks import when they run.
 _TASK_MODULES = tuple(
     f"{_PACKAGE}.{name}"
     for name in (
@@ -33,11 +33,14 @@ _TASK_MODULES = tuple(
         "replication.driver_pass",
         "usecases.effective_filters",
         "usecases.emit_heartbeat",
+        "usecases.failover",
         "usecases.last_run",
+        "usecases.move_positions",
         "usecases.raw_metrics",
         "usecases.refresh_topics",
         "usecases.replicate",
         "usecases.report_run",
+        "usecases.switch_direction",
         "usecases.sync_checkpoints",
     )
 )

@@ -18,8 +18,16 @@ from srm_common.airflow_bridge.preload import VARIABLE
 pytestmark = pytest.mark.airflow
 
 PACKAGE = Path(srm_common.__file__).parent
-#: Whose functions import what a task of a flow needs.
-FILES = ("__init__.py", "alarms.py", "flow_now.py", "lag_report.py", "operators.py", "replicate_operator.py")
+#: Whose functions import what a task needs.
+FILES = (
+    "__init__.py",
+    "alarms.py",
+    "flow_now.py",
+    "lag_report.py",
+    "move_operators.py",
+    "operators.py",
+    "replicate_operator.py",
+)
 _PRELOADED = """
 import sys
 from airflow.listeners.listener import get_listener_manager
@@ -63,7 +71,7 @@ def imported_by_functions(file: Path) -> set[str]:
     return {node.module for node in found if node.module and node.module.startswith("srm_common")}
 
 
-def test_a_task_of_a_flow_finds_its_imports_done(tmp_path: Path) -> None:
+def test_a_task_finds_its_imports_done(tmp_path: Path) -> None:
     wanted = set().union(*(imported_by_functions(PACKAGE / "airflow_bridge" / file) for file in FILES))
     assert len(wanted) > 10
     then = f"print('told', sorted({wanted!r} - set(sys.modules)))"
