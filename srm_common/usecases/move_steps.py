@@ -81,11 +81,9 @@ class MoveSteps:
                 f"{away}; mode {mode} needs the source. Where it is gone, use mode {MoveMode.DISASTER}",
                 exit_code=3,
             )
-        said = [
-            f"'{self._here}' answers, '{self._there}' does, too"
-            if away is None
-            else f"'{self._here}' answers; {away}: where groups stood is taken from the checkpoints on '{self._here}'"
-        ]
+        said = [f"'{self._here}' answers, '{self._there}' does, too"]
+        if away is not None:
+            said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' tell where groups stood"]
         positions = self._positions(away)
         others, unlisted = groups_left_out(self.flow, self.request.groups, source_answers=away is None)
         said += [why_not_moved(name, kind, self._here) for name, kind in others[:_NAMED]]
@@ -285,7 +283,7 @@ class MoveSteps:
         ]
         oldest = max((one.age_ms for one in placed), default=0)
         if oldest:
-            said.append(f"the oldest position was known {duration(oldest)} before")
+            said.append(f"positions are as they were known up to {duration(oldest)} ago")
         topics = sorted({one.topic for one in placed})
         said.append(f"start the consumers on '{self._here}'; their topics there: {_listed(topics)}")
         nowhere = [one for one in report.positions if not one.translated]
