@@ -10,16 +10,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
 from srm_common.domain import names
 from srm_common.domain.filtering.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.group_samples import KEY as GROUPS
+from srm_common.domain.monitoring.group_samples import groups_from, groups_record
+from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory
 from srm_common.domain.offsets.checkpoints import Checkpoint, supersedes
 from srm_common.domain.offsets.translation import NotReplicatedYet, Translated, Translation, Unmapped
@@ -108,9 +111,7 @@ class SteadyCheckpoints:
                 rounds = rounds or CheckpointRounds(self._flow, self._ended.is_set)
                 said = rounds.go()
             except Exception as fault:  # a mistake of ours must not end the copying, nor pass in silence
-                if not isinstance(fault, SrmError):
-                    _LOG.exception("%s: checkpoints within the run", self._flow.name)
-                said = str(fault) or repr(fault)
+                said = self._sentence(fault)
                 if rounds is not None:
                     rounds.close()
                 rounds = None
@@ -118,9 +119,18 @@ class SteadyCheckpoints:
             took = max(time.monotonic() - begun, _SHARE * (time.thread_time() - used))
             pause = max(interval, min(took, _LONGEST_PAUSE_SECONDS))
             _LOG.debug("%s: a round of checkpoints took as much as %.2f s", self._flow.name, took)
-        self._last_round.set()
         if rounds is not None:
+            try:
+                rounds.keep_samples()
+            except Exception as fault:  # as above
+                self._say(self._sentence(fault))
             rounds.close()
+        self._last_round.set()
+
+    def _sentence(self, fault: Exception) -> str:
+        if not isinstance(fault, SrmError):
+            _LOG.error("%s: checkpoints within the run", self._flow.name, exc_info=fault)
+        return str(fault) or repr(fault)
 
     def _say(self, fault: str) -> None:
         if self._ended.is_set():
@@ -172,6 +182,7 @@ class CheckpointRounds:
             self._reader = stack.enter_context(StateReader(flow.target, timeout_seconds=seconds))
             with FlowState(flow) as state:
                 self._memory = CheckpointMemory.from_json(state.read(STATE_KEY))
+            self._samples: dict[str, GroupSample] = {}
             self._before = newest_checkpoints(self._reader, names.checkpoints_topic(flow)).by_place
             topic = names.segments_topic(flow.name.source)
             self._log = SegmentLog(self._reader, topic, self._reader.partitions(topic))
@@ -184,6 +195,7 @@ class CheckpointRounds:
 
     def go(self) -> str:
         """One round. Returns what could not be asked, in one sentence; empty when nothing is amiss."""
+        self._asked = time.monotonic()
         offsets, faults = self._groups.committed(lambda group: self._chosen.decide(group).accepted)
         moved = [one for one in self._moved(offsets) if not self._ended()]
         if moved:
@@ -191,6 +203,21 @@ class CheckpointRounds:
             places = [(one, remote) for one in moved if (remote := self._remote(one.topic)) is not None]
             self._write(places)
         return faults[0] if faults else ""
+
+    def keep_samples(self) -> None:
+        """For whoever reports the run: when groups got their newest checkpoints. Whatever else is known of them is the
+        task's to find out."""
+        if not self._samples or self._ended():
+            return
+        with FlowState(self._flow) as state:
+            known = {one.group: one for one in groups_from(state.read(GROUPS))}
+            for group, new in self._samples.items():
+                known[group] = replace(
+                    known.get(group, new),
+                    checkpoint_latency_ms=new.checkpoint_latency_ms,
+                    checkpoint_ms=new.checkpoint_ms,
+                )
+            state.write(GROUPS, groups_record(known.values()))
 
     def _moved(self, offsets: Iterable[GroupOffsets]) -> Iterable[_Moved]:
         for found in offsets:
@@ -239,6 +266,11 @@ class CheckpointRounds:
         if self._ended():
             return
         write_checkpoints(self._flow, written, self._writer)
+        latency, at_ms = (time.monotonic() - self._asked) * 1000, round(time.time() * 1000)
+        for group, count in Counter(one.group for one in written).items():
+            self._samples[group] = GroupSample(
+                group, count, count, checkpoint_latency_ms=round(latency, 1), checkpoint_ms=at_ms
+            )
         self._before |= {_place(one): one for one in written}
         self._settled |= settled
 

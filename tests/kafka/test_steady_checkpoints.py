@@ -14,10 +14,13 @@ from confluent_kafka import TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.group_samples import KEY, groups_from
+from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.progress import Progress
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.kafka import group_watch
+from srm_common.kafka.flow_state import FlowState
 from srm_common.kafka.group_watch import GroupWatch
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.replicate import replicate
@@ -54,6 +57,11 @@ def _stands_at(flow: FlowSettings, end: int) -> bool:
 
 def places(flow: FlowSettings) -> list[tuple[str, int, int]]:
     return [(one.group, one.upstream, one.downstream) for one in checkpoints(flow)]
+
+
+def samples(flow: FlowSettings) -> tuple[GroupSample, ...]:
+    with FlowState(flow) as state:
+        return groups_from(state.read(KEY))
 
 
 def test_groups_that_moved_get_the_checkpoints_that_the_task_would_write(
@@ -201,7 +209,13 @@ def test_a_short_run_ends_with_checkpoints_of_what_it_copied(
     copy(flow)
     # Behind the commit marker of the first run.
     assert places(flow)[1:] == [(group, 150, 151)]
+    (written,) = samples(flow)
+    assert (written.group, written.positions) == (group, 1)
+    assert written.checkpoint_ms
+    assert written.checkpoint_latency_ms
+    # The task finds nothing to write, and how long it took is still known.
     assert sync_checkpoints(flow).checkpoints == 0
+    assert samples(flow) == (written,)
     # Nothing new, nothing asked.
     commit(source_kafka, group, TopicPartition(name, 0, 40))
     copy(flow)
