@@ -9,6 +9,7 @@ from typing import Literal
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
+from srm_common.domain.runs.copying import Compression
 from srm_common.domain.runs.start_rules import TopicStart
 from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.errors import ConfigError
@@ -142,6 +143,11 @@ class FlowSettings:
     chunk_linger_ms: int = 200
     fetch_bytes: int = 16 << 20
     fetch_partition_bytes: int = 4 << 20
+    fetch_max_wait_ms: int = 500
+    compression_type: Literal["producer", "none", "gzip", "snappy", "lz4", "zstd"] = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
     transaction_timeout_ms: int = 30_000
     request_timeout_ms: int = 30_000
     admin_timeout_ms: int = 60_000
@@ -158,6 +164,18 @@ class FlowSettings:
         """How long a run waits for a cluster that has to answer before anything can be copied: as long as for a
         partition, but never less than a leader's move takes."""
         return max(_LEAST_PATIENCE_SECONDS, self.retry_timeout_seconds)
+
+    @property
+    def compression(self) -> Compression | None:
+        """How copies are to be compressed; None: as their producers did it."""
+        if self.compression_type == "producer":
+            return None
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return Compression(self.compression_type, levels.get(self.compression_type, 0))
 
     @property
     def heartbeats_location(self) -> Literal["both", "source", "target"]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from srm_common.domain.runs.copying import Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge
 from srm_common.kafka.buffers import Lease
 from srm_common.replication.ranges import RangeState
 from srm_common.wire.batch import SourceBatch
 from srm_common.wire.packed import Packed
+from srm_common.wire.recompress import recompress
 from srm_common.wire.repack import repack
 
 
@@ -53,14 +55,13 @@ class Block:
 class Turn:
     """A portion's way into chunks: ``packed`` is its next batch, None before the first look and at its end."""
 
-    def __init__(self, portion: Portion) -> None:
+    def __init__(self, portion: Portion, compression: Compression | None = None) -> None:
         state = portion.state
         self.portion = portion
         self.state = state
         self.packed: Packed | None = None
-        self._source: Iterator[Packed] = repack(
-            portion.batches, portion.first_offset, state.end, state.spec.max_message_bytes
-        )
+        wanted = (portion.batches, portion.first_offset, state.end, state.spec.max_message_bytes)
+        self._source: Iterator[Packed] = repack(*wanted) if compression is None else recompress(*wanted, compression)
 
     def look(self) -> bool:
         """Whether there is a next batch. At the end, or before a batch that cannot be copied, the range's share moves

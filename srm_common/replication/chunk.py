@@ -77,7 +77,7 @@ class Chunk:
         taken = True
         try:
             if block.turns is None:
-                block.turns = [Turn(portion) for portion in block.portions]
+                block.turns = [Turn(portion, self._job.compression) for portion in block.portions]
             turns: list[Turn] = block.turns
             portions = [turn.portion for turn in turns]
             await self._add([p.state.downstream for p in portions if p.batches], portions)

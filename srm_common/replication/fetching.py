@@ -23,7 +23,6 @@ from srm_common.replication.proofs import Proofs
 from srm_common.replication.ranges import RangeState
 from srm_common.wire import fetch
 
-_MAX_WAIT_MS = 500
 #: A broker that has something answers sooner than this; later it waits for records that are yet to be written.
 ANSWER_SECONDS = 0.02
 
@@ -217,7 +216,7 @@ class Fetching:
         return FetchRequest(
             version=fetch.VERSION,
             replica_id=-1,
-            max_wait_ms=_MAX_WAIT_MS,
+            max_wait_ms=self._job.fetch_max_wait_ms,
             min_bytes=1,
             max_bytes=self._leases.share(self._nodes),
             isolation_level=int(self._job.read_committed),

@@ -330,6 +330,13 @@ def raise_if_failed(record: RunRecord) -> None:
 
 def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
     """What all slots of the flow are told."""
+    request_timeout_ms = max(
+        flow.source.request_timeout_ms or flow.request_timeout_ms,
+        flow.target.request_timeout_ms or flow.request_timeout_ms,
+    )
+    # An answer that is held back as long as a request is waited for never comes; one that is not held back at all has
+    # the broker asked again at once.
+    least_wait_ms, most_wait_ms = 10, max(10, request_timeout_ms // 2)
     return CopyJob(
         flow=str(flow.name),
         source_alias=flow.name.source,
@@ -347,11 +354,10 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         fetch_bytes=flow.fetch_bytes,
         fetch_partition_bytes=flow.fetch_partition_bytes,
         transaction_timeout_ms=flow.transaction_timeout_ms,
-        request_timeout_ms=max(
-            flow.source.request_timeout_ms or flow.request_timeout_ms,
-            flow.target.request_timeout_ms or flow.request_timeout_ms,
-        ),
+        request_timeout_ms=request_timeout_ms,
         retry_timeout_seconds=flow.retry_timeout_seconds,
+        fetch_max_wait_ms=min(max(flow.fetch_max_wait_ms, least_wait_ms), most_wait_ms),
+        compression=flow.compression,
     )
 
 

@@ -17,7 +17,7 @@ _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER = _XERIAL_MAGIC + (1).to_bytes(4, "big") * 2
 _XERIAL_BLOCK = 32 * 1024
 #: Levels that match what producers use by default or cost least for what they save.
-_GZIP_LEVEL, _ZSTD_LEVEL, _LZ4_LEVEL = 1, 3, 1
+_LEVELS = {GZIP: 1, ZSTD: 3, LZ4: 1}
 
 
 def decompress(codec: int, body: Buffer) -> Buffer:
@@ -42,18 +42,29 @@ def decompress(codec: int, body: Buffer) -> Buffer:
     raise CorruptBatch(f"batch uses the unknown compression codec {codec}")
 
 
-def compress(codec: int, records: Buffer) -> Buffer:
-    """A batch body. LZ4 frames have independent blocks and no content checksum: brokers refuse others."""
+def library_level(codec: int, level: int) -> int:
+    """A level of Kafka's producer in the library's numbers. The producer's default for LZ4, 9, stands for a compressor
+    without levels (``Lz4BlockOutputStream``): LZ4's quick one, which is level 1 in the library."""
+    if codec == LZ4 and level == 9:
+        return 1
+    return 6 if codec == GZIP and level < 0 else level
+
+
+def compress(codec: int, records: Buffer, level: int | None = None) -> Buffer:
+    """A batch body; ``level`` is the library's, None a cheap one. LZ4 frames have independent blocks and no content
+    checksum: brokers refuse others."""
     if codec == NONE:
         return records
+    if level is None:
+        level = _LEVELS.get(codec, 0)
     if codec == LZ4:
-        compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
-        compressor.compress(records)
+        compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        compressor.compress(bytes(records))  # the only kind it takes
         return memoryview(compressor.finish())
     if codec == ZSTD:
-        return memoryview(cramjam.zstd.compress(records, _ZSTD_LEVEL))
+        return memoryview(cramjam.zstd.compress(records, level))
     if codec == GZIP:
-        return memoryview(cramjam.gzip.compress(records, _GZIP_LEVEL))
+        return memoryview(cramjam.gzip.compress(records, level))
     if codec == SNAPPY:
         return _snappy(records)
     raise CorruptBatch(f"cannot write the unknown compression codec {codec}")

@@ -212,8 +212,16 @@ class LooseRecord(NamedTuple):
     tail: bytes
 
 
-def rebatch(batch: SourceBatch, first_offset: int, limit: int, last_offset: int | None = None) -> Iterator[Packed]:
-    """Batches of at most ``limit`` bytes each, for a source batch that is larger than the target takes.
+def rebatch(
+    batch: SourceBatch,
+    first_offset: int,
+    limit: int,
+    last_offset: int | None = None,
+    codec: int | None = None,
+    level: int | None = None,
+) -> Iterator[Packed]:
+    """Batches of at most ``limit`` bytes each, for a source batch that is larger than the target takes; ``codec`` None:
+    its own.
 
     Raises:
         RecordTooLarge: one record alone is larger. Everything before it was yielded.
@@ -227,7 +235,9 @@ def rebatch(batch: SourceBatch, first_offset: int, limit: int, last_offset: int 
     if not records:
         return
     end = header.next_offset if last_offset is None else min(header.next_offset, last_offset)
-    for packed in _pack_within(records, 0 if header.magic < 2 else header.attributes & CODEC_MASK, limit):
+    if codec is None:
+        codec = NONE if header.magic < 2 else header.attributes & CODEC_MASK
+    for packed in _pack_within(records, codec, limit, level):
         at_end = header.magic >= 2 and packed.upstream_end > records[-1].offset
         yield packed._replace(upstream_end=end) if at_end else packed
 
@@ -256,7 +266,7 @@ def loose_records(batch: SourceBatch) -> list[LooseRecord]:
     return found
 
 
-def pack(records: Sequence[LooseRecord], codec: int) -> Packed:
+def pack(records: Sequence[LooseRecord], codec: int, level: int | None = None) -> Packed:
     """One batch of the given records, in their order."""
     base = records[0].timestamp
     out: list[bytes] = []
@@ -267,7 +277,7 @@ def pack(records: Sequence[LooseRecord], codec: int) -> Packed:
         out.append(head)
         out.append(record.tail)
         runs.append((record.offset, 1, 1))
-    body = compress(codec, b"".join(out))
+    body = compress(codec, b"".join(out), level)
     return Packed(
         codec,
         base,
@@ -280,8 +290,8 @@ def pack(records: Sequence[LooseRecord], codec: int) -> Packed:
     )
 
 
-def _pack_within(records: list[LooseRecord], codec: int, limit: int) -> Iterator[Packed]:
-    whole = pack(records, codec)
+def _pack_within(records: list[LooseRecord], codec: int, limit: int, level: int | None) -> Iterator[Packed]:
+    whole = pack(records, codec, level)
     if whole.size <= limit:
         yield whole
         return
@@ -291,8 +301,8 @@ def _pack_within(records: list[LooseRecord], codec: int, limit: int) -> Iterator
             f"but the target topic's max.message.bytes is {limit}"
         )
     half = len(records) // 2
-    yield from _pack_within(records[:half], codec, limit)
-    yield from _pack_within(records[half:], codec, limit)
+    yield from _pack_within(records[:half], codec, limit, level)
+    yield from _pack_within(records[half:], codec, limit, level)
 
 
 def legacy_records(batch: SourceBatch) -> Iterable[LooseRecord]:

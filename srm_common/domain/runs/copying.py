@@ -11,6 +11,17 @@ from dataclasses import dataclass, field
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
 
+#: Kafka's codecs, by their ids in the attributes of a batch (``CompressionType``).
+COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """A codec of :data:`COMPRESSION_TYPES`, and its level in the words of Kafka's producer (KIP-390)."""
+
+    codec: str
+    level: int = 0
+
 
 @dataclass(frozen=True, slots=True)
 class CopyRange:
@@ -51,7 +62,8 @@ class CopyJob:
     ``pass_seconds``: a slot ends with the first chunk it commits after so long, whatever is left of its ranges; 0 is no
     such limit. ``tail_until`` (Unix time in seconds, 0 for never): until then a slot does not stop at the ends of its
     ranges but goes on with what is written behind them; a slot that starts later copies its ranges and ends.
-    ``linger_seconds``: how long a record that is read while tailing may wait for its commit.
+    ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
+    where batches keep their codecs.
     """
 
     flow: str
@@ -74,6 +86,8 @@ class CopyJob:
     pass_seconds: float = 0.0
     tail_until: float = 0.0
     linger_seconds: float = 0.2
+    fetch_max_wait_ms: int = 500
+    compression: Compression | None = None
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,7 @@ class Key:
     field: str | None = None
     choices: tuple[str, ...] = ()
     minimum: float | None = None
+    maximum: float | None = None
     legacy: tuple[str, ...] = ()
     also: tuple[tuple[Level, str], ...] = ()
     note: str = ""
@@ -153,6 +154,8 @@ def _bounded(key: Key, number: float) -> float:
     if key.minimum is not None and number < key.minimum:
         unit = f" {key.unit}" if key.unit else ""
         raise BadValue(f"must be at least {key.minimum:g}{unit}, and is {number:g}")
+    if key.maximum is not None and number > key.maximum:
+        raise BadValue(f"must be at most {key.maximum:g}, and is {number:g}")
     return number
 
 

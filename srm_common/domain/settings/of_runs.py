@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from srm_common.domain.runs.copying import COMPRESSION_TYPES
 from srm_common.domain.settings.key import (
     ALL_LEVELS,
     CONNECTION_LEVELS,
@@ -133,6 +134,58 @@ def copying_keys() -> Iterator[Key]:
         field="fetch_partition_bytes",
         also=consumer_spellings("max.partition.fetch.bytes"),
     )
+    yield Key(
+        "fetch.max.wait.ms",
+        section,
+        Kind.WHOLE,
+        "500",
+        "How long a broker of the source may hold back the answer to a fetch as long as it has nothing: between 10 ms "
+        "and half of `request.timeout.ms`, whatever is written. A partition that is tried again may wait as long.",
+        "Kafka's client default: a slot that has read everything asks each broker twice a second.",
+        unit="milliseconds",
+        minimum=0,
+        levels=ALL_LEVELS,
+        field="fetch_max_wait_ms",
+        also=consumer_spellings("fetch.max.wait.ms"),
+    )
+    yield Key(
+        "compression.type",
+        section,
+        Kind.CHOICE,
+        "producer",
+        "Codec of the copies. `producer`: batches keep theirs and are copied unopened. With any other value, batches "
+        "that have another codec are compressed anew, record by record the same; one that is then larger than the "
+        "topic's `max.message.bytes` is divided.",
+        "Opening batches costs many times what copying them does ([performance.md](performance.md)).",
+        levels=ALL_LEVELS,
+        choices=("producer", *COMPRESSION_TYPES),
+        field="compression_type",
+        also=producer_spellings("compression.type"),
+    )
+    for codec, default, lowest, highest, meaning in (
+        ("gzip", "-1", -1, 9, "-1 is zlib's default, 6."),
+        (
+            "lz4",
+            "9",
+            1,
+            17,
+            "9 is the quick one; any other takes several times as long, 12 and more are the same.",
+        ),
+        ("zstd", "3", -131072, 22, "Below 1 it is quicker and saves less."),
+    ):
+        yield Key(
+            f"compression.{codec}.level",
+            section,
+            Kind.WHOLE,
+            default,
+            f"Level for `compression.type = {codec}`. {meaning}",
+            "The default and the meaning are those of Kafka's producer (KIP-390).",
+            minimum=lowest,
+            maximum=highest,
+            levels=ALL_LEVELS,
+            field=f"compression_{codec}_level",
+            also=producer_spellings(f"compression.{codec}.level"),
+        )
     yield Key(
         "transaction.timeout.ms",
         section,

@@ -10,11 +10,15 @@ import pytest
 
 from srm_common.domain.flow import FlowName, OnDataLoss
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from srm_common.domain.runs.copying import Compression
 from srm_common.domain.settings.key import Level
 from srm_common.errors import ConfigError, UnknownFlow
+from srm_common.kafka.state_topics import StateTopics
 from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.usecases.replicate import copy_job
 
 Load = Callable[[str], Configuration]
+STATE = StateTopics("offsets", 25, "segments", 25)
 
 
 @pytest.fixture
@@ -184,6 +188,43 @@ def test_exactly_once_levels(load: Load) -> None:
     assert not load(text).flow("A->B").read_committed
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("", None),
+        ("producer.compression.type = producer", None),
+        ("producer.compression.type = zstd", Compression("zstd", 3)),
+        ("B.producer.compression.type = GZIP", Compression("gzip", -1)),
+        ("A.producer.compression.type = zstd", None),
+        ("A->B.target.producer.compression.type = lz4\nproducer.compression.lz4.level = 12", Compression("lz4", 12)),
+        ("producer.compression.type = zstd\nA->B.producer.override.compression.type = none", Compression("none")),
+        ("A->B.compression.type = zstd\nA->B.compression.zstd.level = -7", Compression("zstd", -7)),
+        # A level alone asks for nothing.
+        ("producer.compression.gzip.level = 9", None),
+    ],
+)
+def test_the_codec_of_copies(load: Load, lines: str, expected: Compression | None) -> None:
+    flow = load(BASE + f"A->B.enabled = true\n{lines}\n").flow("A->B")
+    assert flow.compression == expected
+    assert copy_job(flow, STATE).compression == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("", 500),
+        ("consumer.fetch.max.wait.ms = 2000", 2000),
+        ("A->B.source.consumer.fetch.max.wait.ms = 0", 10),
+        ("A->B.fetch.max.wait.ms = 90000", 15_000),
+        ("A->B.fetch.max.wait.ms = 90000\nrequest.timeout.ms = 4000", 2000),
+        ("request.timeout.ms = 1", 10),
+    ],
+)
+def test_brokers_hold_answers_back_for_less_than_they_are_waited_for(load: Load, lines: str, expected: int) -> None:
+    flow = load(BASE + f"A->B.enabled = true\n{lines}\n").flow("A->B")
+    assert copy_job(flow, STATE).fetch_max_wait_ms == expected
+
+
 def test_the_origin_of_a_value(load: Load) -> None:
     configuration = load(BASE + "tasks.max = 1\nA->B.tasks.max = 3\n")
     found = configuration.find("A->B", "tasks.max")
@@ -235,6 +276,9 @@ def test_a_flow_may_reach_a_cluster_its_own_way(load: Load) -> None:
         ("A->B.tasks.max = ${env:SRM_NOT_THERE}", "no variable SRM_NOT_THERE"),
         ("A->B.stalled.after.seconds = soon", "must be a number of seconds, and is 'soon'"),
         ("A->B.lag.objective.records = -1", "must be at least 0 records"),
+        ("A->B.producer.compression.type = brotli", "must be one of producer, none, gzip, snappy, lz4, zstd"),
+        ("A->B.producer.compression.gzip.level = 10", "must be at most 9, and is 10"),
+        ("A->B.producer.compression.lz4.level = 0", "must be at least 1, and is 0"),
         ("A->B.alarm.notifiers = mail", r"names 'mail', which has no alarm\.notifier\.mail\.class"),
     ],
 )
