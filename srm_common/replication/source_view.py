@@ -58,6 +58,11 @@ class SourceView:
         link = self._opened()
         return link.run(lambda: topic_ids(link, topics, self._patience))
 
+    def partitions(self, topics: Iterable[str]) -> dict[str, frozenset[int]]:
+        """The partitions of topics as they are now, those without a leader among them; none of a topic that is gone."""
+        link = self._opened()
+        return link.run(lambda: link.know(topics))
+
     def _opened(self) -> ClusterLink:
         self._link.run(lambda: self._link.open(timeout_seconds=self._patience))
         return self._link

@@ -80,11 +80,18 @@ def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, 
     with SourceView(flow) as source:
         # A partition without a leader is waited for; one of a topic that is gone never gets any.
         ids = source.topic_ids({topic for topic, _ in wanted})
-        there = [place for place in wanted if ids[place[0]] is not None]
+        partitions = source.partitions({topic for topic, _ in wanted if ids[topic] is not None})
+        # Asked for, one that does not exist would be waited for as one without a leader is.
+        beyond = {
+            (topic, number): f"the topic has no partition {number} on {flow.source.alias}, only {len(known)}"
+            for topic, number in wanted
+            if (known := partitions.get(topic)) and number not in known
+        }
+        there = [place for place in wanted if ids[place[0]] is not None and place not in beyond]
         starts, faults = source.starts(there)
         ends, more = source.ends(there)
     gone = f"the topic does not exist on {flow.source.alias}, or may not be seen"
-    faults = {**{place: gone for place in wanted if ids[place[0]] is None}, **faults, **more}
+    faults = {**{place: gone for place in wanted if ids[place[0]] is None}, **beyond, **faults, **more}
     return {
         place: LogRange(starts[place], ends[place])
         if place in starts and place in ends

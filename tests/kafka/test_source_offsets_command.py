@@ -158,6 +158,10 @@ def test_what_cannot_be_is_refused_as_a_whole(story: Story) -> None:
     code, answer, _ = story.control("set", "--topic", story.topic, "--partition", "0,1,2", "--offset", "20")
     assert code == 1
     assert not answer["written"]
+    assert [edit["problem"] for edit in answer["edits"]] == [
+        *(None, None),
+        f"the topic has no partition 2 on {story.flow.name.source}, only 2",
+    ]
     code, answer, _ = story.control("set", "--topic", story.topic, "--partition", "0", "--offset", "21")
     assert (code, answer["edits"][0]["problem"]) == (
         1,
