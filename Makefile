@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTHON_BIN := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup demo demo-failover demo-stop test unit lint bench soak wheel clean
+.PHONY: help setup demo demo-failover demo-stop test unit lint bench soak compat wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ bench: setup ## side by side with the real MirrorMaker 2; WORKLOAD=1k-lz4 for on
 
 soak: setup ## the long tests: more fault rounds, all Kafka versions, all worlds; SOAK_ROUNDS=n
 	@scripts/test.sh soak
+
+compat: setup ## the wheel in older and newer Airflows, Sparks and Pythons (six minutes each); ENVIRONMENT=oldest for one
+	@$(PYTHON_BIN) -m tests.compat $(ENVIRONMENT)
 
 wheel: setup ## the wheel for other machines, in dist/
 	@$(PYTHON_BIN) -m build --wheel --no-isolation --outdir dist .

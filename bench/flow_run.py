@@ -49,7 +49,7 @@ def spark_command(flow: FlowSettings, config: Path, run_id: str) -> list[str]:
         *(part for key, value in told.items() for part in ("--conf", f"{key}={value}")),
         "--name",
         f"srm {flow.name}",
-        str(_PACKAGE.parent / "spark_jobs" / "replicate.py"),
+        str(_PACKAGE / "spark_jobs" / "replicate.py"),
         *("--flow", str(flow.name)),
         *("--config", str(config)),
         *("--run-id", run_id),

@@ -227,11 +227,13 @@ def send(metrics: Iterable[AirflowMetric]) -> None:
     """To wherever this Airflow sends its own metrics: StatsD, Datadog, OpenTelemetry or nowhere."""
     from airflow.sdk.observability import stats
 
+    # Functions of the module since Airflow 3.3, methods of one object before.
+    sink = stats if hasattr(stats, "gauge") else stats.Stats
     for metric in metrics:
         if metric.kind is MetricKind.GAUGE:
-            stats.gauge(metric.name, metric.value, tags=dict(metric.tags))
+            sink.gauge(metric.name, metric.value, tags=dict(metric.tags))
         else:
-            stats.incr(metric.name, round(metric.value), tags=dict(metric.tags))
+            sink.incr(metric.name, round(metric.value), tags=dict(metric.tags))
 
 
 def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str]) -> Iterator[AirflowMetric]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
+from srm_common.airflow_bridge.asset_state import ensure_asset_state
 from srm_common.airflow_bridge.failures import UNABLE_KEY, one_sentence, stop_if_unable, why_unable
 from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.run_params import RunParams
@@ -38,6 +39,9 @@ class FlowOperator(BaseOperator):
         super().__init__(**kwargs)
         self.flow = flow
         self.config = config
+
+    def pre_execute(self, context: Any) -> None:
+        ensure_asset_state(context)
 
     def settings(self) -> FlowSettings:
         """The flow as the file has it now."""

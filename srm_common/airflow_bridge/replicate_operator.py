@@ -18,7 +18,6 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
-import srm_common
 from srm_common.airflow_bridge.failures import (
     FINAL_EXIT_CODES,
     RECORDED_EXIT_CODES,
@@ -29,7 +28,7 @@ from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.installation_id import installation_id
 from srm_common.airflow_bridge.run_params import RunParams
 from srm_common.domain.filtering.run_selection import RunSelection
-from srm_common.errors import ConfigError, RunFailed
+from srm_common.errors import RunFailed
 from srm_common.replication.run_folder import run_folder
 from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.settings_files.configuration import load_configuration
@@ -46,7 +45,7 @@ ERROR_MARK = "srm: "
 
 
 class ReplicateOperator(SparkSubmitOperator):
-    """Submits ``spark_jobs/replicate.py`` for one flow.
+    """Submits ``srm_common/spark_jobs/replicate.py`` for one flow.
 
     The command line is made when the task runs, out of the worker's own paths; it holds names only, since everybody on
     the machine can read it. The filters go into a file of their own, since lists may be longer than a command line.
@@ -202,13 +201,8 @@ def submit_wrapper() -> Path:
 
 
 def job_path() -> str:
-    """Path of the Spark job: inside the installed wheel, or beside the package in a checkout. Raises ConfigError."""
-    package = Path(srm_common.__file__).parent
-    for folder in (package, package.parent):
-        job = folder / "spark_jobs" / "replicate.py"
-        if job.is_file():
-            return str(job)
-    raise ConfigError(f"spark_jobs/replicate.py is not in {package}; install the wheel again")
+    """Path of the Spark job."""
+    return str(Path(__file__).parents[1] / "spark_jobs" / "replicate.py")
 
 
 def launch_settings(tasks_max: int, temporary: Path) -> dict[str, str]:

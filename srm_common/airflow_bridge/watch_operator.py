@@ -11,6 +11,7 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
 from srm_common.airflow_bridge.alarms import MEMORY, Teller
+from srm_common.airflow_bridge.asset_state import ensure_asset_state
 from srm_common.airflow_bridge.failures import one_sentence
 from srm_common.airflow_bridge.flow_tasks import Work, pool_of
 from srm_common.airflow_bridge.watch_overdue import DAG_ID, STATE, WATCH_ASSET, everybody
@@ -51,6 +52,9 @@ class WatchOperator(BaseOperator):
         self.flows = list(flows)
         self.assets = list(assets)
         self.config = config
+
+    def pre_execute(self, context: Any) -> None:
+        ensure_asset_state(context)
 
     def execute(self, context: Context) -> None:
         with one_sentence():

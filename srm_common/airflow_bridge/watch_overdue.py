@@ -18,6 +18,7 @@ from typing import Any
 from airflow.sdk import Asset
 
 from srm_common.airflow_bridge.alarms import Teller
+from srm_common.airflow_bridge.asset_state import asset_state_outside_of_tasks
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier
 from srm_common.domain.monitoring.health import Alarm, AlarmKind, Help, Severity
@@ -53,8 +54,7 @@ def everybody(configuration: Configuration) -> list[AlarmNotifier]:
 
 
 def _tell(config: str, run: Mapping[str, Any]) -> None:
-    # Made for tasks; the triggerer answers the same questions.
-    from airflow.sdk.execution_time.context import AssetStateStoreAccessor
+    # Made for tasks; the triggerer answers the same question.
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     run_id = str(run["dag_run_id"])
@@ -62,7 +62,7 @@ def _tell(config: str, run: Mapping[str, Any]) -> None:
     if str(getattr(ended, "value", ended)) in _ENDED:
         # In the meantime; or it has failed, which Airflow takes for a missed deadline as well.
         return
-    state = AssetStateStoreAccessor(name=DAG_ID)
+    state = asset_state_outside_of_tasks(DAG_ID)
     configuration = load_configuration(Path(config), connections=None)
     watch = SimpleNamespace(dag_id=DAG_ID, task_id=TASK_ID, run_id=run_id)
     before = WatchMemory.from_json(state.get(STATE))

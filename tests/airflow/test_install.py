@@ -76,7 +76,7 @@ def test_the_wheel_has_all_that_runs_outside_python(python: Path, tmp_path: Path
     assert job.startswith(environment)
     assert wrapper.startswith(environment)
     assert executable == "True"
-    handbook = Path(job).parents[1] / "srm_common" / "rest" / "pages" / "handbook_text"
+    handbook = Path(wrapper).parents[1] / "rest" / "pages" / "handbook_text"
     assert {file.name for file in handbook.glob("*.md")} == {file.name for file in (ROOT / "docs").glob("*.md")}
 
 

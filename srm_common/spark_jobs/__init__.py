@@ -1,0 +1,1 @@
+"""Spark applications; spark-submit starts them by file."""

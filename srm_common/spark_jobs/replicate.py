@@ -1,0 +1,118 @@
+"""The Spark application that copies one flow: arguments, application, call.
+
+A failed run's reason is one sentence after ``srm: `` on standard error, which spark-submit passes on as its standard
+output; the exit code is that of the error (srm_common/errors.py), 1 when any partition failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from srm_common.domain.filtering.filters import split_list
+from srm_common.domain.filtering.run_selection import RunSelection
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.runs.start_position import StartPosition
+from srm_common.errors import RunFailed, SrmError
+from srm_common.replication.driver_pass import DriverPassRunner
+from srm_common.replication.spark_conf import spark_settings
+from srm_common.replication.spark_pass import SparkPassRunner, spark_context
+from srm_common.settings_files.airflow_connections import from_environment
+from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.usecases.replicate import raise_if_failed, replicate, summary
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; returns the exit code."""
+    given = _arguments(arguments)
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    for foreign in ("kafka", "py4j", "pyspark"):
+        logging.getLogger(foreign).setLevel(logging.ERROR)
+    # A polite end: what is open is fenced, and the record says that the run was stopped.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    try:
+        configuration = load_configuration(given.config, connections=from_environment)
+        flow = configuration.flow(given.flow)
+        notes: tuple[str, ...] = ()
+        installation = None
+        if given.selection is not None:
+            selection = RunSelection.parse(given.selection.read_text())
+            flow = selection.applied_to(flow)
+            given.topics, given.topics_exclude, notes = selection.topics, selection.topics_exclude, selection.notes
+            installation = selection.installation
+        run = RunOptions(
+            run_id=given.run_id,
+            topics=given.topics,
+            topics_exclude=given.topics_exclude,
+            notes=notes,
+            installation=installation,
+            max_seconds=given.max_seconds,
+            start=StartPosition.parse(given.start),
+        )
+        name = f"srm {flow.name}"
+        spark = SparkPassRunner(
+            lambda: spark_context(lambda master: spark_settings(master, flow.tasks_max, app_name=name), given.master)
+        )
+        runner = DriverPassRunner(flow.spark_min_bytes, spark)
+        record = _reported(lambda: replicate(flow, run, runner), flow, given, configuration)
+        print(summary(record), file=sys.stderr)
+        raise_if_failed(record)
+    except RunFailed as failed:
+        print(f"srm: {failed}", file=sys.stderr)
+        return failed.exit_code
+    except SrmError as error:
+        print(f"srm: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("srm: the run was stopped before its end; the next one goes on where it was", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _reported(
+    work: Callable[[], RunRecord], flow: FlowSettings, given: argparse.Namespace, configuration: Configuration
+) -> RunRecord:
+    """``work``, with a report in the history when it was asked for; Airflow has a task for that."""
+    if not given.report:
+        return work()
+    from srm_common.usecases.report_run import report_by_hand  # the other runs need no database
+
+    try:
+        record = work()
+    except SrmError as error:
+        report_by_hand(flow, given.run_id, configuration, unable=str(error))
+        raise
+    report_by_hand(flow, given.run_id, configuration)
+    return record
+
+
+def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="replicate.py", description="Copy one flow between Kafka clusters.")
+    parser.add_argument("--flow", required=True, help="source->target")
+    parser.add_argument("--config", required=True, type=Path, help="the properties file")
+    parser.add_argument("--run-id", required=True, help="a second attempt has the same one")
+    parser.add_argument(
+        "--selection",
+        type=Path,
+        metavar="FILE",
+        help="the filters that count instead of those of the properties file, and what narrows them (JSON)",
+    )
+    parser.add_argument("--topics", type=split_list, help="only these, comma separated expressions")
+    parser.add_argument("--topics-exclude", type=split_list, help="not these")
+    parser.add_argument("--max-seconds", type=float, help="go on reading for so long; 0: one pass")
+    parser.add_argument("--start", default="committed", help="committed, earliest, latest or timestamp:TIME")
+    parser.add_argument(
+        "--report", action="store_true", help="keep a report of the run in the metrics store, as Airflow's task does"
+    )
+    parser.add_argument("--master", help="Spark's master, when spark-submit is not told")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""``make compat``: the wheel in environments as people have them, not in that of ``constraints.txt``."""

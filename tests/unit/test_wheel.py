@@ -1,0 +1,69 @@
+"""What the wheel installs: one name, typed, with what runs outside of Python; and the bounds that go with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.version import Version
+
+from tests.compat.environment import ENVIRONMENTS, lower_bounds, project
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def names(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    folder = tmp_path_factory.mktemp("dist")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        return archive.namelist()
+
+
+def test_it_installs_no_name_that_others_may_have(names: list[str]) -> None:
+    tops = {name.split("/", 1)[0] for name in names}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"srm_common"}
+
+
+def test_it_is_typed_and_has_the_spark_job(names: list[str]) -> None:
+    assert {"srm_common/py.typed", "srm_common/spark_jobs/replicate.py"} <= set(names)
+    assert "srm_common/airflow_bridge/srm-spark-submit" in names
+
+
+def test_the_checkouts_job_for_spark_submit_is_the_same() -> None:
+    command = [sys.executable, str(ROOT / "spark_jobs" / "replicate.py"), "--help"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "--selection" in done.stdout
+
+
+def test_each_dependency_has_a_lower_bound_and_none_is_pinned() -> None:
+    assert {one.split("==")[0] for one in lower_bounds()} >= {"confluent-kafka", "pyspark", "apache-airflow", "fastapi"}
+    for wanted in [*project()["dependencies"], *project()["optional-dependencies"]["airflow"]]:
+        assert "==" not in wanted
+    # One version of PySpark works with one of pyspark-client alone: both have the same bounds, each published for both.
+    spark = [Requirement(one) for one in project()["optional-dependencies"]["spark"] if one.startswith("pyspark")]
+    assert [one.name for one in spark] == ["pyspark", "pyspark-client"]
+    assert spark[0].specifier == spark[1].specifier
+
+
+def test_what_is_tried_has_each_lower_bound_and_each_airflow_with_each_python_and_spark() -> None:
+    (oldest,) = [one for one in ENVIRONMENTS if one.oldest]
+    bounds = dict(one.split("==") for one in lower_bounds())
+    assert Version(bounds["apache-airflow"]) == Version(".".join(oldest.airflow.split(".")[:2]))
+    assert bounds["pyspark"] == oldest.spark
+    pythons = {(one.airflow[:3], one.python) for one in ENVIRONMENTS}
+    for pairs in (pythons, {(one.airflow[:3], one.spark[:3]) for one in ENVIRONMENTS}):
+        assert len(pairs) == len({one for one, _ in pairs}) * len({other for _, other in pairs})
+    named = [
+        classifier.rpartition(" ")[2] for classifier in project()["classifiers"] if ":: Python :: 3." in classifier
+    ]
+    assert {one for _, one in pythons} == set(named)
