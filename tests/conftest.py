@@ -49,6 +49,22 @@ def pytest_sessionfinish(session: pytest.Session) -> None:  # after fixtures hav
     temporary_files.check(session)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_topic_by_accident() -> Iterator[None]:
+    """Brokers make the topics that a client asks about, and nothing here may ask so. A test whose topic is to come into
+    being like that has ``on-demand`` in its name."""
+    close = LocalKafka.close
+
+    def closing(kafka: LocalKafka, *, failed: bool = False) -> None:
+        made = sorted(topic for topic in kafka.made_on_demand() if "on-demand" not in topic)
+        close(kafka, failed=failed)
+        assert failed or not made, f"a client made brokers of {kafka.name} create {', '.join(made)} by asking about it"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LocalKafka, "close", closing)
+        yield
+
+
 def _shared(name: str, config: pytest.Config) -> Iterator[LocalKafka]:
     kafka = LocalKafka(name=name)
     try:

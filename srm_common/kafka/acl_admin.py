@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 
 from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
-from srm_common.domain.access.principals import login_name, login_principal
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka import codes
@@ -148,11 +148,7 @@ class AclAdmin:
         return f"cluster '{self.cluster.alias}' ({self.cluster.bootstrap_servers})"
 
     def _denied(self, doing: str, right: str) -> AccessDenied:
-        who = login_principal(self.cluster) or "'User:...'"
-        return AccessDenied(
-            f"{self._place} refused to {doing}: {login_name(self.cluster)} needs the right {right} on the cluster "
-            f"(kafka-acls.sh --add --cluster --operation {right} --allow-principal {who})"
-        )
+        return AccessDenied(f"{self._place} refused to {doing}: {Right(right, 'cluster').missing(self.cluster)}")
 
     def _error(self, doing: str, error: KafkaException) -> SrmError:
         fault = kafka_error(error)

@@ -22,6 +22,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.plans.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
@@ -112,7 +113,8 @@ class ClusterAdmin:
                     fault = kafka_error(error)
                     if fault is not None and fault.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
-                    raise cluster_error(self.cluster, f"describe topic {name}", error) from error
+                    needs = Right("Describe", "topic", name)
+                    raise cluster_error(self.cluster, f"describe topic {name}", error, needs) from error
                 found[name] = TopicFacts(str(answer.topic_id), len(answer.partitions))
         return found
 
@@ -132,8 +134,9 @@ class ClusterAdmin:
                     fault = kafka_error(error)
                     if fault is not None and fault.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
                         continue
+                    needs = Right("DescribeConfigs", "topic", resource.name)
                     raise cluster_error(
-                        self.cluster, f"describe the settings of topic {resource.name}", error
+                        self.cluster, f"describe the settings of topic {resource.name}", error, needs
                     ) from error
                 found[resource.name] = {sys.intern(key): _setting(entry) for key, entry in entries.items()}
         return found
@@ -165,8 +168,9 @@ class ClusterAdmin:
             try:
                 found[place.topic, place.partition] = future.result().offset
             except KafkaException as error:
+                needs = Right("Describe", "topic", place.topic)
                 found[place.topic, place.partition] = cluster_error(
-                    self.cluster, f"list the offset of {place.topic}-{place.partition}", error
+                    self.cluster, f"list the offset of {place.topic}-{place.partition}", error, needs
                 )
         return found
 

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from srm_common.domain.access.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, CorruptBatch, PartitionError, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease
@@ -215,7 +216,7 @@ class _Reading:
             return True
         text = f"{self._topic}{which} of {self._link.alias}: {codes.name(code)}"
         if code in codes.DENIED:
-            raise AccessDenied(f"{text}; grant READ on topic {self._topic}")
+            raise AccessDenied(f"{text}; {Right('Read', 'topic', self._topic).missing(self._link.settings)}")
         if not codes.retriable(code):
             raise ClusterError(text)
         self._fault = text

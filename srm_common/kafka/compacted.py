@@ -16,6 +16,7 @@ from typing import Any, Self
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
 from srm_common.kafka.faults import cluster_error, is_final, kafka_error, transient
@@ -144,7 +145,7 @@ class StateReader:
                 time.sleep(_SETTLING_SECONDS)
                 return self._partitions(topic, sure=True)
             return 0
-        raise cluster_error(self._cluster, doing, metadata.error)
+        raise cluster_error(self._cluster, doing, metadata.error, Right("Describe", "topic", topic))
 
     def offsets(
         self, topic: str, partitions: Iterable[int], spec: OffsetSpec, *, committed: bool = True
@@ -253,7 +254,7 @@ class StateReader:
                         # The client looks for its group's coordinator, though nobody joins it: no right is needed.
                         continue
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
-                        raise cluster_error(self._cluster, doing, error)
+                        raise cluster_error(self._cluster, doing, error, Right("Read", "topic", topic))
                     assert partition is not None
                     assert offset is not None
                     if error is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
 
-from srm_common.domain.access.principals import login_name
+from srm_common.domain.access.principals import Right, login_name
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster, UnsupportedBroker
 
@@ -84,12 +84,15 @@ def is_denied(error: KafkaError) -> bool:
     return error.code() in _DENIED
 
 
-def cluster_error(cluster: ClusterSettings, doing: str, error: KafkaException | KafkaError) -> SrmError:
+def cluster_error(
+    cluster: ClusterSettings, doing: str, error: KafkaException | KafkaError, needs: Right | None = None
+) -> SrmError:
     """Our error for a foreign one.
 
     Args:
         cluster: where it happened; alias and addresses are named, credentials never.
         doing: what was asked, to follow "could not", e.g. ``"list topics"``.
+        needs: the right that is missing when the cluster says that one of this kind of resource is.
     """
     found = kafka_error(error)
     code = None if found is None else found.code()
@@ -100,7 +103,9 @@ def cluster_error(cluster: ClusterSettings, doing: str, error: KafkaException | 
             f"{where} did not answer when asked to {doing}: {reason}; check the addresses and the network"
         )
     if found is not None and found.name().endswith("_AUTHORIZATION_FAILED"):
-        return AccessDenied(f"{where} refused to {doing}: {reason}; {login_name(cluster)} lacks a right for it")
+        known = needs is not None and found.name().startswith(needs.kind.replace("-", "_").upper())
+        missing = needs.missing(cluster) if needs and known else f"{login_name(cluster)} lacks a right for it"
+        return AccessDenied(f"{where} refused to {doing}: {reason}; {missing}")
     if code in _DENIED:
         return AccessDenied(f"{where} refused to {doing}: {reason}; check the login")
     if code in _UNSUPPORTED:

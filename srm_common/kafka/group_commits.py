@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.kafka.compacted import admin_client
@@ -57,11 +58,11 @@ class GroupCommitter:
             for group, answer in self._ask({group: wanted[group] for group in batch}):
                 try:
                     places = answer.result().topic_partitions or ()
-                    refused = [place.error for place in places if place.error is not None]
+                    refused = [(place.error, place.topic) for place in places if place.error is not None]
                 except KafkaException as error:
-                    places, refused = (), [error]
+                    places, refused = (), [(error, "")]
                 # A coordinator that was just made refuses, and says so for each partition.
-                if any(map(transient, refused)) and time.monotonic() < deadline:
+                if any(transient(error) for error, _ in refused) and time.monotonic() < deadline:
                     again.append(group)
                 else:
                     out[group] = self._judged(group, len(places), refused)
@@ -70,15 +71,19 @@ class GroupCommitter:
                 time.sleep(_PAUSE_SECONDS)
         return out
 
-    def _judged(self, group: str, asked: int, refused: Sequence[KafkaException | KafkaError]) -> Committed:
-        for error in refused:
+    def _judged(self, group: str, asked: int, refused: Sequence[tuple[KafkaException | KafkaError, str]]) -> Committed:
+        """``refused``: errors, and the topic of each that is about one."""
+        for error, _ in refused:
             found = kafka_error(error)
             if found is not None and found.code() in _FORBIDDEN:
                 return Committed(forbidden=_FORBIDDEN[found.code()])
-        faults = (
-            GroupFault(group, str(cluster_error(self._cluster, f"commit offsets of group {group}", error)))
-            for error in refused[:1]
-        )
+        faults = []
+        for error, topic in refused[:1]:
+            found = kafka_error(error)
+            about_topic = found is not None and found.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            needs = Right("Read", "topic", topic) if about_topic else Right("Read", "group", group)
+            fault = cluster_error(self._cluster, f"commit offsets of group {group}", error, needs)
+            faults.append(GroupFault(group, str(fault)))
         return Committed(max(0, asked - len(refused)), faults=tuple(faults))
 
     def _ask(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> Iterator[tuple[str, Future[Any]]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.kafka.compacted import admin_client
 from srm_common.kafka.faults import cluster_error, kafka_error, transient
@@ -116,7 +117,12 @@ class GroupReader:
                     if transient(error) and time.monotonic() < deadline:
                         waiting.append(group)
                         continue
-                    fault = cluster_error(self._cluster, f"tell the offsets of group {group}", self._reason(error))
+                    fault = cluster_error(
+                        self._cluster,
+                        f"tell the offsets of group {group}",
+                        self._reason(error),
+                        Right("Describe", "group", group),
+                    )
                     faults.append(GroupFault(group, str(fault)))
             if waiting and len(batch) < _BATCH:
                 time.sleep(_PAUSE_SECONDS)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, ClusterSettings
 from srm_common.errors import (
     AccessDenied,
@@ -179,7 +180,9 @@ class ClusterLink:
         cluster = self.manager.cluster
         place = f"partition {topic}-{partition} at {self.alias}"
         if topic in cluster.unauthorized_topics:
-            return AccessDenied(f"{place}: the topic may not be seen; grant DESCRIBE on topic {topic}")
+            return AccessDenied(
+                f"{place}: the topic may not be seen; {Right('Describe', 'topic', topic).missing(self.settings)}"
+            )
         known = cluster.partitions_for_topic(topic)
         if known is None:
             return NoSuchPartition(f"{place}: the topic does not exist, or was deleted")
@@ -299,7 +302,8 @@ class ClusterLink:
         if found.error_code in codes.DENIED:
             raise AccessDenied(
                 f"cluster {self.alias} does not allow the transactional id {transactional_id}: "
-                f"{codes.name(found.error_code)}; grant DESCRIBE and WRITE on it"
+                f"{codes.name(found.error_code)}; "
+                f"{Right('Write', 'transactional-id', transactional_id).missing(self.settings)}"
             )
         if found.error_code:
             raise RetriableFault(

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.errors import AccessDenied
 from srm_common.kafka import codes
@@ -92,7 +93,8 @@ async def _offset(link: ClusterLink, place: Partition, at: int) -> int:
     )
     part = answer.topics[0].partitions[0]
     if part.error_code in codes.DENIED:
-        raise AccessDenied(f"partition {topic}-{partition} at {link.alias} may not be described; grant DESCRIBE")
+        missing = Right("Describe", "topic", topic).missing(link.settings)
+        raise AccessDenied(f"partition {topic}-{partition} at {link.alias} may not be described; {missing}")
     if part.error_code:
         raise RetriableFault(f"partition {topic}-{partition} at {link.alias}: {codes.name(part.error_code)}")
     return int(part.offset)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.offsets.counting import SeenBatch
 from srm_common.errors import AccessDenied, PartitionError
@@ -256,7 +257,8 @@ class LogWindows:
             elif part.error_code == codes.OFFSET_OUT_OF_RANGE:
                 reason = await self._place_again(one) or reason
             elif part.error_code in codes.DENIED:
-                faults[one.window] = f"{place} may not be read; grant READ on topic {part.topic}"
+                missing = Right("Read", "topic", part.topic).missing(self._link.settings)
+                faults[one.window] = f"{place} may not be read; {missing}"
             elif part.error_code:
                 reason = f"{place}: {codes.name(part.error_code)}"
                 if not codes.retriable(part.error_code) and part.error_code != codes.UNKNOWN_SERVER_ERROR:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from srm_common.domain.access.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, ConfigError, Fenced, UnreachableCluster
 from srm_common.kafka import codes
 from srm_common.kafka.client.library import InitProducerIdRequest
@@ -77,9 +78,14 @@ async def init_producer(
             kind = FencedAfterRepeat if repeated else Fenced
             raise kind(f"the producer {transactional_id} was fenced by a newer owner: {fault}")
         if code in codes.DENIED:
+            needs = (
+                Right("IdempotentWrite", "cluster")
+                if transactional_id is None
+                else Right("Write", "transactional-id", transactional_id)
+            )
             raise AccessDenied(
                 f"cluster {link.alias} does not allow the transactional id {transactional_id}: {fault}; "
-                "grant DESCRIBE and WRITE on it"
+                f"{needs.missing(link.settings)}"
             )
         if code == codes.INVALID_TRANSACTION_TIMEOUT:
             raise ConfigError(

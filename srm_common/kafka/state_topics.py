@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 )
 
 from srm_common.domain import names
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.state_topics import (
@@ -177,24 +178,30 @@ class _Keeper:
         """Settings by topic. A broker may not know yet of a topic that another one has just made."""
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
         deadline = time.monotonic() + _SETTLING_SECONDS
+        name = ""
         while True:
             try:
                 answers = self._admin.describe_configs(resources, request_timeout=self._seconds)
                 out: dict[str, dict[str, str]] = {}
                 for resource, answer in answers.items():
+                    name = resource.name
                     entries: dict[str, ConfigEntry] = answer.result()
-                    out[resource.name] = {name: str(entry.value) for name, entry in entries.items()}
+                    out[name] = {key: str(entry.value) for key, entry in entries.items()}
                 return out
             except KafkaException as error:
                 found = kafka_error(error)
                 unknown = found is not None and found.code() == KafkaError.UNKNOWN_TOPIC_OR_PART
                 if not unknown or time.monotonic() > deadline:
-                    raise cluster_error(self._cluster, "describe the settings of its state topics", error) from error
+                    needs = Right("DescribeConfigs", "topic", name)
+                    raise cluster_error(
+                        self._cluster, f"describe the settings of state topic {name}", error, needs
+                    ) from error
             time.sleep(_PAUSE_SECONDS)
 
     def _describe(self, topics: list[str]) -> dict[str, TopicDescription]:
         """Those of ``topics`` that exist."""
         out = {}
+        name = ""
         try:
             answers = self._admin.describe_topics(TopicCollection(topics), request_timeout=self._seconds)
             for name, answer in answers.items():
@@ -205,7 +212,8 @@ class _Keeper:
                     if found is None or found.code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
         except KafkaException as error:
-            raise cluster_error(self._cluster, "describe its state topics", error) from error
+            needs = Right("Describe", "topic", name)
+            raise cluster_error(self._cluster, f"describe state topic {name}", error, needs) from error
         return out
 
     def create(self, topics: Sequence[StateTopic], notes: list[str]) -> None:
@@ -236,7 +244,8 @@ class _Keeper:
                 except KafkaException as error:
                     found = kafka_error(error)
                     if found is None or found.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                        raise cluster_error(self._cluster, f"create state topic {name}", error) from error
+                        needs = Right("Create", "topic", name)
+                        raise cluster_error(self._cluster, f"create state topic {name}", error, needs) from error
         except KafkaException as error:
             raise cluster_error(self._cluster, "create its state topics", error) from error
 
@@ -276,7 +285,9 @@ class _Keeper:
             for answer in self._admin.incremental_alter_configs([resource], request_timeout=self._seconds).values():
                 answer.result()
         except KafkaException as error:
-            raise cluster_error(self._cluster, f"alter the settings of state topic {topic.name}", error) from error
+            needs = Right("AlterConfigs", "topic", topic.name)
+            doing = f"alter the settings of state topic {topic.name}"
+            raise cluster_error(self._cluster, doing, error, needs) from error
 
 
 def _repair(repair: Repair, keeper: _Keeper, cluster: ClusterSettings) -> list[str]:

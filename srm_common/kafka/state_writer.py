@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.compacted import silent_logger
@@ -80,11 +81,11 @@ class StateWriter:
         Raises:
             UnreachableCluster, AccessDenied, ClusterError: at least one was not confirmed.
         """
-        failures: list[KafkaError] = []
+        failures: list[tuple[KafkaError, str]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
             if error is not None:
-                failures.append(error)
+                failures.append((error, message.topic() or ""))
 
         count = 0
         try:
@@ -96,8 +97,10 @@ class StateWriter:
             raise cluster_error(self._cluster, doing, error) from error
         if failures:
             # A refused login shows as a time-out of the message; the callback knows better.
-            timed_out = failures[0].code() == KafkaError._MSG_TIMED_OUT
-            raise cluster_error(self._cluster, doing, (timed_out and self._last_fault) or failures[0])
+            first, topic = failures[0]
+            timed_out = first.code() == KafkaError._MSG_TIMED_OUT
+            needs = Right("Write", "topic", topic)
+            raise cluster_error(self._cluster, doing, (timed_out and self._last_fault) or first, needs)
         if left:
             raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not confirm to {doing} in time")
         return count

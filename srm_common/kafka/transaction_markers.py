@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from srm_common.domain.access.principals import Right
 from srm_common.errors import AccessDenied, CorruptBatch, PartitionError, SrmError
 from srm_common.kafka import codes
 from srm_common.kafka.buffers import Lease
@@ -181,7 +182,10 @@ async def _round(
             code = part.error_code or answer.error_code
             one = ones[part.topic, part.partition]
             if code in codes.DENIED:
-                one.fault = AccessDenied(f"partition {part.topic}-{part.partition} at {link.alias} may not be read")
+                missing = Right("Read", "topic", part.topic).missing(link.settings)
+                one.fault = AccessDenied(
+                    f"partition {part.topic}-{part.partition} at {link.alias} may not be read; {missing}"
+                )
             elif code:
                 reason = f"partition {part.topic}-{part.partition} at {link.alias}: {codes.name(code)}"
             else:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.runs.data_loss import Bookmark, SourceLog, find_loss
 from srm_common.errors import AccessDenied, CorruptBatch, DataLost, NoSuchPartition, PartitionError, SrmError
@@ -166,7 +167,7 @@ class Answers:
                 state.fetched,
                 AccessDenied(
                     f"partition {_name(state)}: reading is not allowed at {self._source.alias}; "
-                    f"grant READ on topic {state.upstream[0]}"
+                    f"{Right('Read', 'topic', state.upstream[0]).missing(self._source.settings)}"
                 ),
             )
         elif code == codes.UNKNOWN_TOPIC_OR_PARTITION:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.errors import (
     AccessDenied,
@@ -319,7 +320,8 @@ class Sending:
                     f"look at the memory of the worker and at the network"
                 )
             elif code in codes.DENIED:
-                error = AccessDenied(f"{place}: writing is not allowed; grant WRITE on topic {partition[0]}")
+                missing = Right("Write", "topic", partition[0]).missing(self._target.settings)
+                error = AccessDenied(f"{place}: writing is not allowed; {missing}")
             elif code == codes.MESSAGE_TOO_LARGE:
                 error = RecordTooLarge(f"{text}; the topic's max.message.bytes was lowered during the run")
             else:

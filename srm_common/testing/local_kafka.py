@@ -1,7 +1,7 @@
 """Real Kafka brokers on the loopback address, for tests, demos and benchmarks.
 
-    with LocalKafka(nodes=3, settings={"min.insync.replicas": "2"}) as kafka:
-        kafka.create_topic("orders", partitions=6, replication_factor=3)
+    with LocalKafka(nodes=3, settings={"log.retention.hours": "1"}) as kafka:
+        kafka.create_topic("orders", partitions=6)
         ...                       # any client, kafka.bootstrap_servers
         kafka.kill(2)             # SIGKILL
         kafka.restart(2)          # same port, same data
@@ -14,6 +14,7 @@ KRaft, every node broker and controller in one, one JVM each (a node is ready in
 from __future__ import annotations
 
 import logging
+import re
 import shutil
 import sys
 import tempfile
@@ -60,6 +61,8 @@ QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
     "throughput": {},
 }  # fmt: skip
 
+#: ``kafka.server.DefaultAutoTopicCreationManager``; written with Scala's brackets or Java's.
+_MADE_ON_DEMAND = re.compile(r"Sent auto-creation request for \w*[(\[](.+)[)\]] to the active controller")
 START_TIMEOUT_SECONDS = 180.0
 # A librdkafka client of ours retries quickly while nodes start, and keeps quiet about it.
 ADMIN_SETTINGS: Mapping[str, Any] = {
@@ -284,12 +287,13 @@ class LocalKafka:
         self,
         name: str,
         partitions: int = 1,
-        replication_factor: int = 1,
+        replication_factor: int = -1,
         config: Mapping[str, str] | None = None,
         *,
         timeout_seconds: float = 120.0,
     ) -> None:
-        """Creates a topic and returns when every partition has a leader."""
+        """Creates a topic, by default with the brokers' own number of replicas, and returns when every partition has a
+        leader."""
         topic = NewTopic(
             name, num_partitions=partitions, replication_factor=replication_factor, config=dict(config or {})
         )
@@ -305,6 +309,16 @@ class LocalKafka:
             if time.monotonic() > deadline:
                 raise LocalKafkaError(f"topic {name} on {self.name} has no leaders after {timeout_seconds:.0f} s")
             time.sleep(0.02)
+
+    def made_on_demand(self) -> set[str]:
+        """Topics that nodes made because a client asked about them (``auto.create.topics.enable``); without Kafka's
+        own. Told by the nodes' logs; nodes with a ZooKeeper do not tell."""
+        made: set[str] = set()
+        for number in self.nodes:
+            log = self.log_path(number)
+            for topics in _MADE_ON_DEMAND.findall(log.read_text(errors="replace") if log.exists() else ""):
+                made.update(topics.split(", "))
+        return {topic for topic in made if not topic.startswith("__")}
 
     # ---- inside
 
@@ -370,8 +384,9 @@ class LocalKafka:
             "advertised.listeners": advertised,
             "inter.broker.listener.name": "INTERNAL" if node.internal else "CLIENT",
             "log.dirs": str(folder / "data"),
-            # A misspelt topic must be an error in a test, not a new topic.
-            "auto.create.topics.enable": "false",
+            # As Kafka ships brokers, they create what they are asked about; see made_on_demand(). Not with its one
+            # partition, so that nothing comes to depend on that.
+            "num.partitions": "3",
             "offsets.topic.replication.factor": copies,
             "offsets.topic.num.partitions": "5",
             "transaction.state.log.replication.factor": copies,
@@ -381,6 +396,8 @@ class LocalKafka:
             "share.coordinator.state.topic.min.isr": quorum,
             "group.initial.rebalance.delay.ms": "0",
         }
+        if len(self._nodes) >= 3:
+            settings |= {"default.replication.factor": copies, "min.insync.replicas": quorum}
         if self._racks:
             settings["broker.rack"] = self._racks[node.number - 1]
             settings["replica.selector.class"] = "org.apache.kafka.common.replica.RackAwareReplicaSelector"

@@ -7,18 +7,14 @@ from dataclasses import replace
 
 from confluent_kafka import KafkaError
 
-from srm_common.domain.access.principals import login_name
+from srm_common.domain.access.principals import Right
 from srm_common.domain.plans.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.kafka.admin import ClusterAdmin
 from srm_common.kafka.faults import is_denied
 from srm_common.usecases.applying import Applying
 
 _LEADERS_SECONDS = 30.0
-_RIGHTS: dict[type[Action], str] = {
-    CreateTopic: "Create on the cluster or on topic",
-    GrowPartitions: "Alter on topic",
-    AlterConfigs: "AlterConfigs on topic",
-}
+_RIGHTS: dict[type[Action], str] = {CreateTopic: "Create", GrowPartitions: "Alter", AlterConfigs: "AlterConfigs"}
 _UNKNOWN = "whether it was done is not known, the next refresh looks; with a quota on the target the answer comes late"
 #: What a person can do about refusals that are not about rights.
 _HINTS = {
@@ -80,7 +76,7 @@ def outcome(applying: Applying, action: Action, fault: KafkaError | None) -> Act
     if fault.code() in _HINTS:
         reason += f"; {_HINTS[fault.code()]}"
     if is_denied(fault):
-        reason += f"; {login_name(applying.flow.target)} needs the right {_RIGHTS[type(action)]} {action.topic}"
+        reason += f"; {Right(_RIGHTS[type(action)], 'topic', action.topic).missing(applying.flow.target)}"
     return ActionResult(action, error=reason)
 
 

@@ -103,7 +103,4 @@ class SteadyHeartbeats:
 
 
 def _denied(error: AccessDenied) -> AccessDenied:
-    return AccessDenied(
-        f"{error}; give it Create, Write and DescribeConfigs on topic heartbeats there (docs/acls.md), or set "
-        f"heartbeats.topic.location = target"
-    )
+    return AccessDenied(f"{error}, or set heartbeats.topic.location = target")

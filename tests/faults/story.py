@@ -74,7 +74,6 @@ class Story:
         *,
         name: str,
         partitions: int = 4,
-        replication_factor: int = 1,
         module: str = "tests.faults.copier",
         target_address: str | None = None,
         clusters: tuple[ClusterSettings, ClusterSettings] | None = None,
@@ -93,7 +92,7 @@ class Story:
         self._started: list[Run] = []
         self._began = time.monotonic()
         chosen: dict[str, Any] = {
-            key: replication_factor for key in FlowSettings.__dataclass_fields__ if key.endswith("replication_factor")
+            key: -1 for key in FlowSettings.__dataclass_fields__ if key.endswith("replication_factor")
         }
         chosen |= SMALL_CHUNKS | settings
         self.flow = replace(
@@ -110,8 +109,7 @@ class Story:
             topics=(re.escape(name),),
             **chosen,
         )
-        copies = min(replication_factor, len(source.nodes))
-        source.create_topic(name, partitions=partitions, replication_factor=copies, config=topic_settings)
+        source.create_topic(name, partitions=partitions, config=topic_settings)
         self._state: StateTopics | None = None
         self.refresh_topics()
 

@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
 Clusters = tuple[LocalKafka, LocalKafka]
 MakeStory = Callable[..., Story]
-THREE_COPIES = {"replication_factor": 3, "offset_syncs_replication_factor": 1}
 
 
 @pytest.fixture(
@@ -25,11 +24,7 @@ THREE_COPIES = {"replication_factor": 3, "offset_syncs_replication_factor": 1}
 )
 def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
     """A source of one node, a target of three."""
-    settings = {"min.insync.replicas": "2"}
-    with (
-        LocalKafka(name="source") as source,
-        LocalKafka(nodes=3, version=request.param, settings=settings, name="target") as target,
-    ):
+    with LocalKafka(name="source") as source, LocalKafka(nodes=3, version=request.param, name="target") as target:
         yield source, target
 
 
@@ -44,7 +39,7 @@ def test_leaders_and_coordinators_move(clusters: Clusters, story: MakeStory) -> 
             one.pause(0.1, 0.6)
         one.note(f"moved {moves} times")
 
-    survive(story(*clusters, **THREE_COPIES), move)
+    survive(story(*clusters), move)
 
 
 def test_node_killed(clusters: Clusters, story: MakeStory) -> None:
@@ -59,7 +54,7 @@ def test_node_killed(clusters: Clusters, story: MakeStory) -> None:
         one.note(f"goes on without node {node}")
         one.target.restart(node)
 
-    survive(story(*clusters, **THREE_COPIES), kill)
+    survive(story(*clusters), kill)
 
 
 def test_node_stands_still(clusters: Clusters, story: MakeStory) -> None:
@@ -71,4 +66,4 @@ def test_node_stands_still(clusters: Clusters, story: MakeStory) -> None:
         one.pause(3.0, 4.5)
         one.target.resume(node)
 
-    survive(story(*clusters, **THREE_COPIES, request_timeout_ms=3000), stand_still)
+    survive(story(*clusters, request_timeout_ms=3000), stand_still)

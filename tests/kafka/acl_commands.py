@@ -20,8 +20,8 @@ def documented(page: str, variable: str) -> list[str]:
     return re.findall(rf"^kafka-acls\.sh --bootstrap-server \${variable} .*$", (DOCS / page).read_text(), re.M)
 
 
-def grant(kafka: LocalKafka, command: str) -> list[AclBinding]:
-    """Create what the command says, and return it."""
+def bindings_of(command: str) -> list[AclBinding]:
+    """What a command would create."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--bootstrap-server", required=True)
     parser.add_argument("--add", action="store_true", required=True)
@@ -36,7 +36,7 @@ def grant(kafka: LocalKafka, command: str) -> list[AclBinding]:
     resources = [(kind, name) for option, kind in _ACLS.items() for name in getattr(given, option)]
     if given.cluster:
         resources.append((ResourceType.BROKER, "kafka-cluster"))  # librdkafka's word for the cluster
-    bindings = [
+    return [
         AclBinding(
             kind,
             name,
@@ -49,6 +49,15 @@ def grant(kafka: LocalKafka, command: str) -> list[AclBinding]:
         for kind, name in resources
         for operation in given.operation
     ]
+
+
+def grant(kafka: LocalKafka, *commands: str) -> list[AclBinding]:
+    """Create what the commands say, and return it."""
+    return create(kafka, [one for command in commands for one in bindings_of(command)])
+
+
+def create(kafka: LocalKafka, bindings: list[AclBinding]) -> list[AclBinding]:
+    """Create bindings, and return them."""
     for future in kafka.admin().create_acls(bindings).values():
         future.result(60)
     return bindings

@@ -37,13 +37,13 @@ def flow_between(source: LocalKafka, target: LocalKafka, name: str, **settings: 
         ClusterSettings.plaintext("target", target.bootstrap_servers),
         enabled=True,
         topics=(f"{name}.*",),
-        replication_factor=1,
-        internal_replication_factor=1,
-        status_replication_factor=1,
-        config_replication_factor=1,
-        heartbeats_replication_factor=1,
-        checkpoints_replication_factor=1,
-        offset_syncs_replication_factor=1,
+        replication_factor=-1,
+        internal_replication_factor=-1,
+        status_replication_factor=-1,
+        config_replication_factor=-1,
+        heartbeats_replication_factor=-1,
+        checkpoints_replication_factor=-1,
+        offset_syncs_replication_factor=-1,
         heartbeats_replication=False,
         emit_heartbeats=False,
         emit_checkpoints_interval_seconds=0.0,
@@ -69,15 +69,15 @@ def properties_of(flow: FlowSettings) -> dict[str, object]:
         f"{name}.enabled": "true",
         f"{name}.topics": ", ".join(flow.topics),
         f"{name}.tasks.max": flow.tasks_max,
-        f"{name}.replication.factor": 1,
+        f"{name}.replication.factor": -1,
         f"{name}.emit.heartbeats.enabled": "false",
         f"{name}.heartbeats.replication.enabled": "false",
         f"{name}.retry.timeout.seconds": 20,
         **{
-            f"{name}.{kind}.replication.factor": 1
+            f"{name}.{kind}.replication.factor": -1
             for kind in ("offset.storage", "status.storage", "config.storage", "checkpoints.topic", "heartbeats.topic")
         },
-        f"{name}.offset-syncs.topic.replication.factor": 1,
+        f"{name}.offset-syncs.topic.replication.factor": -1,
     }
 
 

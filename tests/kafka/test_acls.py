@@ -112,13 +112,13 @@ def make_flow(sides: Sides, name: str) -> MakeFlow:
             enabled=True,
             topics=(f"{name}.*",),
             groups=(f"{name}.*",),
-            replication_factor=1,
-            internal_replication_factor=1,
-            status_replication_factor=1,
-            config_replication_factor=1,
-            heartbeats_replication_factor=1,
-            checkpoints_replication_factor=1,
-            offset_syncs_replication_factor=1,
+            replication_factor=-1,
+            internal_replication_factor=-1,
+            status_replication_factor=-1,
+            config_replication_factor=-1,
+            heartbeats_replication_factor=-1,
+            checkpoints_replication_factor=-1,
+            offset_syncs_replication_factor=-1,
             heartbeats_replication=False,
         )
         return replace(flow, **settings)  # type: ignore[arg-type]
@@ -219,7 +219,7 @@ def test_missing_rights_for_groups_and_offset_syncs_are_named_and_checkpoints_go
     assert (report.offset_syncs, report.checkpoints, report.group_positions, len(report.faults)) == (0, 1, 0, 2)
     assert report.faults[0].startswith("no offset syncs are written: cluster 'a' ")
     assert f"refused to commit offsets of group {name}: " in report.faults[1]
-    assert report.faults[1].endswith("srm lacks a right for it")
+    assert f"User:srm needs the right Read on group '{name}'" in report.faults[1]
     # Made up for by the next round.
     eventually(lambda: sync_checkpoints(flow).offset_syncs == 2, 120, "the right is not seen")
     allowed = (
@@ -237,14 +237,17 @@ def test_heartbeats_and_applied_offsets_name_the_right_that_they_lack(
     sides: Sides, make_flow: MakeFlow, name: str
 ) -> None:
     flow = make_flow(source=login("a", sides.source, "limited"))
-    with pytest.raises(AccessDenied, match=r"limited lacks a right .* set heartbeats\.topic\.location = target"):
+    with pytest.raises(
+        AccessDenied,
+        match=r"limited needs the right .* on topic 'heartbeats' .* set heartbeats\.topic\.location = target",
+    ):
         emit_heartbeat(flow)
     emit_heartbeat(replace(flow, heartbeats_topic_location="target"))
     wanted = GroupOffset(name, "heartbeats", 0, 0)
     (applied,) = apply_offsets(flow.target, [wanted])
     assert applied.problem is not None
     assert f"group {name}" in applied.problem
-    assert applied.problem.endswith("srm lacks a right for it")
+    assert f"User:srm needs the right Describe on group '{name}'" in applied.problem
     seen = f"kafka-acls.sh --bootstrap-server $B --add --allow-principal User:srm --operation Describe --group {name}"
     grant(sides.target, seen)
 
@@ -446,8 +449,8 @@ def test_without_the_rights_to_create_grow_and_alter_topics(sides: Sides, make_f
         (result.action.kind, result.action.topic): result.error or "" for result in apply_plan(flow, plan_topics(flow))
     }
     for kind, topic, right in (
-        ("create_topic", topics[0], "Create on the cluster or on topic"),
+        ("create_topic", topics[0], "Create on topic"),
         ("grow_partitions", topics[1], "Alter on topic"),
         ("alter_configs", topics[2], "AlterConfigs on topic"),
     ):
-        assert f"User:limited needs the right {right} a.{topic}" in results[kind, f"a.{topic}"]
+        assert f"User:limited needs the right {right} 'a.{topic}'" in results[kind, f"a.{topic}"]

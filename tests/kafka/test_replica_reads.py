@@ -47,7 +47,7 @@ def test_the_replica_in_the_own_rack_is_read_until_it_fails(
     racks: LocalKafka, target_kafka: LocalKafka, name: str, asked: list[int]
 ) -> None:
     engine = Engine(racks, target_kafka, name)
-    racks.create_topic(name, 1, replication_factor=3)
+    racks.create_topic(name, 1)
     target_kafka.create_topic(engine.copy_of(name), 1)
     produce(racks, name, 0, mixed_records(RECORDS))
     leader = racks.admin().list_topics(name, timeout=60).topics[name].partitions[0].leader
@@ -85,7 +85,8 @@ def test_aborted_transactions_that_a_replica_does_not_list(
     """A replica that was away appends several aborted transactions of one producer at once, and its index then hides
     all but the first from reads that end before the next transaction of another producer: as follower, and as leader.
     """
-    racks.create_topic(name, 1, replication_factor=2)
+    # Written to while one of the two is away.
+    racks.create_topic(name, 1, replication_factor=2, config={"min.insync.replicas": "1"})
     replicas = racks.admin().list_topics(name, timeout=60).topics[name].partitions[0]
     leader, follower = replicas.leader, next(node for node in replicas.replicas if node != replicas.leader)
     racks.kill(follower)
@@ -151,7 +152,7 @@ def test_a_replica_that_comes_back_does_not_stop_the_flow(
 ) -> None:
     """The leader names it again before the slot has heard that it is there."""
     engine = Engine(racks, target_kafka, name)
-    racks.create_topic(name, 1, replication_factor=3)
+    racks.create_topic(name, 1)
     target_kafka.create_topic(engine.copy_of(name), 1)
     produce(racks, name, 0, mixed_records(100))
     leader = racks.admin().list_topics(name, timeout=60).topics[name].partitions[0].leader

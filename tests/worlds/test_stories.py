@@ -60,7 +60,7 @@ def test_a_run_dies_and_a_broker_dies(world: World, story: Callable[..., Story])
         clusters=(world.source.cluster(SOURCE), world.target.cluster(TARGET)),
         topic_settings=world.topics,
         # However long a broker of many partitions takes to come back.
-        **{"replication_factor": world.copies, "retry_timeout_seconds": LONG, **world.settings},
+        **{"retry_timeout_seconds": LONG, **world.settings},
     )
     if world.beside:
         one.set(topics=(*one.flow.topics, *world.beside))

@@ -37,8 +37,8 @@ class Side:
 class World:
     """``settings`` are the flow's, ``topics`` those of topics at the source, as far as they are not compacted.
 
-    ``ready`` waits until a topic of the source lies where the world wants it. ``copies`` is how many replicas topics
-    have. ``beside`` are topics that each flow copies, too. ``records_a_second`` are written while a flow runs.
+    ``ready`` waits until a topic of the source lies where the world wants it. ``beside`` are topics
+    that each flow copies, too. ``records_a_second`` are written while a flow runs.
     """
 
     source: Side
@@ -46,7 +46,6 @@ class World:
     settings: Mapping[str, Any] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
     ready: Callable[[str], object] = lambda topic: None
-    copies: int = 1
     beside: tuple[str, ...] = ()
     records_a_second: float = 2000.0
     #: Whether the flow may write to the source: offset syncs, and what a failback leaves there.
@@ -70,7 +69,7 @@ class World:
         given = dict(config or {})
         if "compact" not in given.get("cleanup.policy", ""):
             given = {**self.topics, **given}
-        self.source.kafka.create_topic(topic, partitions, self.copies, given)
+        self.source.kafka.create_topic(topic, partitions, config=given)
 
     @property
     def may_be_killed(self) -> tuple[Side, ...]:

@@ -14,7 +14,6 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from srm_common.domain.flow import FlowSettings
 from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
 from srm_common.testing.logins import client_properties
@@ -32,7 +31,6 @@ STORIES = (EQUALITY, KILLS, FAILOVER)
 OLDEST, NEWEST = "2.8.2", DEFAULT_KAFKA_VERSION
 WORLDS: dict[str, Entrance] = {}
 
-_REPLICATION_FACTORS = [key for key in FlowSettings.__dataclass_fields__ if key.endswith("replication_factor")]
 _PASSWORD = "open-sesame-8"
 #: Less than the large records of the awkward source.
 _LARGE = 4_000_000
@@ -51,11 +49,8 @@ def world(*, soak: tuple[str, ...] = ()) -> Callable[[Callable[[Stage], World]],
 
 @world()
 def kafkas_defaults(stage: Stage) -> World:
-    """Topics come into being when they are asked about, with three partitions; replicas are left to the brokers."""
+    """Kafka's own partitions, delays and sessions, where tests elsewhere are quicker."""
     settings = {
-        "auto.create.topics.enable": "true",
-        "num.partitions": "3",
-        "default.replication.factor": "1",
         "offsets.topic.num.partitions": "50",
         "transaction.state.log.num.partitions": "50",
         "group.initial.rebalance.delay.ms": "3000",
@@ -63,7 +58,7 @@ def kafkas_defaults(stage: Stage) -> World:
         "broker.heartbeat.interval.ms": "2000",
     }
     source, target = stage.pair(settings=settings, target_version=NEWEST)
-    return World(Side(source), Side(target), dict.fromkeys(_REPLICATION_FACTORS, -1))
+    return World(Side(source), Side(target))
 
 
 @world(soak=(KILLS, FAILOVER))
@@ -71,7 +66,7 @@ def racks_and_follower_fetching(stage: Stage) -> World:
     """Three brokers a side, each in a rack; the flow is in the rack of one of them, and reads there."""
     source, target = stage.pair(nodes=3, racks=("r1", "r2", "r3"))
     near = Side(source, {"client.rack": "r2"})
-    return World(near, Side(target), dict.fromkeys(_REPLICATION_FACTORS, 3), copies=3)
+    return World(near, Side(target))
 
 
 @world(soak=(KILLS, FAILOVER))

@@ -1,6 +1,9 @@
-"""Which principal a cluster sees in our login, as far as the settings tell."""
+"""Which principal a cluster sees in our login, as far as the settings tell, and how a right that it lacks is told."""
 
 from __future__ import annotations
+
+import shlex
+from typing import Literal, NamedTuple
 
 from srm_common.domain.cluster import ClusterSettings
 
@@ -22,6 +25,28 @@ def login_principal(cluster: ClusterSettings) -> str | None:
     if protocol == "SSL" and any(key.startswith(("ssl.certificate", "ssl.key")) for key in settings):
         return None
     return ANONYMOUS
+
+
+class Right(NamedTuple):
+    """An operation on one resource, as ``kafka-acls.sh`` spells both; the cluster has no name."""
+
+    operation: str
+    kind: Literal["topic", "group", "transactional-id", "cluster"]
+    name: str = ""
+
+    def __str__(self) -> str:
+        if self.kind == "cluster":
+            return f"{self.operation} on the cluster"
+        return f"{self.operation} on {self.kind.replace('-', ' ')} '{self.name}'"
+
+    def missing(self, cluster: ClusterSettings) -> str:
+        """Half a sentence for whoever can give it: who needs which right on what, and the command."""
+        who = login_principal(cluster) or "User:..."
+        resource = f"--{self.kind} {shlex.quote(self.name)}" if self.name else f"--{self.kind}"
+        return (
+            f"{login_name(cluster)} needs the right {self} "
+            f"(kafka-acls.sh --add --allow-principal {shlex.quote(who)} --operation {self.operation} {resource})"
+        )
 
 
 def login_name(cluster: ClusterSettings) -> str:

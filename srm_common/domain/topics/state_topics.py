@@ -237,16 +237,12 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
             f"it has {found.partitions} partitions where only {topic.partitions} can be used",
             f"kafka-topics.sh --bootstrap-server {bootstrap_servers} --delete --topic {topic.name}",
         )
-    in_sync = int(found.settings.get("min.insync.replicas", "1"))
-    if in_sync > found.replication_factor:
-        return Refuse(
-            topic,
-            "min.insync.replicas",
-            f"min.insync.replicas={in_sync} with {found.replication_factor} replicas lets nobody write to it",
-            alter_command(topic, bootstrap_servers, {"min.insync.replicas": str(found.replication_factor)}),
-        )
     policy = found.settings.get("cleanup.policy", "compact")
     repairs: dict[str, str] = {}
+    if int(found.settings.get("min.insync.replicas", "1")) > found.replication_factor:
+        # The brokers' default may ask for more replicas than the flow gives. Before Kafka 3.7 (KIP-966) nobody can
+        # write to such a topic; since then this is what the brokers make of it.
+        repairs["min.insync.replicas"] = str(found.replication_factor)
     if policy != topic.cleanup_policy:
         repairs["cleanup.policy"] = topic.cleanup_policy
         if topic.precious and not found.log_starts_at_zero:

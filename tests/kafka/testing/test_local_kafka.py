@@ -49,11 +49,25 @@ def test_a_topic_that_exists_is_refused_by_name(source_kafka: LocalKafka, name: 
         source_kafka.create_topic(name)
 
 
-def test_misspelt_topics_are_not_created(source_kafka: LocalKafka, name: str) -> None:
-    assert name not in source_kafka.admin().list_topics(name, timeout=60).topics or (
-        source_kafka.admin().list_topics(name, timeout=60).topics[name].error is not None
-    )
-    assert name not in source_kafka.admin().list_topics(timeout=60).topics
+def test_what_a_client_asks_about_is_made_with_three_partitions_and_told(source_kafka: LocalKafka, name: str) -> None:
+    topic = f"{name}-on-demand"
+    produce(source_kafka, topic, b"hello")
+    assert len(source_kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions) == 3
+    assert topic in source_kafka.made_on_demand()
+    # Its own connection does not ask so.
+    absent = source_kafka.admin().list_topics(f"{name}-absent", timeout=60).topics[f"{name}-absent"]
+    assert absent.error is not None
+    assert f"{name}-absent" not in source_kafka.made_on_demand() | set(source_kafka.admin().list_topics().topics)
+
+
+def test_three_nodes_keep_three_copies_and_want_two_of_them() -> None:
+    with LocalKafka(nodes=3, name="copies") as kafka:
+        kafka.create_topic("kept")
+        (partition,) = kafka.admin().list_topics("kept", timeout=60).topics["kept"].partitions.values()
+        assert len(partition.replicas) == 3
+        resource = ConfigResource(ConfigResource.Type.TOPIC, "kept")
+        settings = kafka.admin().describe_configs([resource])[resource].result(60)
+        assert settings["min.insync.replicas"].value == "2"
 
 
 def test_new_clusters_have_the_versions_own_features(source_kafka: LocalKafka, name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from srm_common.domain.access.principals import Right
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster, UnsupportedBroker
 from srm_common.kafka.faults import cluster_error, is_denied, is_final, kafka_error
@@ -44,6 +45,17 @@ def test_every_code(name: str) -> None:
         assert ("; User:ANONYMOUS lacks a right for it" in text) == name.endswith("_AUTHORIZATION_FAILED")
     assert is_denied(fault) == (name in DENIED)
     assert is_final(fault) == (name in DENIED | UNSUPPORTED)
+
+
+def test_the_right_is_named_where_the_cluster_misses_one_of_its_kind() -> None:
+    needs = Right("Write", "transactional-id", "a->b")
+    told = str(cluster_error(CLUSTER, "copy", KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), needs))
+    assert told.endswith(
+        "; User:ANONYMOUS needs the right Write on transactional id 'a->b' (kafka-acls.sh --add "
+        "--allow-principal User:ANONYMOUS --operation Write --transactional-id 'a->b')"
+    )
+    other = str(cluster_error(CLUSTER, "copy", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), needs))
+    assert other.endswith("; User:ANONYMOUS lacks a right for it")
 
 
 def test_the_library_has_all_the_codes_that_are_told_apart() -> None:

@@ -28,15 +28,15 @@ CREATE = CreateTopic("b", "a.t", 1, 1, (), "copy of t")
 @pytest.mark.parametrize(
     ("action", "right"),
     [
-        (CREATE, "Create on the cluster or on topic a.t"),
-        (GrowPartitions("b", "a.t", 1, 2, "t has 2 on a"), "Alter on topic a.t"),
-        (AlterConfigs("b", "a.t", (), "keep it like t"), "AlterConfigs on topic a.t"),
+        (CREATE, "Create on topic 'a.t'"),
+        (GrowPartitions("b", "a.t", 1, 2, "t has 2 on a"), "Alter on topic 'a.t'"),
+        (AlterConfigs("b", "a.t", (), "keep it like t"), "AlterConfigs on topic 'a.t'"),
     ],
 )
 def test_a_missing_right_is_named_with_the_principal(action: Action, right: str) -> None:
     error = outcome(APPLYING, action, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)).error
     assert error is not None
-    assert error.endswith(f"; User:srm needs the right {right}")
+    assert f"; User:srm needs the right {right} (kafka-acls.sh --add --allow-principal User:srm --operation" in error
     assert "hidden" not in error
 
 

@@ -108,10 +108,8 @@ def test_the_record_size_of_the_flow_state_is_mended() -> None:
     assert isinstance(verdict("srm-flow-state.a.internal", max_message_bytes="20000000"), Fine)
 
 
-def test_more_replicas_in_sync_than_replicas_is_refused() -> None:
-    refused = verdict("heartbeats", in_sync=2)
-    assert isinstance(refused, Refuse)
-    assert refused.command.endswith("--add-config min.insync.replicas=1")
+def test_more_replicas_in_sync_than_replicas_is_mended() -> None:
+    assert verdict("heartbeats", in_sync=2) == Repair(topic("heartbeats"), {"min.insync.replicas": "1"})
 
 
 @pytest.mark.parametrize("name", ["mm2-configs.a.internal", "srm-flow-state.a.internal", "srm-meta.internal"])
