@@ -134,8 +134,11 @@ class ReplicateOperator(SparkSubmitOperator):
 
     def on_kill(self) -> None:
         if self._copies_here:
+            from srm_common.kafka.client.event_loop import interrupt
+
             # Airflow calls this in the midst of the copy and would let it go on.
-            raise KeyboardInterrupt
+            interrupt()
+            return
         super().on_kill()
 
     def _require_connection(self) -> None:

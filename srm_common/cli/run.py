@@ -94,6 +94,7 @@ def command(
     configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be believed; 5 another run owns
     the flow.
     """
+    from srm_common.kafka.client.event_loop import interrupt
     from srm_common.usecases.effective_filters import record_found
     from srm_common.usecases.refresh_topics import refresh_topics
     from srm_common.usecases.replicate import replicate
@@ -109,7 +110,8 @@ def command(
         notes=now.faults,
     )
     record_found(settings, now)
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: interrupt())
     narrow = narrowing(options)
     watched = invocation.output == "table" and sys.stderr.isatty()
     try:

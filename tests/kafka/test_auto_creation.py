@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import threading
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, ResourceType
 
 from srm_common.cli.main import cli, run
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import CONTROL_TOPIC, META_TOPIC
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
 from srm_common.kafka.link import ClusterLink
+from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
+from srm_common.usecases.replicate import replicate
 from tests.faults.live_groups import run_once
-from tests.kafka.flows import flow_between, properties_of, write
+from tests.kafka.flows import flow_between, properties_of, read, write
 from tests.kafka.groups import commit
 from tests.kafka.markers import wait_for_markers
 from tests.kafka.records import delete_topic, eventually
@@ -171,6 +178,40 @@ def test_commands_and_runs_create_what_is_theirs_and_no_more(
     run_once(flow)
     look_at_everything()
     assert (topics_of(source), topics_of(target)) == before
+
+
+def test_a_topic_that_a_producer_makes_in_the_midst_of_a_run_is_copied_whole(
+    clusters: tuple[LocalKafka, LocalKafka], name: str
+) -> None:
+    source, target = clusters
+    flow = flow_between(source, target, name)
+    new = f"{name}-on-demand"
+    source.create_topic(name)
+    write(source, name, [b"x"] * 10)
+    run_once(flow)
+    runs: list[RunRecord] = []
+    going = threading.Thread(target=lambda: runs.append(_copied(flow, max_seconds=8)))
+    going.start()
+    for number in range(60):
+        # As producers do that know nothing of partitions.
+        producer = Producer({"bootstrap.servers": source.bootstrap_servers})
+        producer.produce(new, b"%d" % number)
+        assert producer.flush(60) == 0
+        write(source, name, [b"y"])
+    going.join(300)
+    (run,) = runs
+    assert [one.error for one in run.partitions] == [None] * len(run.partitions)
+    wait_for_markers(flow, run_once(flow))
+    for topic, partitions in ((name, 1), (new, 3)):
+        for partition in range(partitions):
+            copied = read(target, f"{flow.name.source}.{topic}", partition)
+            assert copied == read(source, topic, partition), topic
+    assert new not in topics_of(target)
+
+
+def _copied(flow: FlowSettings, max_seconds: float) -> RunRecord:
+    options = RunOptions(uuid.uuid4().hex, max_seconds=max_seconds)
+    return replicate(flow, options, lambda job, tasks: [copy_slot(job, task) for task in tasks])
 
 
 def test_connections_ask_without_creating(clusters: tuple[LocalKafka, LocalKafka], name: str) -> None:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import random
+import signal
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import IsolationLevel, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
+from srm_common.kafka.client.event_loop import interrupt
+from srm_common.kafka.driver_presence import drivers
+from srm_common.kafka.flow_state import FlowState
 from srm_common.replication.driver_pass import DriverPassRunner, NeedsSpark
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.last_run import last_run
 from srm_common.usecases.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, read, write
+from tests.kafka.markers import wait_until_readable
 
 pytestmark = pytest.mark.kafka
 LIMIT = 100_000
@@ -97,3 +107,55 @@ def test_a_pass_that_turns_out_to_be_large_does_not_end_the_run(
     assert record.passes > 1
     copy = f"{flow.name.source}.{name}"
     assert read(target_kafka, copy, 0) == read(source_kafka, name, 0)
+
+
+@contextlib.contextmanager
+def interrupted_after(seconds: float) -> Iterator[None]:
+    """As Airflow's task does when it is marked failed: the signal's handler asks for the end."""
+    before = signal.signal(signal.SIGALRM, lambda *_: interrupt())
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def ends(kafka: LocalKafka, topic: str, isolation: IsolationLevel) -> list[int]:
+    places = {TopicPartition(topic, number): OffsetSpec.latest() for number in (0, 1)}  # type: ignore[no-untyped-call]
+    found = kafka.admin().list_offsets(places, isolation_level=isolation)
+    return [found[place].result(60).offset for place in places]
+
+
+def test_a_run_that_is_told_to_end_in_its_midst_leaves_nothing_open(
+    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    """At any moment, most of which are within a task of the event loop."""
+    dice, copy = random.Random(7), f"{flow.name.source}.{name}"
+    many_turns = replace(flow, chunk_bytes=20_000, fetch_partition_bytes=4_000, fetch_bytes=16_000)
+    write(source_kafka, name, [b"%0100d" % number for number in range(100)])
+    replicate(many_turns, RunOptions("measured"), DriverPassRunner(LIMIT, Elsewhere()))
+    stopped = 0
+    for round_ in range(12):
+        for partition in (0, 1):
+            write(source_kafka, name, [b"%0100d" % number for number in range(3000)], partition)
+        try:
+            with interrupted_after(dice.uniform(0.2, 2.0)):
+                replicate(many_turns, RunOptions(f"round-{round_}"), DriverPassRunner(1 << 30, None))
+        except KeyboardInterrupt:
+            stopped += 1
+            record = last_run(flow)
+            assert record is not None
+            assert (record.run_id, record.state) == (f"round-{round_}", RunState.FAILED)
+        # Nothing of it holds back readers, and nobody has to wait for it.
+        wait_until_readable(target_kafka, copy, (0, 1))
+        stable, all_ = (
+            ends(target_kafka, copy, one) for one in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        )
+        assert stable == all_
+        with FlowState(flow) as state:
+            assert drivers(state.read_all()) == {}
+    assert stopped
+    replicate(flow, RunOptions("to the end"), DriverPassRunner(1 << 30, None))
+    for partition in (0, 1):
+        assert read(target_kafka, copy, partition) == read(source_kafka, name, partition)

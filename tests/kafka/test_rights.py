@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum
@@ -22,6 +22,7 @@ from tests.kafka.acl_commands import bindings_of, create, documented, grant
 from tests.kafka.flows import Seen
 from tests.kafka.groups import commit
 from tests.kafka.records import delete_topic, eventually, grow, produce, read_all
+from tests.kafka.test_auto_creation import contents_of
 
 pytestmark = pytest.mark.kafka
 
@@ -67,14 +68,27 @@ IMPLIED = {
 }
 #: Topics that all flows share.
 SHARED = ("heartbeats", "srm-meta.internal", "srm-control.internal")
-_FULL = len(ROWS)
+_FULL, _READER = len(ROWS), len(ROWS) + 1
+#: For a source that is only read; what it needs at the target besides.
+READING = {
+    "offset-syncs.topic.location": "target",
+    "heartbeats.topic.location": "target",
+}
+WITH_ACLS = {"sync.topic.acls.enabled": "true"}
+SYNCS = [
+    Row("target", one)
+    for one in bindings_of(
+        "kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm --operation Create --operation Read "
+        "--operation Write --operation DescribeConfigs --topic mm2-offset-syncs.a.internal"
+    )
+]
 
 
 def _user(number: int) -> str:
     return f"cell{number}"
 
 
-LOGINS = {_user(number): f"{number}-pw" for number in range(_FULL + 1)}
+LOGINS = {_user(number): f"{number}-pw" for number in range(_READER + 1)}
 
 
 @dataclass
@@ -98,7 +112,7 @@ class Flow:
     def copy(self) -> str:
         return f"a{self.number}.{self.topic}"
 
-    def configure(self, *, acls: bool) -> None:
+    def configure(self, more: Mapping[str, str]) -> None:
         a, b = f"a{self.number}", f"b{self.number}"
         properties: dict[str, object] = {
             "clusters": f"{a}, {b}",
@@ -110,9 +124,11 @@ class Flow:
             "retry.timeout.seconds": 5,
             "sync.group.offsets.enabled": "true",
             "emit.checkpoints.interval.seconds": 1,
-            "sync.topic.acls.enabled": str(acls).lower(),
+            # By ACL sync who may read the source may read the copies, the replicator as well.
+            "sync.topic.acls.enabled": "false",
             "refresh.topics.interval.seconds": 0,
             "sync.topic.configs.interval.seconds": 0,
+            **more,
         }
         for alias, side in ((a, "source"), (b, "target")):
             user = _user(self.number)
@@ -159,6 +175,9 @@ def kafkas() -> Iterator[dict[str, LocalKafka]]:
         for side, kafka in both.items():
             mine = [row for row in ROWS if row.side == side]
             create(kafka, [row.of(number) for number in range(_FULL + 1) for row in mine if row is not _row(number)])
+            reading = [row for row in mine if side == "target" or row.binding.name == "*"]
+            create(kafka, [row.of(_READER) for row in reading])
+        create(both["target"], [row.of(_READER) for row in SYNCS])
         yield both
     finally:
         for kafka in both.values():
@@ -188,7 +207,7 @@ def make_flow(
 def full(make_flow: Callable[[int], Flow]) -> Flow:
     """The flow of the principal that has all of them."""
     flow = make_flow(_FULL)
-    flow.configure(acls=True)
+    flow.configure(WITH_ACLS)
     if flow.topic not in flow.kafkas["source"].admin().list_topics(timeout=60).topics:
         flow.begin()
     return flow
@@ -227,13 +246,27 @@ def test_with_all_rights_every_command_does_its_work(full: Flow) -> None:
         assert code in (0, 1), (words, printed)
 
 
+def test_nothing_is_written_to_a_source_that_may_only_be_read(make_flow: Callable[[int], Flow]) -> None:
+    flow = make_flow(_READER)
+    flow.configure(READING)
+    flow.begin()
+    source = flow.kafkas["source"]
+    before = contents_of(source)
+    for words in EVERYTHING:
+        code, printed = flow.command(*words.format(topic=flow.topic).split())
+        assert "AUTHORIZATION" not in printed, (words, printed)
+        assert "needs the right" not in printed, (words, printed)
+        assert code in (0, 1), (words, printed)
+        assert contents_of(source) == before, words
+
+
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[str(row) for row in ROWS])
 def test_one_right_fewer_is_one_sentence_and_nothing_is_lost(
     make_flow: Callable[[int], Flow], full: Flow, number: int
 ) -> None:
     row, flow = ROWS[number], make_flow(number)
     lacking, kafka = row.of(number), flow.kafkas[row.side]
-    flow.configure(acls=lacking.restype is ResourceType.BROKER)
+    flow.configure(WITH_ACLS if lacking.restype is ResourceType.BROKER else {})
     flow.begin()
     _make_it_necessary(row, lacking, flow, full)
     commands = ["topics --add other.*"] if lacking.name == "srm-control.internal" else ["run", "run"]

@@ -32,6 +32,21 @@ T = TypeVar("T")
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
+_OF_THREAD = threading.local()
+
+
+def interrupt() -> None:
+    """What a handler of signals calls to end what its thread is doing, by KeyboardInterrupt.
+
+    A loop at work raises it between two of its tasks. Within one the library would write it into the log and go on, and
+    whoever waits for that task would wait for ever.
+    """
+    loop: EventLoop | None = getattr(_OF_THREAD, "loop", None)
+    if loop is None:
+        raise KeyboardInterrupt
+    loop.interrupt()
+
+
 class _Watched:
     """A registered socket, the events that the kernel reports, and the tasks that wait for them."""
 
@@ -53,9 +68,13 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._loop = loop
         self._asked = False
+        self.interrupted = False
         self.put_off: list[Callable[[], None]] = []
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self.interrupted:
+            self.interrupted = False
+            raise KeyboardInterrupt
         if self._asked and self._loop._ready:
             self._asked = False
             return []
@@ -80,6 +99,20 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__(slow_task_threshold_secs=0, selector=partial(_Selector, self))
         self._watched: dict[int, _Watched] = {}
+
+    def run(self, coro: Any, *args: Any) -> Any:
+        """As the library does; until it returns, :func:`interrupt` is about this loop."""
+        before = getattr(_OF_THREAD, "loop", None)
+        _OF_THREAD.loop = self
+        try:
+            return super().run(coro, *args)
+        finally:
+            _OF_THREAD.loop = before
+
+    def interrupt(self) -> None:
+        """Raise KeyboardInterrupt at the next turn, out of :meth:`run`."""
+        self._selector.interrupted = True
+        self.wakeup()
 
     def before_wait(self, work: Callable[[], None]) -> None:
         """Call ``work`` when this turn of the loop has nothing left to do but to wait."""

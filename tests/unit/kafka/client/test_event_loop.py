@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import selectors
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 from kafka.future import Future
 
-from srm_common.kafka.client.event_loop import EventLoop, in_thread
+from srm_common.kafka.client.event_loop import EventLoop, in_thread, interrupt
 
 
 @pytest.fixture
@@ -241,3 +242,40 @@ def test_sockets_are_looked_at_though_tasks_are_always_ready(
     loop.run(never_idle)
     loop.forget(ours)
     assert read == [b"x"]
+
+
+@pytest.fixture
+def handler() -> Iterator[None]:
+    """SIGALRM asks for the end of what its thread is doing."""
+    before = signal.signal(signal.SIGALRM, lambda *_: interrupt())
+    yield
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_an_interrupt_within_any_task_ends_what_the_loop_runs(loop: EventLoop, handler: None) -> None:
+    went_on: list[str] = []
+
+    async def innocent() -> None:
+        signal.raise_signal(signal.SIGALRM)
+        went_on.append("to its end")
+
+    async def work() -> None:
+        loop.call_soon(innocent)
+        await loop.sleep(60)
+        went_on.append("uninterrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work)
+    assert went_on == ["to its end"]
+    # Once asked, once raised.
+    assert loop.run(lambda: "more") == "more"
+
+
+def test_an_interrupt_wakes_a_loop_that_waits_and_is_plain_where_none_runs(loop: EventLoop, handler: None) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGALRM)
+    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(loop.sleep, 600)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGALRM)
