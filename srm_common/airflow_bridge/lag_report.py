@@ -13,7 +13,7 @@ from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.metric_table import BY_METRIC, DEFINITIONS, Across, Level
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.monitoring.sample import Sample
+from srm_common.domain.monitoring.sample import PERCENTILES, Sample
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
@@ -240,6 +240,11 @@ def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str
     """The metrics that are sent at ``level``; counters where they count something."""
     for one in DEFINITIONS:
         sample = samples.get(one.metric)
+        if sample is not None and sample.latencies is not None and level is Level.FLOW:
+            # Of flows only: each partition would have as many again.
+            for end, share in PERCENTILES.items():
+                if (value := sample.percentile(share)) is not None:
+                    yield AirflowMetric(f"{one.airflow}_{end}", MetricKind.GAUGE, value, tags)
         if sample is None or one.airflow_level is not level or one.metric in _OF_EACH_CLUSTER:
             continue
         if one.counter:

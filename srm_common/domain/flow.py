@@ -102,6 +102,7 @@ class FlowSettings:
     offset_syncs_replication_factor: int = 3
     offsets_partitions: int = 25
     status_partitions: int = 5
+    metric_names_formats: tuple[str, ...] = ("legacy",)
     offset_syncs_topic_location: Literal["source", "target"] = "source"
     heartbeats_topic_location: Literal["auto", "both", "source", "target"] = "auto"
     offset_lag_max: int = 100

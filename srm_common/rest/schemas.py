@@ -232,7 +232,8 @@ class TopicDetail(Answer):
 
 
 class Partition(Totals):
-    """``position``, ``end``, ``lag`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow."""
+    """``position``, ``end``, ``lag`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow. Rates, per second, and
+    latencies are of the newest run."""
 
     topic: str
     remote_topic: str
@@ -243,6 +244,8 @@ class Partition(Totals):
     lag_ms: int | None = None
     behind_ms: float | None = None
     newest_record_ms: int | None = None
+    record_rate: float | None = None
+    byte_rate: float | None = None
     latency_ms_min: float | None = None
     latency_ms_avg: float | None = None
     latency_ms_p50: float | None = None

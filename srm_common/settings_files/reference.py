@@ -310,8 +310,9 @@ def _rows(keys: Iterable[Key]) -> Iterable[str]:
 
 
 def _type(key: Key) -> str:
-    if key.kind is Kind.CHOICE:
-        return ", ".join(f"`{choice}`" for choice in key.choices)
+    if key.choices:
+        words = ", ".join(f"`{choice}`" for choice in key.choices)
+        return words if key.kind is Kind.CHOICE else f"list of {words}"
     text = key.kind.value + (f", {key.unit}" if key.unit else "")
     return text if key.minimum is None else f"{text}, at least {key.minimum:g}"
 

@@ -32,6 +32,8 @@ _PARTITION_COLUMNS = (
     PARTITION.c.bytes_total,
     PARTITION.c.error_kind,
     PARTITION.c.latencies,
+    PARTITION.c.record_rate,
+    PARTITION.c.byte_rate,
 )
 
 

@@ -100,7 +100,8 @@ def topic_rows(flow_id: int, report: RunReport) -> Iterator[tuple[Row, Sequence[
         yield row, partitions
 
 
-def partition_row(topic_id: int, one: PartitionRecord, reported_ms: int) -> Row:
+def partition_row(topic_id: int, one: PartitionRecord, reported_ms: int, seconds: float | None) -> Row:
+    """``seconds``: how long the run copied, None where it did not."""
     return {
         "topic_id": topic_id,
         "number": one.partition,
@@ -115,6 +116,8 @@ def partition_row(topic_id: int, one: PartitionRecord, reported_ms: int) -> Row:
         "error": one.error,
         "error_kind": one.error_kind,
         "latencies": None if one.latencies is None else one.latencies.text(),
+        "record_rate": None if seconds is None else one.records / seconds,
+        "byte_rate": None if seconds is None else one.bytes / seconds,
     }
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.reported import untranslated
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.monitoring.samples import flow_samples
+from srm_common.domain.monitoring.samples import copying_seconds, flow_samples
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import CODES
@@ -184,12 +184,13 @@ def _keep_topics(
     topics: list[Row] = []
     standing: list[Row] = []
     all_totals: dict[Place, Totals] = {}
+    seconds = copying_seconds(report)
     for row, partitions in rows:
         topic = known[row["name"]]
         totals = next_totals(before, (((topic["id"], one.partition), one) for one in partitions), again)
         topics.append({"id": topic["id"], **row, **grown(topic, before, totals)})
         standing += [
-            partition_row(topic["id"], one, report.reported_ms) | totals[topic["id"], one.partition].columns()
+            partition_row(topic["id"], one, report.reported_ms, seconds) | totals[topic["id"], one.partition].columns()
             for one in partitions
         ]
         all_totals |= totals

@@ -157,6 +157,9 @@ class PartitionRow:
     error_kind: str | None = None
     #: LatencyHistogram.text(); None where it is not known.
     latencies: str | None = None
+    #: per second of the newest run; None where it copied nothing at all.
+    record_rate: float | None = None
+    byte_rate: float | None = None
     #: as of a topic; position and end are then of that time, too.
     lag_ms: int | None = None
     behind_ms: float | None = None

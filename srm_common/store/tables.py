@@ -146,6 +146,9 @@ PARTITION = Table(
     Column("error_kind", Text),
     # LatencyHistogram.text() of the newest report.
     Column("latencies", Text),
+    # Per second of the newest run; None where it copied nothing at all or has not ended.
+    Column("record_rate", Double),
+    Column("byte_rate", Double),
     sqlite_with_rowid=False,
 )
 

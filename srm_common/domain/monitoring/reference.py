@@ -5,7 +5,14 @@
 
 from __future__ import annotations
 
-from srm_common.domain.monitoring.metric_table import DEFINITIONS, TOTALS, Across, Definition, TotalDefinition
+from srm_common.domain.monitoring.metric_table import (
+    DEFINITIONS,
+    MIRROR_MAKER_METRICS,
+    TOTALS,
+    Across,
+    Definition,
+    TotalDefinition,
+)
 
 _INTRODUCTION = """\
 # Metrics
@@ -100,11 +107,24 @@ the error, below a millisecond in one data centre. Both clusters' clocks and the
 it cannot be told there is no corrected latency. Heartbeats are written and received by hosts that run flows, not by
 the source's brokers, so their latency is not corrected.
 
+## MirrorMaker 2's metrics
+
+Prometheus is told these, too, under the names that MirrorMaker 2's have with the JMX exporter
+([monitoring.md](monitoring.md#series)): those of the source connector for each partition, those of the checkpoint
+connector for each group.
+
+| metric | here |
+| --- | --- |
+"""
+
+_AIRFLOW_TABLE = """
 ## Airflow's metrics
 
 | name | kind | tags | metric |
 | --- | --- | --- | --- |
 """
+
+_PERCENTILES = "| `srm.latency_ms_p50`, `_p95`, `_p99` | gauge | flow | `replication-latency-ms` |\n"
 
 _AIRFLOW = """\
 | `srm.flow_ok` | gauge | flow | 1 when the run did all it had to, else 0 |
@@ -140,7 +160,11 @@ def metrics_reference() -> str:
     rows = "".join(_row(one) for one in DEFINITIONS)
     airflow = "".join(_airflow_row(one) for one in DEFINITIONS)
     totals = "".join(_total_row(one) for one in TOTALS)
-    return f"{_INTRODUCTION}{rows}{_TOTALS}{totals}{_AGGREGATION}{airflow}{_AIRFLOW}"
+    mirror_maker = "".join(f"| `{one.attribute}` | {one.text} |\n" for one in MIRROR_MAKER_METRICS)
+    return (
+        f"{_INTRODUCTION}{rows}{_TOTALS}{totals}{_AGGREGATION}{mirror_maker}{_AIRFLOW_TABLE}{airflow}"
+        f"{_PERCENTILES}{_AIRFLOW}"
+    )
 
 
 def _row(one: Definition) -> str:

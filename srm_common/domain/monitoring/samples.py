@@ -48,7 +48,7 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
             latencies.append(_latency(one, one.latency_ms_avg))
         if one.last_record_timestamp_ms is not None and (one.records or behind):
             ages.append(Sample.of(report.reported_ms - one.last_record_timestamp_ms))
-    seconds = _seconds(report)
+    seconds = copying_seconds(report)
     if seconds is not None:
         found[Metric.BYTE_RATE] = Sample.of(copied / seconds)
         found[Metric.RECORD_RATE] = Sample.of(records / seconds)
@@ -94,7 +94,7 @@ def flow_samples(report: RunReport) -> Mapping[Metric, Sample]:
     return found
 
 
-def _seconds(report: RunReport) -> float | None:
+def copying_seconds(report: RunReport) -> float | None:
     """How long the run copied; None where it did not, or has not ended."""
     run = report.run
     if run is None or run.finished_ms is None or not run.passes:

@@ -72,7 +72,7 @@ class LatencyHistogram:
         """All latencies added up, each taken for the middle of its bucket."""
         return sum(_middle(bucket) * records for bucket, records in self.counts)
 
-    def within(self, latency_ms: int) -> int:
+    def below(self, latency_ms: int) -> int:
         """Records whose latency was below ``latency_ms``, which is where a bucket starts."""
         return sum(records for bucket, records in self.counts if bucket_start(bucket) < latency_ms)
 

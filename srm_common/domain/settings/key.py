@@ -72,6 +72,7 @@ class Kind(Enum):
     NUMBER_OR_AUTO = "number, or `auto`"
     SWITCH = "true or false"
     CHOICE = "one of a few words"
+    CHOICES = "comma separated list of a few words"
     NAMES = "comma separated list"
     PATTERNS = "comma separated list of regular expressions"
     STARTS = "comma separated list of topic expression = start position"
@@ -173,6 +174,13 @@ def _choice(key: Key, text: str) -> str:
     return lowered
 
 
+def _choices(key: Key, text: str) -> tuple[str, ...]:
+    words = split_list(text.lower())
+    if not words or not set(words) <= set(key.choices):
+        raise BadValue(f"must be one or more of {', '.join(key.choices)}, and is '{text}'")
+    return words
+
+
 def _patterns(key: Key, text: str) -> tuple[str, ...]:
     patterns = split_list(text)
     fault = check_patterns(patterns)
@@ -196,6 +204,7 @@ _PARSERS: dict[Kind, Callable[[Key, str], Any]] = {
     Kind.NUMBER_OR_AUTO: _number_or_auto,
     Kind.SWITCH: _switch,
     Kind.CHOICE: _choice,
+    Kind.CHOICES: _choices,
     Kind.NAMES: lambda key, text: split_list(text),
     Kind.PATTERNS: _patterns,
     Kind.STARTS: _starts,

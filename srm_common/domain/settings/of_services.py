@@ -35,6 +35,22 @@ def _metrics_keys() -> Iterator[Key]:
         "A token that everybody knows would be none.",
         levels=_TOP_ONLY,
     )
+    yield _names_key()
+
+
+def _names_key() -> Key:
+    return Key(
+        "metric.names.formats",
+        "Prometheus",
+        Kind.CHOICES,
+        "legacy",
+        "Under which of MirrorMaker 2's names `/metrics` has the flow's series: `legacy` "
+        "(`kafka_connect_mirror_mirrorsourceconnector_...`), `new` (`kafka_connect_plugins_...` with the labels "
+        "`connector` and `task`, KIP-1280), or both.",
+        "MirrorMaker 2's default; dashboards for it go on working.",
+        choices=("legacy", "new"),
+        field="metric_names_formats",
+    )
 
 
 def _peer_keys() -> Iterator[Key]:

@@ -117,7 +117,6 @@ _NOTES: dict[str, str | Note] = {
         "Java classes are not loaded.", True, ("org.apache.kafka.clients.admin.ForwardingAdmin",)
     ),
     "metric.reporters": _METRICS,
-    "metric.names.formats": _METRICS,
     "add.source.alias.to.metrics": _METRICS,
     "use.incremental.alter.configs": "Settings of topics are always changed one by one (KIP-339).",
     "refresh.groups.enabled": _GROUPS,

@@ -6,9 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 T = TypeVar("T")
+
+#: Powers of two, from 8 ms to twelve days: each is where a bucket of a LatencyHistogram starts.
+_EDGES_MS = tuple(1 << power for power in range(3, 31))
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +26,15 @@ class Series(Generic[T]):
     help: str
     value: Callable[[T], float | None]
     kind: Literal["gauge", "counter", "untyped"] = "gauge"
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySeries(Generic[T]):
+    """A histogram of latencies in seconds; its name, its meaning, and where it comes from. None has no sample."""
+
+    name: str
+    help: str
+    value: Callable[[T], LatencyHistogram | None]
 
 
 def labels(names: Mapping[str, str]) -> str:
@@ -41,6 +55,22 @@ def family(series: Series[T], samples: Iterable[tuple[str, T]]) -> list[str]:
     if not lines:
         return []
     return [f"# HELP {name} {_one_line(series.help)}", f"# TYPE {name} {series.kind}", *lines]
+
+
+def histogram_family(series: LatencySeries[T], samples: Iterable[tuple[str, T]]) -> list[str]:
+    """As :func:`family`: records by latency, at bounds that are the same for all."""
+    name, lines = series.name, []
+    for inside, source in samples:
+        found = series.value(source)
+        if found is None:
+            continue
+        lines += [f'{name}_bucket{{{inside},le="{edge / 1000}"}} {found.below(edge)}' for edge in _EDGES_MS]
+        lines += [
+            f'{name}_bucket{{{inside},le="+Inf"}} {found.records}',
+            f"{name}_sum{{{inside}}} {found.sum_ms / 1000}",
+            f"{name}_count{{{inside}}} {found.records}",
+        ]
+    return [f"# HELP {name} {_one_line(series.help)}", f"# TYPE {name} histogram", *lines] if lines else []
 
 
 def _one_line(text: str) -> str:

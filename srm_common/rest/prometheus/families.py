@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from srm_common.domain.monitoring.health import AlarmKind, HealthState, Severity
-from srm_common.rest.prometheus.exposition import Series, escaped, family, labels
+from srm_common.rest.prometheus.exposition import Series, escaped, family, histogram_family, labels
 from srm_common.rest.prometheus.series import (
     ALARM,
     BUILD_INFO,
+    FLOW_LATENCY,
     FLOW_SERIES,
     GROUP_SERIES,
     HEALTH,
     HEARTBEAT_LATENCY,
     HEARTBEAT_WRITTEN,
-    MM2_CHECKPOINT_LATENCY,
-    MM2_SERIES,
-    MM2_TOPIC_SERIES,
+    MIRROR_MAKER,
     PARTITION_SERIES,
     SCHEDULER_UP,
     STORE_UP,
     TOPIC_SERIES,
     FlowFigures,
+    MirrorMakerSeries,
 )
 from srm_common.store.rows import PartitionRow
 
@@ -59,7 +59,8 @@ def render(
     """The whole text.
 
     Args:
-        mirror_maker: with the ``kafka_connect_mirror_*`` series; those of partitions come only with that detail.
+        mirror_maker: with MirrorMaker 2's series, under the names that each flow has chosen; those of partitions come
+            only with that detail.
     """
     lines = list(_service(service))
     named = [(labels({"source": one.name.source, "target": one.name.target}), one) for one in flows]
@@ -68,25 +69,19 @@ def render(
     lines += family(HEALTH, _each_state(named))
     lines += family(ALARM, _each_alarm(named))
     lines += _heartbeats(named)
+    lines += histogram_family(FLOW_LATENCY, named)
     groups = [(f'{prefix},group="{escaped(row.sample.group)}"', row) for prefix, one in named for row in one.groups]
     for group_series in GROUP_SERIES:
         lines += family(group_series, groups)
-    if mirror_maker:
-        lines += family(MM2_CHECKPOINT_LATENCY, groups)
     if detail is not Detail.FLOW:
         topics = [(f'{prefix},topic="{escaped(row.topic)}"', row) for prefix, one in named for row in one.topics]
         for topic_series in TOPIC_SERIES:
             lines += family(topic_series, topics)
-        if mirror_maker:
-            remote = [
-                (f'{prefix},topic="{escaped(row.remote_topic)}"', row) for prefix, one in named for row in one.topics
-            ]
-            for topic_series in MM2_TOPIC_SERIES:
-                lines += family(topic_series, remote)
     if detail is Detail.PARTITION:
         lines += _partitions(named, PARTITION_SERIES, lambda row: row.topic)
-        if mirror_maker:
-            lines += _partitions(named, MM2_SERIES, lambda row: row.remote_topic)
+    for names_format, series in MIRROR_MAKER.items() if mirror_maker else ():
+        told = [(prefix, one) for prefix, one in named if names_format in one.names_formats]
+        lines += _mirror_maker(series, told, detail)
     lines.append("")
     return "\n".join(lines)
 
@@ -121,6 +116,24 @@ def _heartbeats(named: Iterable[tuple[str, FlowFigures]]) -> list[str]:
         for beat in flow.row.heartbeats["heartbeats"]
     ]
     return family(HEARTBEAT_WRITTEN, beats) + family(HEARTBEAT_LATENCY, beats)
+
+
+def _mirror_maker(table: MirrorMakerSeries, named: Sequence[tuple[str, FlowFigures]], detail: Detail) -> list[str]:
+    of_source = [(table.source_labels + prefix, flow) for prefix, flow in named]
+    groups = [
+        (f'{table.checkpoint_labels}{prefix},group="{escaped(row.sample.group)}"', row)
+        for prefix, flow in named
+        for row in flow.groups
+    ]
+    lines = [line for series in table.groups for line in family(series, groups)]
+    if detail is Detail.TOPIC:
+        topics = [
+            (f'{prefix},topic="{escaped(row.remote_topic)}"', row) for prefix, flow in of_source for row in flow.topics
+        ]
+        lines += [line for series in table.topics for line in family(series, topics)]
+    if detail is Detail.PARTITION:
+        lines += _partitions(of_source, table.partitions, lambda row: row.remote_topic)
+    return lines
 
 
 def _partitions(

@@ -63,7 +63,7 @@ def metrics(
     request: Request,
     house: HouseDep,
     detail: Annotated[Detail, Query(description="how fine; each includes what is coarser")] = Detail.PARTITION,
-    mirror_maker: Annotated[bool, Query(description="with the kafka_connect_mirror_* series")] = True,
+    mirror_maker: Annotated[bool, Query(description="with MirrorMaker 2's series (kafka_connect_*)")] = True,
 ) -> Response:
     """All flows in Prometheus' text format, as of each one's last report; lag is asked of the clusters between scrapes.
     docs/monitoring.md explains the series."""
@@ -118,7 +118,9 @@ def _figures(house: House, overview: Overview, detail: Detail) -> tuple[Sequence
 
 def _judged(overview: Overview, name: FlowName) -> FlowFigures:
     health, alarms = overview.verdict(name)
-    return FlowFigures(name, health, alarms, overview.rows.get(str(name)))
+    found = FlowFigures(name, health, alarms, overview.rows.get(str(name)))
+    settings = overview.settings.get(name)
+    return found if settings is None else replace(found, names_formats=settings.metric_names_formats)
 
 
 def _flow(

@@ -5,14 +5,17 @@ Times and durations are in seconds, as Prometheus wants them; those named as Mir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, Self
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.health import Alarm, Health
 from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.metric_table import MIRROR_MAKER_METRICS
+from srm_common.domain.monitoring.sample import PERCENTILES
 from srm_common.domain.monitoring.stats import Stats
-from srm_common.rest.prometheus.exposition import Series
+from srm_common.rest.prometheus.exposition import LatencySeries, Series, T
 from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, TopicRow
 
 
@@ -28,6 +31,8 @@ class FlowFigures:
     topics: Sequence[TopicRow] = ()
     partitions: Sequence[PartitionRow] = ()
     groups: Sequence[GroupRow] = ()
+    #: ``metric.names.formats``: keys of MIRROR_MAKER.
+    names_formats: Collection[str] = ("legacy",)
 
 
 def _seconds(ms: float | None) -> float | None:
@@ -45,6 +50,14 @@ def _average(metric: Metric) -> Callable[[FlowFigures | TopicRow], float | None]
 def _longest(topic: TopicRow) -> float | None:
     found = topic.stats.get(Metric.REPLICATION_LATENCY)
     return None if found is None else _seconds(found.max)
+
+
+def _percentile(share: float) -> Callable[[TopicRow], float | None]:
+    def value(topic: TopicRow) -> float | None:
+        found = topic.stats.get(Metric.REPLICATION_LATENCY)
+        return None if found is None else _seconds(found.percentile(share))
+
+    return value
 
 
 def _duration(row: FlowRow) -> float | None:
@@ -178,6 +191,14 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
 )
 
+#: A histogram, as only one can be added up over flows and taken over any time with rate(); for each flow one, as each
+#: costs as many lines as it has bounds.
+FLOW_LATENCY: LatencySeries[FlowFigures] = LatencySeries(
+    "srm_flow_replication_latency_seconds",
+    "From a record at the source to its commit on the target, of all runs that were reported; the sum is an estimate.",
+    lambda flow: None if flow.row is None else flow.row.latencies_total,
+)
+
 HEALTH: Series[bool] = Series("srm_flow_health", "1 for the state that the flow is in, 0 for all others.", int)
 ALARM: Series[int] = Series("srm_flow_alarm", "0: no such alarm; 1: a warning; 2: critical.", int)
 HEARTBEAT_WRITTEN: Series[Mapping[str, float | None]] = Series(
@@ -254,6 +275,14 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
         "Longest time from a record at the source to its commit on the target, in the last minutes.",
         _longest,
     ),
+    *(
+        Series(
+            f"srm_topic_replication_latency_{name}_seconds",
+            f"What {share:.0%} of the topic's records did not exceed on their way, in the last minutes.",
+            _percentile(share),
+        )
+        for name, share in PERCENTILES.items()
+    ),
 )
 
 PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
@@ -296,37 +325,71 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
     ),
 )
 
-_MM2_SOURCE = "kafka_connect_mirror_mirrorsourceconnector"
-MM2_SERIES: tuple[Series[PartitionRow], ...] = (
-    Series(f"{_MM2_SOURCE}_replication_latency_ms", "The average.", lambda row: row.latency_ms_avg),
-    Series(f"{_MM2_SOURCE}_replication_latency_ms_min", "The shortest.", lambda row: row.latency_ms_min),
-    Series(f"{_MM2_SOURCE}_replication_latency_ms_max", "The longest.", lambda row: row.latency_ms_max),
-    Series(f"{_MM2_SOURCE}_replication_latency_ms_avg", "The average.", lambda row: row.latency_ms_avg),
-    Series(
-        f"{_MM2_SOURCE}_record_age_ms",
-        "Age of the newest record that was copied, at the time of the report.",
-        lambda row: None if row.newest_record_ms is None else row.reported_ms - row.newest_record_ms,
+
+def _age(row: PartitionRow) -> float | None:
+    return None if row.newest_record_ms is None else row.reported_ms - row.newest_record_ms
+
+
+_MM2_VALUES: dict[str, Callable[[PartitionRow], float | None]] = {
+    "record-count": lambda row: row.records_total,
+    "record-rate": lambda row: row.record_rate,
+    "byte-count": lambda row: row.bytes_total,
+    "byte-rate": lambda row: row.byte_rate,
+    "record-age-ms": _age,
+    "record-age-ms-min": lambda row: row.latency_ms_min,
+    "record-age-ms-avg": lambda row: row.latency_ms_avg,
+    "record-age-ms-max": lambda row: row.latency_ms_max,
+    "replication-latency-ms": lambda row: row.latency_ms_avg,
+    "replication-latency-ms-min": lambda row: row.latency_ms_min,
+    "replication-latency-ms-avg": lambda row: row.latency_ms_avg,
+    "replication-latency-ms-max": lambda row: row.latency_ms_max,
+    "replication-records-lag": lambda row: row.lag,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorMakerSeries:
+    """MirrorMaker 2's metrics under one format of their names, as the JMX exporter writes them: by partition, by topic
+    where partitions are not told, and by group. The labels come before all others."""
+
+    partitions: tuple[Series[PartitionRow], ...]
+    topics: tuple[Series[TopicRow], ...]
+    groups: tuple[Series[GroupRow], ...]
+    source_labels: str
+    checkpoint_labels: str
+
+    @classmethod
+    def of(cls, source: str, checkpoint: str, source_labels: str = "", checkpoint_labels: str = "") -> Self:
+        """``source`` and ``checkpoint`` are what the names of the connectors' series begin with."""
+        texts = {one.attribute: one.text for one in MIRROR_MAKER_METRICS}
+
+        def named(prefix: str, attribute: str, value: Callable[[T], float | None]) -> Series[T]:
+            # Only a counter whose name ends in _total may say that it is one.
+            kind: Literal["gauge", "untyped"] = "untyped" if attribute.endswith("-count") else "gauge"
+            return Series(f"{prefix}_{attribute.replace('-', '_')}", texts[attribute], value, kind)
+
+        return cls(
+            tuple(named(source, attribute, value) for attribute, value in _MM2_VALUES.items()),
+            (
+                named(source, "byte-rate", _average(Metric.BYTE_RATE)),
+                named(source, "record-rate", _average(Metric.RECORD_RATE)),
+            ),
+            tuple(
+                named(checkpoint, f"checkpoint-latency-ms{end}", lambda row: row.sample.checkpoint_latency_ms)
+                for end in ("", "-min", "-avg", "-max")
+            ),
+            source_labels,
+            checkpoint_labels,
+        )
+
+
+#: By the values of metric.names.formats (KIP-1280). A dedicated MirrorMaker 2 calls connectors like their classes.
+MIRROR_MAKER: dict[str, MirrorMakerSeries] = {
+    "legacy": MirrorMakerSeries.of(
+        "kafka_connect_mirror_mirrorsourceconnector", "kafka_connect_mirror_mirrorcheckpointconnector"
     ),
-    Series(
-        f"{_MM2_SOURCE}_replication_records_lag",
-        "Source offsets that are not copied yet, as Streams Replication Manager has it.",
-        lambda row: row.lag,
+    "new": MirrorMakerSeries.of(
+        *("kafka_connect_plugins", "kafka_connect_plugins"),
+        *('connector="MirrorSourceConnector",task="0",', 'connector="MirrorCheckpointConnector",task="0",'),
     ),
-    Series(f"{_MM2_SOURCE}_record_count", "Records copied by all runs.", lambda row: row.records_total, kind="untyped"),
-    Series(
-        f"{_MM2_SOURCE}_byte_count",
-        "Bytes copied by all runs; of whole batches, where MirrorMaker 2 counts values.",
-        lambda row: row.bytes_total,
-        kind="untyped",
-    ),
-)
-#: Of all partitions together; their sum is the same, and nobody looks at one alone.
-MM2_TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
-    Series(f"{_MM2_SOURCE}_byte_rate", "Bytes copied per second.", _average(Metric.BYTE_RATE)),
-    Series(f"{_MM2_SOURCE}_record_rate", "Records copied per second.", _average(Metric.RECORD_RATE)),
-)
-MM2_CHECKPOINT_LATENCY: Series[GroupRow] = Series(
-    "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms",
-    "From reading a group's offsets to its checkpoint, one of each group.",
-    lambda row: row.sample.checkpoint_latency_ms,
-)
+}

@@ -9,6 +9,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.heartbeats import Heartbeat
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
 COPIED = PartitionRecord(
@@ -109,6 +110,16 @@ def test_flows_and_topics_have_metrics_of_their_own() -> None:
 def test_latencies_are_sent_only_where_something_was_copied() -> None:
     (found,) = by_name(report(DONE), "srm.latency_ms_avg")
     assert (found.value, found.tags) == (12.5, {"flow": "a/b", "topic": "orders", "partition": "0"})
+
+
+def test_percentiles_are_sent_of_the_flow_where_they_are_known() -> None:
+    spread = LatencyHistogram(((22, 98), (40, 2)))
+    copied = replace(COPIED, latencies=spread, latency_ms_min=99.0, latency_ms_max=2_100.0)
+    told = replace(DONE, partitions=(copied, IDLE))
+    (found,) = by_name(report(told), "srm.latency_ms_p99")
+    assert (found.kind, found.value, found.tags) == (MetricKind.GAUGE, 2_100.0, {"flow": "a/b"})
+    assert [one.value for one in by_name(report(told), "srm.latency_ms_p50")] == [104.0]
+    assert by_name(report(DONE), "srm.latency_ms_p50") == []
 
 
 def test_counts_are_of_this_run_and_only_of_what_happened() -> None:

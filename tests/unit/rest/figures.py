@@ -9,6 +9,7 @@ from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.rest.prometheus.series import FlowFigures
 from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, RunRow, TopicRow
 
@@ -45,6 +46,7 @@ def flow_row(flow: FlowName = FLOW) -> FlowRow:
         clock={"source_ms": 12.5, "target_ms": None},
         records_total=12_345_678_901_234_567,
         bytes_total=98_765,
+        latencies_total=LatencyHistogram(((22, 90), (40, 10))),
         live=FlowLag(
             T + 9_000, {("orders", 0): PartitionLag(100, 106, T - 1_000), ("orders", 1): PartitionLag(101, 109)}
         ),
@@ -66,6 +68,9 @@ def partition(number: int, *, topic: str = "orders", flow: FlowName = FLOW, erro
         latency_ms_max=1500.0 + number,
         reported_ms=T,
         error=error,
+        latencies="22,90,-17,10",
+        record_rate=20.0 + number,
+        byte_rate=200.0 + number,
         records_total=500 + number,
         bytes_total=60_000 + number,
         behind_ms=10_000.0,
@@ -77,7 +82,8 @@ def figures(flow: FlowName = FLOW) -> FlowFigures:
     alarm = Alarm(AlarmKind.LAG_OBJECTIVE, Severity.WARNING, str(flow), "12 records behind")
     span = TimeRange(T - 300_000, T)
     rate = Stats(Metric.BYTE_RATE, span, 2, 100.0, 300.0, 400.0, 300.0, T)
-    latency = Stats(Metric.REPLICATION_LATENCY, span, 4, 100.0, 1501.0, 2000.0, 250.0, T)
+    spread = LatencyHistogram(((22, 90), (36, 10)))
+    latency = Stats(Metric.REPLICATION_LATENCY, span, 4, 100.0, 1501.0, 2000.0, 250.0, T, spread)
     topic = TopicRow(
         str(flow),
         "orders",

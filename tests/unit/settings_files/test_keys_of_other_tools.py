@@ -44,7 +44,7 @@ def _other_value(key: Key) -> str:
         return "false"
     if key.kind is Kind.SWITCH:
         return "false" if key.default == "true" else "true"
-    if key.kind is Kind.CHOICE:
+    if key.kind in (Kind.CHOICE, Kind.CHOICES):
         return next(choice for choice in key.choices if choice != key.default)
     if key.kind in (Kind.WHOLE, Kind.WHOLE_OR_NONE, Kind.NUMBER, Kind.NUMBER_OR_AUTO):
         return "7000"

@@ -1,4 +1,5 @@
-"""How latencies are spread: of samples, of partitions, and of all runs of a flow together."""
+"""How latencies are spread: of samples, of partitions, and of all runs of a flow together; how fast partitions are
+copied."""
 
 from __future__ import annotations
 
@@ -14,4 +15,6 @@ depends_on = None
 def upgrade() -> None:
     op.add_column("sample", sa.Column("latencies", sa.Text))
     op.add_column("partition", sa.Column("latencies", sa.Text))
+    op.add_column("partition", sa.Column("record_rate", sa.Double))
+    op.add_column("partition", sa.Column("byte_rate", sa.Double))
     op.add_column("flow", sa.Column("latencies_total", sa.Text))

@@ -55,7 +55,7 @@ def test_nothing_has_no_percentile() -> None:
 
 def test_records_below_a_latency() -> None:
     found = histogram([1, 9, 10, 31, 32])
-    assert [found.within(edge) for edge in (1, 2, 8, 32, 64)] == [0, 1, 1, 4, 5]
+    assert [found.below(edge) for edge in (1, 2, 8, 32, 64)] == [0, 1, 1, 4, 5]
     assert found.sum_ms == 1.5 + 9 + 11 + 30 + 36
 
 

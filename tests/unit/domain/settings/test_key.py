@@ -50,7 +50,7 @@ def test_keys_are_complete_and_unique() -> None:
         if key.default is not None and not key.note:
             assert (key.parse(key.default) is None) == (key.default in ("none", "auto") and not key.choices)
         assert key.reason or key.note, f"{key.name} gives no reason for its default"
-        assert (key.kind is Kind.CHOICE) == bool(key.choices)
+        assert (key.kind in (Kind.CHOICE, Kind.CHOICES)) == bool(key.choices)
         if key.name.endswith(("seconds", "bytes", ".ms")) and not key.note:
             assert key.unit, key.name
 

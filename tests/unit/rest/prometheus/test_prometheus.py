@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from dataclasses import replace
@@ -11,7 +12,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.health import Health, HealthState
-from srm_common.domain.monitoring.metric_table import TOTALS
+from srm_common.domain.monitoring.metric_table import MIRROR_MAKER_METRICS, TOTALS
+from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_start
 from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
 from srm_common.rest.prometheus.series import FlowFigures
 from tests.unit.rest.figures import FLOW, T, figures, partition
@@ -62,6 +64,8 @@ def test_every_figure_has_its_hand_computed_value() -> None:
         "srm_flow_last_run_retries": 1,
         "srm_flow_last_run_reencoded_records": 5,
         "srm_flow_source_clock_skew_seconds": 0.0125,
+        "srm_flow_replication_latency_seconds_count": 100,
+        "srm_flow_replication_latency_seconds_sum": (90 * 104 + 10 * 2304) / 1000,
     }
     found = {name: number for (name, inside), number in samples(text).items() if len(inside) == 2}
     assert found == flow
@@ -75,6 +79,8 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert value(text, "srm_topic_newest_record_timestamp_seconds", topic="orders") == T / 1000 - 4
     assert value(text, "srm_topic_copied_bytes_per_second", topic="orders") == 200
     assert value(text, "srm_topic_replication_latency_max_seconds", topic="orders") == 1.501
+    assert value(text, "srm_topic_replication_latency_p50_seconds", topic="orders") == 0.104
+    assert value(text, "srm_topic_replication_latency_p95_seconds", topic="orders") == 1.152
     assert value(text, "srm_topic_copied_records_total", topic="orders") == 1001
     assert value(text, "srm_topic_copied_bytes_total", topic="orders") == 120_001
     place = {"topic": "orders", "partition": "1"}
@@ -94,13 +100,63 @@ def test_mirror_makers_series_name_the_remote_topic_and_count_in_milliseconds() 
     place = {"topic": "east.orders", "partition": "0"}
     assert value(text, f"{prefix}_replication_latency_ms_max", **place) == 1500
     assert value(text, f"{prefix}_record_age_ms", **place) == 4000
+    assert value(text, f"{prefix}_record_age_ms_max", **place) == 1500
     assert value(text, f"{prefix}_replication_records_lag", **place) == 6
-    assert value(text, f"{prefix}_byte_rate", topic="east.orders") == 200
+    assert value(text, f"{prefix}_byte_rate", **place) == 200
+    assert value(text, f"{prefix}_record_rate", **place) == 20
+    assert value(render(SERVICE, [figures()], Detail.TOPIC), f"{prefix}_byte_rate", topic="east.orders") == 200
     assert value(text, f"{prefix}_record_count", **place) == 500
     assert value(text, f"{prefix}_byte_count", **place) == 60_000
     checkpoint = "kafka_connect_mirror_mirrorcheckpointconnector_checkpoint_latency_ms"
-    assert value(text, checkpoint, group="billing") == 40
+    assert [value(text, checkpoint + end, group="billing") for end in ("", "_min", "_avg", "_max")] == [40] * 4
     assert "kafka_connect" not in render(SERVICE, [figures()], mirror_maker=False)
+
+
+def test_every_metric_of_mirror_maker_is_told_under_the_names_that_the_flow_has_chosen() -> None:
+    attributes = {one.attribute.replace("-", "_") for one in MIRROR_MAKER_METRICS}
+    both = replace(figures(), names_formats=("legacy", "new"))
+    new = replace(figures(FlowName("west", "east")), names_formats=("new",))
+    text = render(SERVICE, [both, new, figures(FlowName("a", "b"))])
+    told: dict[str, set[str]] = {}
+    flows: dict[str, set[str | None]] = {}
+    for name, inside in samples(text):
+        found = re.fullmatch(r"kafka_connect_(mirror_mirror(?:source|checkpoint)connector|plugins)_(\w+)", name)
+        if found:
+            told.setdefault(found[1], set()).add(found[2])
+            flows.setdefault(found[1], set()).add(dict(inside)["source"])
+    assert told["plugins"] == attributes
+    assert told["mirror_mirrorsourceconnector"] | told["mirror_mirrorcheckpointconnector"] == attributes
+    assert flows["plugins"] == {"east", "west"}
+    assert flows["mirror_mirrorsourceconnector"] == flows["mirror_mirrorcheckpointconnector"] == {"east", "a"}
+    place = {"connector": "MirrorSourceConnector", "task": "0", "topic": "east.orders", "partition": "1"}
+    assert value(text, "kafka_connect_plugins_record_count", **place) == 501
+    group = {"connector": "MirrorCheckpointConnector", "task": "0", "group": "billing"}
+    assert value(text, "kafka_connect_plugins_checkpoint_latency_ms_max", **group) == 40
+
+
+@given(st.dictionaries(st.integers(0, 163), st.integers(1, 10**12)))
+def test_a_histogram_only_grows_towards_its_end(counts: dict[int, int]) -> None:
+    row = figures().row
+    assert row is not None
+    flow = replace(figures(), row=replace(row, latencies_total=LatencyHistogram.of(counts)))
+    families = text_string_to_metric_families(render(SERVICE, [flow], Detail.FLOW))
+    (found,) = [one for one in families if one.type == "histogram"]
+    assert found.name == "srm_flow_replication_latency_seconds"
+    buckets = [(float(one.labels["le"]), one.value) for one in found.samples if one.name.endswith("_bucket")]
+    assert buckets == sorted(buckets)
+    assert [most for _, most in buckets] == sorted(most for _, most in buckets)
+    last, all_records = buckets.pop()
+    assert (last, all_records) == (float("inf"), sum(counts.values()))
+    for edge, most in buckets:
+        assert most == sum(count for bucket, count in counts.items() if bucket_start(bucket + 1) <= edge * 1000)
+
+
+def test_what_no_run_has_told_is_not_zero() -> None:
+    row = figures().row
+    assert row is not None
+    assert "replication_latency_seconds_bucket" not in render(
+        SERVICE, [replace(figures(), row=replace(row, latencies_total=None))]
+    )
 
 
 def test_totals_are_counters_under_the_names_of_their_table() -> None:
@@ -151,7 +207,7 @@ def test_families_of_several_flows_stay_together() -> None:
         if line.startswith("# TYPE"):
             current = line.split()[2]
         elif not line.startswith("#"):
-            assert line.startswith(current + "{")
+            assert re.match(rf"{current}(_bucket|_sum|_count)?{{", line)
 
 
 @given(
