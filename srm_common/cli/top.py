@@ -34,7 +34,7 @@ _STYLES = {
     HealthState.IDLE: "dim",
     HealthState.PAUSED: "dim",
 }
-_FIGURES = ("FOR", "LAG", "BEHIND", "RATE", "LATENCY", "AGE")
+_FIGURES = ("FOR", "LAG", "BEHIND", "RATE", "LATENCY", "P99", "AGE")
 #: For clusters to tell the lag of now, where it is printed once; what they do not tell is as of the last report.
 _LAG_SECONDS = 5.0
 _AIRFLOW_SECONDS = 5.0
@@ -52,9 +52,10 @@ def command(invocation: Invocation, once: bool, live: bool, interval: float) -> 
 
     FOR is how long a flow has been in its state. LAG is in source offsets, BEHIND how old the oldest record is that is
     not copied, AGE how old both are: the clusters are asked for them, every 15 seconds at most. RATE and LATENCY are
-    averages of the last 15 minutes, from the history that runs write; flows that it does not know are looked up in
-    their clusters. With SRM_AIRFLOW_URL paused flows are told from stalled ones. The exit code of --once
-    is 1 when a flow fails, is stalled or lost data.
+    averages of the last 15 minutes, P99 is the latency that 99 of 100 records did not exceed (p50 and p95: in JSON);
+    they come from the history that runs write, and flows that it does not know are looked up in their clusters. With
+    SRM_AIRFLOW_URL paused flows are told from stalled ones. The exit code of --once is 1 when a flow fails, is stalled
+    or lost data.
     """
     from srm_common.store.location import open_store
     from srm_common.usecases.lag_watch import LagWatch
@@ -104,7 +105,7 @@ def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator
         yield "no flow is enabled"
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("FLOW", "STATE", "FOR", "LAG", "BEHIND", "RATE", "LATENCY", "PARTITIONS", "AGE", "CAUSE"):
+    for name in ("FLOW", "STATE", "FOR", "LAG", "BEHIND", "RATE", "LATENCY", "P99", "PARTITIONS", "AGE", "CAUSE"):
         table.add_column(name, justify="right" if name in _FIGURES else "left", no_wrap=name != "CAUSE")
     for line in lines:
         style = _STYLES[line.health.state]
@@ -115,7 +116,8 @@ def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator
             _cell(None if line.lag is None else f"{line.lag:,}"),
             _cell(None if not line.lag or line.behind_ms is None else duration(line.behind_ms)),
             _cell(None if line.byte_rate is None else f"{line.byte_rate / 1e6:,.1f} MB/s"),
-            _cell(None if line.latency_ms is None else latency(round(line.latency_ms))),
+            _latency(line.latency_ms),
+            _latency(line.latency_percentiles_ms.get("p99")),
             _cell(_partitions(line)),
             _cell(None if line.lag_ms is None else duration(now_ms - line.lag_ms)),
             Text(line.health.cause, style if line.urgent else ""),
@@ -133,6 +135,10 @@ def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator
         yield Text.assemble((f"{alarm.severity.value}: ", style), alarm.text)
         if alarm.help is not None and alarm.help.command is not None:
             yield Text(f"    {alarm.help.command}", "dim")
+
+
+def _latency(ms: float | None) -> Text:
+    return _cell(None if ms is None else latency(round(ms)))
 
 
 def _cell(text: str | None) -> Text:

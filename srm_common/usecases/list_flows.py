@@ -16,6 +16,7 @@ from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.remedies import help_with
 from srm_common.domain.monitoring.reported import observe_report
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.sample import PERCENTILES, Sample
 from srm_common.domain.monitoring.samples import flow_samples
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.domain.monitoring.stats import Stats
@@ -91,6 +92,10 @@ def known_flows(configuration: Configuration, store: MetricsStore) -> list[FlowS
         return []
 
 
+def _percentiles(latency: Stats | Sample | None) -> dict[str, float | None]:
+    return {} if latency is None else {name: latency.percentile(share) for name, share in PERCENTILES.items()}
+
+
 @dataclass(frozen=True)
 class _Looks:
     schedule: Schedule
@@ -119,6 +124,7 @@ class _Looks:
             None if row.lag_now is None else row.lag_ms,
             row.behind_ms,
             None if row.live is None else row.live.fault,
+            latency_percentiles_ms=_percentiles(stats.get(Metric.REPLICATION_LATENCY)),
         )
 
     def at_the_clusters(self, flow: FlowSettings) -> FlowLine:
@@ -147,6 +153,7 @@ class _Looks:
             lag_ms=found.now_ms,
             behind_ms=None if found.behind_seconds is None else found.behind_seconds * 1000,
             lag_fault=found.source_fault,
+            latency_percentiles_ms=_percentiles(samples.get(Metric.REPLICATION_LATENCY)),
         )
 
     def _observed(self, flow: FlowSettings, found: StatusReport) -> tuple[Observation, RunReport | None]:

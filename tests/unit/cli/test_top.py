@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from srm_common.cli.main import run
 from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.store.metrics_store import MetricsStore
 
@@ -45,6 +47,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     now = int(time.time() * 1000)
     for flow, lag, error in (("a->b", 0, None), ("a->c", 7, "[red]it broke[/]"), ("b->a", 12_345, None)):
         one = PartitionRecord("t", "t", 0, records=50, bytes=3_000_000, position=9, end=9 + lag, error=error)
+        if flow == "b->a":
+            told = LatencyHistogram(((22, 40), (40, 10)))
+            one = replace(one, latency_ms_min=99.0, latency_ms_avg=500.0, latency_ms_max=2_200.0, latencies=told)
         state = RunState.DONE if error is None else RunState.FAILED
         record = RunRecord(flow, "r1", now - 3_000, now - 2_000, 1, state, partitions=(one,))
         store.write(RunReport(flow, "r1", now - 1_000, record, schedule_interval_seconds=30.0))
@@ -55,6 +60,9 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_worst_flow_comes_first(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["top", "--once", "-o", "json", "--config", str(file)]) == 1
     found = json.loads(capsys.readouterr().out)
+    percentiles = {one["flow"]: one["latency_percentiles_ms"] for one in found["flows"]}
+    assert percentiles["b->a"] == {"p50": 104.0, "p95": 2_200.0, "p99": 2_200.0}
+    assert percentiles["a->b"] == {}
     flows = [(one["flow"], one["health"]["state"], one["lag"], one["asked"]) for one in found["flows"]]
     assert flows == [
         ("a->c", "failing", 7, "history"),

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.rest.answers import heartbeats, sparkline
+from srm_common.rest.answers import heartbeats, partition, sparkline, stats
+from tests.unit.rest.figures import figures
+from tests.unit.rest.figures import partition as a_partition
 
 
 def bucket(start_ms: int, end_ms: int, total: float, count: int = 1) -> Stats:
@@ -58,3 +62,16 @@ def test_only_heartbeats_of_the_flow_itself_are_known_to_be_by_its_clock() -> No
 
 def test_no_heartbeat_has_no_age() -> None:
     assert heartbeats({"heartbeats": []}, 0).age_ms is None
+
+
+def test_percentiles_are_told_where_they_are_known() -> None:
+    (topic,) = figures().topics
+    told = stats(topic.stats)
+    latency, rate = told["replication-latency-ms"], told["byte-rate"]
+    assert (latency.p50, latency.p95, latency.p99) == (104.0, 1152.0, 1152.0)
+    assert (rate.p50, rate.p95, rate.p99) == (None, None, None)
+    found = partition(a_partition(0))
+    # The last bucket goes on to 2.5 s, but nothing took longer than 1.5 s.
+    assert (found.latency_ms_p50, found.latency_ms_p99, found.latency_ms_max) == (104.0, 1500.0, 1500.0)
+    older = partition(replace(a_partition(0), latencies=None))
+    assert (older.latency_ms_p50, older.latency_ms_p99, older.latency_ms_max) == (None, None, 1500.0)

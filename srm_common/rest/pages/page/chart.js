@@ -1,8 +1,8 @@
-// A metric over time: the average as a line, from the least to the most as a band. uPlot draws it (vendor/), loaded
-// when the first chart is shown.
+// A metric over time: the average as a line, from the least to the most as a band, what 99 of 100 records did not exceed
+// as a dashed line where that is known. uPlot draws it (vendor/), loaded when the first chart is shown.
 
 import { h } from "./dom.js";
-import { NOTHING, known, time } from "./format.js";
+import { NOTHING, known, percentiles, time } from "./format.js";
 import { colour } from "./scheme.js";
 
 const HEIGHT = 168;
@@ -13,6 +13,7 @@ const FEW = 12;
 /** Steps of an axis: whole figures, and round durations also above the second. */
 const STEPS = Array.from({ length: 15 }, (_, power) => [1, 2, 5].map((one) => one * 10 ** power)).flat();
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400, 604800];
+const FIGURES = ["min", "avg", "max", "p50", "p95", "p99"];
 const DURATIONS = [...STEPS.filter((one) => one < 1000), ...SECONDS.map((one) => one * 1000)];
 
 let library;
@@ -83,7 +84,9 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
     if (at === null || at === undefined || uplot.cursor.left < 0 || !known(state.data[2][at])) return latest();
     const [least, average, most] = [1, 2, 3].map((index) => state.format(state.data[index][at]));
     told.textContent = average;
-    when.textContent = `${least} – ${most}, ${time(state.data[0][at] * 1000).slice(5, 16)}`;
+    const [p50, p95, p99] = [4, 5, 6].map((index) => state.data[index][at]);
+    const spread = percentiles({ p50, p95, p99 }, state.format);
+    when.textContent = `${least} – ${most}, ${spread ? `${spread}, ` : ""}${time(state.data[0][at] * 1000).slice(5, 16)}`;
   }
 
   async function build() {
@@ -123,6 +126,9 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
         { ...edge },
         { stroke: strong, width: 1.75, points: { show: (uplot) => uplot.data[0].length < FEW, size: 5, fill: strong } },
         { ...edge },
+        { ...edge },
+        { ...edge },
+        { stroke: strong, width: 1, dash: [4, 4], points: { show: false } },
       ],
       bands: [{ series: [3, 1], fill: () => `color-mix(in oklch, ${strong()} 18%, transparent)` }],
       hooks: { setCursor: [hovered] },
@@ -146,9 +152,9 @@ function times(_, splits, __, ___, step) {
   );
 }
 
-/** [times, least, average, most] as uPlot wants them, with a null where reports are missing. */
+/** [times, least, average, most, p50, p95, p99] as uPlot wants them, with a null where reports are missing. */
 function columns(series) {
-  const result = [[], [], [], []];
+  const result = [[], ...FIGURES.map(() => [])];
   const points = series?.points ?? [];
   const middle = (point) => (point.start_ms + point.end_ms) / 2000;
   const distances = points
@@ -159,7 +165,7 @@ function columns(series) {
   let before = null;
   const add = (at, point) => {
     result[0].push(at);
-    ["min", "avg", "max"].forEach((name, index) => result[index + 1].push(point ? (point[name] ?? null) : null));
+    FIGURES.forEach((name, index) => result[index + 1].push(point ? (point[name] ?? null) : null));
   };
   for (const point of points) {
     const at = middle(point);

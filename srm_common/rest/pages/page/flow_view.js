@@ -5,7 +5,7 @@ import { flowPath, get } from "./api.js";
 import { chart } from "./chart.js";
 import { h, icon } from "./dom.js";
 import { behind, byteRate, count, duration, exact, known, lagTitle, plural, sentence } from "./format.js";
-import { serverNow, span, time } from "./format.js";
+import { percentiles, serverNow, span, time } from "./format.js";
 import { link, rangeQuery, route, statistic } from "./route.js";
 import { ALARMS, badge, furtherAlarms, isLate, listed, since, stateOf } from "./states.js";
 import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
@@ -290,7 +290,7 @@ function tiles(flow) {
     tile(
       `Replication latency, ${stat}`,
       duration(figure("replication-latency-ms")),
-      "source to target",
+      percentiles(metrics["replication-latency-ms"], duration) ?? "percentiles are not known",
       latest("replication-latency-ms"),
     ),
     tile(

@@ -115,7 +115,14 @@ export const plural = (number, word) => `${count(number)} ${word}${number === 1 
 export function spread(stat, format) {
   if (!stat?.count) return "nothing was reported in the chosen time";
   const [least, average, most] = [stat.min, stat.avg, stat.max].map(format);
-  return `least ${least}, average ${average}, most ${most}; ${format(stat.latest)} at ${time(stat.latest_ms)}`;
+  const told = [`least ${least}, average ${average}, most ${most}`, percentiles(stat, format)].filter(Boolean).join(", ");
+  return `${told}; ${format(stat.latest)} at ${time(stat.latest_ms)}`;
+}
+
+/** What 50, 95 and 99 of 100 records did not exceed; null where that is not known. */
+export function percentiles(stat, format, between = ", ") {
+  if (!known(stat?.p50)) return null;
+  return ["p50", "p95", "p99"].map((name) => `${name} ${format(stat[name])}`).join(between);
 }
 
 export const known = (value) => typeof value === "number" && Number.isFinite(value);

@@ -2,7 +2,7 @@
 
 import { flowPath, get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { NOTHING, age, behind, byteRate, count, duration, exact, lagTitle, plural, recordRate } from "./format.js";
+import { NOTHING, age, behind, byteRate, count, duration, exact, known, lagTitle, plural, recordRate } from "./format.js";
 import { link, rangeQuery, route, setQuery, statistic } from "./route.js";
 import { table } from "./table.js";
 import { choices, empty, pager, partTaken, search, taken } from "./widgets.js";
@@ -27,6 +27,11 @@ export const listPager = (answer, rows = ROWS) =>
 export const listBar = (...parts) => h("div", { class: "filters", key: "bar" }, parts);
 
 const figure = (name) => (row) => row.metrics[name]?.[statistic()];
+/** The percentiles of a latency, as the API has them; `prefix` is what their names begin with. */
+const spreadOf = (stat, prefix = "") => {
+  const told = ["p50", "p95", "p99"].map((name) => stat?.[prefix + name]);
+  return told.every(known) ? h("span", { class: "number" }, told.map(duration).join(" / ")) : NOTHING;
+};
 const failure = (row) => (row.error ? h("p", { class: "fault break" }, icon("warning"), row.error) : null);
 const failed = (row) => (row.error || row.failed_partitions ? "bad" : "");
 
@@ -58,6 +63,7 @@ export const topicsTab = {
         right: true,
         cell: (row) => duration(figure("replication-latency-ms")(row)),
       },
+      { label: "p50 / p95 / p99", right: true, cell: (row) => spreadOf(row.metrics["replication-latency-ms"]) },
       {
         label: "Partitions",
         right: true,
@@ -151,6 +157,7 @@ export function partitionTable(rows, flow) {
     { label: "End at the source", right: true, cell: (row) => exact(row.end) },
     { label: "Latency: least", right: true, cell: (row) => duration(row.latency_ms_min) },
     { label: "average", right: true, cell: (row) => duration(row.latency_ms_avg) },
+    { label: "p50 / p95 / p99", right: true, cell: (row) => spreadOf(row, "latency_ms_") },
     { label: "most", right: true, cell: (row) => duration(row.latency_ms_max) },
     { label: "Newest record", cell: (row) => age(row.newest_record_ms, { class: "number" }) },
     { label: "Reported", cell: (row) => partTaken(row, flow) },
