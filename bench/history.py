@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.heartbeats import Heartbeat
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
-from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
+from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport, TopicGroups
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 
@@ -143,13 +143,15 @@ class _Flow:
             retries=sum(one.retries for one in partitions),
         )
         first = run == 0
+        groups = tuple(self._groups(at, late))
         return RunReport(
             flow=str(self._name),
             run_id=record.run_id,
             reported_ms=at,
             run=record,
             heartbeats=self._heartbeats(at, late and self._story is Story.FAILING),
-            groups=tuple(self._groups(at, late)),
+            groups=groups,
+            topic_groups=tuple(self._topic_groups(groups, at)),
             clock=ClockSkew(12.0, -3.0, 4.0),
             schedule_interval_seconds=shape.interval_seconds,
             lag_objective_records=10_000 if self._story is Story.BEHIND else None,
@@ -231,6 +233,16 @@ class _Flow:
                 checkpoint_latency_ms=None if stuck else 30 + 40 * self._random.random(),
                 checkpoint_ms=None if stuck else at - 2000,
             )
+
+    def _topic_groups(self, groups: Sequence[GroupSample], at: int) -> Iterator[TopicGroups]:
+        """Each group reads all topics."""
+        found = [one.checkpoint_latency_ms for one in groups if one.checkpoint_latency_ms is not None]
+        for topic in self._topics:
+            if found:
+                figures = (at - 2000, min(found), max(found), sum(found))
+                yield TopicGroups(topic, len(groups), len(found), *figures)
+            else:
+                yield TopicGroups(topic, len(groups))
 
     def _decisions(self) -> dict[str, object]:
         rows: list[dict[str, object]] = [

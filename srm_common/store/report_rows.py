@@ -9,7 +9,7 @@ from typing import Any
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.monitoring.sample import Sample
-from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
+from srm_common.domain.monitoring.samples import by_topic, checkpoint_samples, flow_samples, partition_samples
 from srm_common.domain.runs.run_record import PartitionRecord, RunState
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import CODES
@@ -81,6 +81,7 @@ def known_lag(partitions: Sequence[PartitionRecord]) -> int | None:
 
 def topic_rows(flow_id: int, report: RunReport) -> Iterator[tuple[Row, Sequence[PartitionRecord]]]:
     """One for each upstream topic, with its partitions."""
+    groups = None if report.topic_groups is None else {one.topic: one.groups for one in report.topic_groups}
     for topic, partitions in by_topic(report.run.partitions if report.run else ()).items():
         failed = [one for one in partitions if one.error is not None]
         remote = partitions[0].downstream_topic
@@ -95,6 +96,7 @@ def topic_rows(flow_id: int, report: RunReport) -> Iterator[tuple[Row, Sequence[
             "failed_partitions": len(failed),
             "lag": known_lag(partitions),
             "newest_record_ms": max(stamps, default=None),
+            "consumer_groups": None if groups is None else groups.get(topic, 0),
             "error": f"partition {failed[0].partition}: {failed[0].error}" if failed else None,
         }
         yield row, partitions
@@ -140,16 +142,19 @@ def sample_rows(flow_id: int, report: RunReport, topic_ids: Mapping[str, int], p
     """Of the flow, its topics and, where they are kept, its partitions."""
     at = report.reported_ms
     yield from _rows(flow_id, Level.FLOW, at, NO_TOPIC, NO_PARTITION, flow_samples(report))
+    checkpoints = checkpoint_samples(report)
     for topic, partitions in by_topic(report.run.partitions if report.run else ()).items():
         topic_id = topic_ids[topic]
-        found = partition_samples(report, partitions)
+        found = dict(partition_samples(report, partitions))
+        if topic in checkpoints:
+            found[Metric.CHECKPOINT_LATENCY] = checkpoints[topic]
         told = {metric: sample for metric, sample in found.items() if sample.max or metric not in EVENTS}
         yield from _rows(flow_id, Level.TOPIC, at, topic_id, NO_PARTITION, told)
         if not partitions_too:
             continue
         for one in partitions:
-            found = partition_samples(report, (one,))
-            kept = {metric: found[metric] for metric in PARTITION_METRICS if metric in found}
+            mine = partition_samples(report, (one,))
+            kept = {metric: mine[metric] for metric in PARTITION_METRICS if metric in mine}
             yield from _rows(flow_id, Level.PARTITION, at, topic_id, one.partition, kept)
 
 

@@ -194,7 +194,7 @@ def _keep_topics(
             for one in partitions
         ]
         all_totals |= totals
-    put(connection, TOPIC, topics, keep=("newest_record_ms",))
+    put(connection, TOPIC, topics, keep=("newest_record_ms", "consumer_groups"))
     put(connection, PARTITION, standing, keep=("newest_record_ms",))
     return ids, grown(flow, before, all_totals)
 

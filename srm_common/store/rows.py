@@ -129,6 +129,8 @@ class TopicRow:
     #: copied by all runs together.
     records_total: int | None = None
     bytes_total: int | None = None
+    #: with a position on it; None where no round of checkpoints has told.
+    consumer_groups: int | None = None
     #: when the lag was taken where that was after the report, and how old the oldest record is that waits.
     lag_ms: int | None = None
     behind_ms: float | None = None

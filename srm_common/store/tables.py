@@ -122,6 +122,8 @@ TOPIC = Table(
     Column("newest_record_ms", BigInteger),
     Column("error", Text),
     *_totals(),
+    # With a position on it; None where no round of checkpoints has told.
+    Column("consumer_groups", Integer),
     UniqueConstraint("flow_id", "name", name="topic_once"),
 )
 

@@ -40,14 +40,17 @@ class CheckpointsMade:
 
     ``written`` are the new checkpoints, in order; ``newest`` by group what holds after them, written now or before.
     ``positions`` of each group with offsets on copied topics are so many; ``asked`` is when it was asked for them, by
-    the monotonic clock. ``rewound`` were moved back at the source. ``renewed`` counts positions
-    whose earlier checkpoint belonged to a former copy. ``unsupported`` (group, kind) pass the filter and are no
-    consumer groups. ``shared`` are remote topics that other flows write to as well, with these flows. ``copies`` are
-    the ids of remote topics, for the next round. ``notes`` say what limits the result.
+    the monotonic clock. ``topics`` are groups by upstream topic, ``remotes`` the copies of these. ``rewound`` were
+    moved back at the source. ``renewed`` counts positions whose earlier checkpoint belonged to a former copy.
+    ``unsupported`` (group, kind) pass the filter and are no consumer groups. ``shared`` are remote topics that other
+    flows write to as well, with these flows. ``copies`` are the ids of remote topics, for the next round. ``notes`` say
+    what limits the result.
     """
 
     positions: dict[str, int] = field(default_factory=dict)
     asked: dict[str, float] = field(default_factory=dict)
+    topics: dict[str, set[str]] = field(default_factory=dict)
+    remotes: dict[str, str] = field(default_factory=dict)
     written: list[Checkpoint] = field(default_factory=list)
     newest: dict[str, list[Checkpoint]] = field(default_factory=dict)
     unchanged: int = 0
@@ -124,6 +127,8 @@ def make_checkpoints(
             made.asked[found.group] = found.asked
         for topic, partition in places:
             remote, committed = copies.names[topic], found.offsets[topic, partition]
+            made.topics.setdefault(topic, set()).add(found.group)
+            made.remotes[topic] = remote
             last = before.by_place.get((found.group, remote, partition))
             if last is not None and remote in anew:
                 moved.append(_Position(found.group, topic, partition, committed, remote, None, void=True))

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.group_samples import KEY as GROUPS
-from srm_common.domain.monitoring.group_samples import groups_from
+from srm_common.domain.monitoring.group_samples import groups_from, topics_from
 from srm_common.domain.monitoring.run_report import ClockSkew, RunReport
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topics.foreign_records import KEY as FOREIGN
@@ -75,6 +75,7 @@ def make_report(
         warnings=tuple(notes),
         heartbeats=heartbeat_report(flow, by_hop=True),
         groups=groups_from(known.get(GROUPS)),
+        topic_groups=topics_from(known.get(GROUPS)),
         clock=measure_clocks(flow),
         schedule_interval_seconds=flow.schedule_interval_seconds,
         lag_objective_records=flow.lag_objective_records,

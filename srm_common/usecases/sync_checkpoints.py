@@ -9,7 +9,7 @@ from dataclasses import replace
 from srm_common.domain import names
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.group_samples import KEY as GROUPS
-from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record
+from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record, topics_from
 from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory, Part, group_sync_period_seconds
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
 from srm_common.domain.offsets.checkpoints import Checkpoint
@@ -172,12 +172,26 @@ def _keep_groups(state: FlowState, made: CheckpointsMade, acknowledged: float, s
             one.group: (acknowledged - made.asked[one.group]) * 1000 for one in made.written if one.group in made.asked
         },
         synced=synced,
+        topics=made.topics,
+        checkpointed=_checkpointed(made),
     )
     try:
-        before = groups_from(state.read(GROUPS))
+        before = state.read(GROUPS)
     except CorruptRecord:  # it is written anew
-        before = ()
-    state.write(GROUPS, groups_record(found_out.samples(before)))
+        before = None
+    samples = found_out.samples(groups_from(before))
+    state.write(GROUPS, groups_record(samples, found_out.topic_groups(topics_from(before))))
+
+
+def _checkpointed(made: CheckpointsMade) -> set[tuple[str, str]]:
+    """(group, upstream topic) of checkpoints that were written for positions at the source."""
+    written = {(one.group, one.topic) for one in made.written if one.group in made.asked}
+    return {
+        (group, topic)
+        for topic, groups in made.topics.items()
+        for group in groups
+        if (group, made.remotes[topic]) in written
+    }
 
 
 def _write_offset_syncs(flow: FlowSettings, news: SegmentBatch, target_writer: StateWriter) -> int:

@@ -76,6 +76,21 @@ def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
     assert (group.group, group.positions, group.translated, group.reason) == (f"{name}-g", 2, 2, None)
     assert group.checkpoint_latency_ms is not None
     assert 0 < group.checkpoint_latency_ms < 60_000
+    assert report.topic_groups is not None
+    (read,) = report.topic_groups
+    assert (read.topic, read.groups, read.checkpointed, read.checkpoint_ms) == (name, 1, 1, group.checkpoint_ms)
+    assert read.latency_ms_max == group.checkpoint_latency_ms
+    (topic,) = store.topics(str(flow.name), TimeRange(report.reported_ms - 1, report.reported_ms + 1)).rows
+    assert topic.consumer_groups == 1
+    assert topic.stats[Metric.CHECKPOINT_LATENCY].max == group.checkpoint_latency_ms
+    latency = topic.stats[Metric.REPLICATION_LATENCY]
+    assert latency.latencies is not None
+    assert latency.latencies.records == 30
+    assert latency.min is not None
+    told = [latency.min, latency.p50, latency.p95, latency.p99, latency.max]
+    assert told == sorted(one for one in told if one is not None)
+    assert keep_report(report, store) is None
+    assert [row.latencies_total for row in store.flows()] == [latency.latencies], "told twice, copied once"
     # All clocks are this host's, so that a measurement is off by its error at most.
     clock = report.clock
     assert clock.source_ms is not None
@@ -125,6 +140,9 @@ def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
         assert one.flows()[0].records_total == 47
         assert [row.records_total for row in one.partitions(str(flow.name)).rows] == [22, 10, 15]
     assert store.flows()[0].bytes_total == other.flows()[0].bytes_total
+    spread = store.flows()[0].latencies_total
+    assert spread is not None
+    assert spread.records == 47
     other.close()
 
 

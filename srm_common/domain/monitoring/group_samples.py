@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
-from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.monitoring.run_report import GroupSample, TopicGroups
 from srm_common.domain.offsets.checkpoints import Untranslated
 from srm_common.domain.plans.actions import counted
 
@@ -23,8 +23,9 @@ class CheckpointRound:
     """What one round of checkpoints found out about groups.
 
     ``positions`` by group, ``untranslated`` those without a place on the target. ``latencies_ms`` of the groups that
-    got a checkpoint at ``at_ms``. ``synced`` are the groups whose offsets are committed on the target, None where
-    that was not due.
+    got a checkpoint at ``at_ms``. ``topics``: groups with a position, by upstream topic; those that got a checkpoint
+    for it are in ``checkpointed``, as (group, topic). ``synced`` are the groups whose offsets are committed on the
+    target, None where that was not due.
     """
 
     at_ms: int
@@ -32,6 +33,21 @@ class CheckpointRound:
     untranslated: Sequence[Untranslated]
     latencies_ms: Mapping[str, float]
     synced: Collection[str] | None = None
+    topics: Mapping[str, Collection[str]] = field(default_factory=dict)
+    checkpointed: Collection[tuple[str, str]] = ()
+
+    def topic_groups(self, before: Iterable[TopicGroups] | None) -> list[TopicGroups]:
+        """Each topic with a position, sorted; what this round does not tell is as in ``before``."""
+        known = {one.topic: one for one in before or ()}
+        out = []
+        for topic, groups in sorted(self.topics.items()):
+            found = [self.latencies_ms[group] for group in groups if (group, topic) in self.checkpointed]
+            if found:
+                figures = (round(figure, 1) for figure in (min(found), max(found), sum(found)))
+                out.append(TopicGroups(topic, len(groups), len(found), self.at_ms, *figures))
+            else:
+                out.append(replace(known.get(topic, TopicGroups(topic, 0)), groups=len(groups)))
+        return out
 
     def samples(self, before: Iterable[GroupSample]) -> list[GroupSample]:
         """Each group with a position; what this round does not tell is as in ``before``, the samples of the last."""
@@ -68,13 +84,14 @@ def _reason(rows: Sequence[Untranslated]) -> str | None:
     return f"{counted(len(rows), 'position')} without a place, the first {place}: {first.reason}"
 
 
-def groups_record(samples: Iterable[GroupSample]) -> dict[str, Any]:
+def groups_record(samples: Iterable[GroupSample], topics: Iterable[TopicGroups] = ()) -> dict[str, Any]:
     """Plain values; groups that are not translated completely come first when there are more than 5,000."""
     rows = sorted(samples, key=lambda one: (one.translated >= one.positions, one.group))
     return {
         "columns": list(_COLUMNS),
         "rows": [list(astuple(one)) for one in rows[:_ROWS]],
         "left_out": max(0, len(rows) - _ROWS),
+        "topics": [list(astuple(one)) for one in topics],
     }
 
 
@@ -87,3 +104,11 @@ def groups_from(record: Any) -> tuple[GroupSample, ...]:
         )
     except (KeyError, TypeError, ValueError):
         return ()
+
+
+def topics_from(record: Any) -> tuple[TopicGroups, ...] | None:
+    """The topics in a record; None where there is no record, or one that does not tell of topics."""
+    try:
+        return tuple(map(TopicGroups.of_row, record["topics"]))
+    except (KeyError, TypeError, ValueError):
+        return None

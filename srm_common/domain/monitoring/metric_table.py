@@ -93,7 +93,7 @@ DEFINITIONS = (
     Definition(
         Metric.CHECKPOINT_LATENCY,
         "milliseconds",
-        _FLOW,
+        (Level.TOPIC, Level.FLOW),
         Across.POOL,
         "From reading a group's offsets at the source to the acknowledged checkpoints. One sample for each group that "
         "got a checkpoint in the last round; each group has its own, where MirrorMaker 2 shows all groups of a task "

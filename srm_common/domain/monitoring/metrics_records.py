@@ -29,6 +29,9 @@ def report_parts(report: RunReport, max_bytes: int = MAX_PART_BYTES) -> list[byt
         head["run"]["partitions"] = []
     rows += [("groups", row) for row in head["groups"]]
     head["groups"] = []
+    if report.topic_groups is not None:
+        rows += [("topic_groups", row) for row in head["topic_groups"]]
+        head["topic_groups"] = []
     if report.decisions is not None:
         rows += [("decisions", row) for row in head["decisions"].get("decisions", ())]
         head["decisions"] = {**head["decisions"], "decisions": []}
@@ -81,12 +84,13 @@ class ReportAssembly:
 
 def _joined(parts: list[Mapping[str, Any]]) -> RunReport:
     document = dict(parts[0]["report"])
-    rows = {
-        kind: [row for part in parts for row in part.get(kind, ())] for kind in ("partitions", "groups", "decisions")
-    }
+    kinds = ("partitions", "groups", "topic_groups", "decisions")
+    rows = {kind: [row for part in parts for row in part.get(kind, ())] for kind in kinds}
     if document["run"] is not None:
         document["run"] = {**document["run"], "partitions": rows["partitions"]}
     document["groups"] = rows["groups"]
+    if document.get("topic_groups") is not None:
+        document["topic_groups"] = rows["topic_groups"]
     if document["decisions"] is not None:
         document["decisions"] = {**document["decisions"], "decisions": rows["decisions"]}
     return RunReport.from_json(document)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Self
 
@@ -33,6 +33,28 @@ class GroupSample:
 
 
 @dataclass(frozen=True, slots=True)
+class TopicGroups:
+    """Consumer groups of one upstream topic after a round of checkpoints.
+
+    ``groups`` have a position on it. ``checkpointed`` of them got a checkpoint for it at ``checkpoint_ms``, after so
+    long: ``latency_ms_min`` and ``_max``, ``latency_ms_sum`` of all.
+    """
+
+    topic: str
+    groups: int
+    checkpointed: int = 0
+    checkpoint_ms: int | None = None
+    latency_ms_min: float = 0.0
+    latency_ms_max: float = 0.0
+    latency_ms_sum: float = 0.0
+
+    @classmethod
+    def of_row(cls, row: Sequence[Any]) -> Self:
+        """Of ``astuple``, also by newer software, which may have more behind it. Raises TypeError."""
+        return cls(*row[: len(fields(cls))])
+
+
+@dataclass(frozen=True, slots=True)
 class ClockSkew:
     """How far the source's clock is ahead of this host's (``source_ms``), and the target's (``target_ms``); None where
     it could not be told. ``uncertainty_ms`` is the larger of both measurements' errors."""
@@ -51,6 +73,7 @@ class RunReport:
     None where there is no earlier run either, or nobody could be asked. ``warnings`` need somebody
     although the flow copies. ``decisions``, ``plan`` and ``filters`` are the JSON documents that the flow keeps of
     itself (``srm-flow-state``), None where they have not changed since the last report or are not known.
+    ``topic_groups`` are the topics that groups have positions on, None where no round of checkpoints has told.
     ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
     """
 
@@ -69,6 +92,7 @@ class RunReport:
     plan: Mapping[str, Any] | None = None
     filters: Mapping[str, Any] | None = None
     foreign_writers: str | None = None
+    topic_groups: tuple[TopicGroups, ...] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """What ``json.dumps`` takes; groups as rows under one header, since there may be thousands."""
@@ -79,6 +103,7 @@ class RunReport:
         out["warnings"] = list(self.warnings)
         out["heartbeats"] = None if self.heartbeats is None else self.heartbeats.to_json()
         out["groups"] = [list(astuple(group)) for group in self.groups]
+        out["topic_groups"] = None if self.topic_groups is None else [list(astuple(one)) for one in self.topic_groups]
         out["clock"] = {field.name: getattr(self.clock, field.name) for field in fields(self.clock)}
         for name in ("decisions", "plan", "filters"):
             document = getattr(self, name)
@@ -107,6 +132,8 @@ class RunReport:
                 GroupSample(**{name: cell for name, cell in zip(columns, row, strict=True) if name in _GROUP_COLUMNS})
                 for row in document["groups"]
             )
+            if (topics := values.get("topic_groups")) is not None:
+                values["topic_groups"] = tuple(map(TopicGroups.of_row, topics))
             clock = {field.name for field in fields(ClockSkew)}
             values["clock"] = ClockSkew(**{name: one for name, one in document["clock"].items() if name in clock})
             return cls(**values)

@@ -94,6 +94,17 @@ def flow_samples(report: RunReport) -> Mapping[Metric, Sample]:
     return found
 
 
+def checkpoint_samples(report: RunReport) -> Mapping[str, Sample]:
+    """Checkpoint latency by topic; only of this run, as of a group."""
+    if report.run is None:
+        return {}
+    return {
+        one.topic: Sample(one.latency_ms_min, one.latency_ms_max, one.latency_ms_sum, one.checkpointed)
+        for one in report.topic_groups or ()
+        if one.checkpointed and one.checkpoint_ms is not None and one.checkpoint_ms >= report.run.started_ms
+    }
+
+
 def copying_seconds(report: RunReport) -> float | None:
     """How long the run copied; None where it did not, or has not ended."""
     run = report.run

@@ -50,15 +50,15 @@ class ReplicationInfo(_Camel):
     source: str
     target: str
     status: Status
-    num_topics: int
-    num_consumer_groups: int
+    num_topics: int | None
+    num_consumer_groups: int | None
     throughput_bps: Stats
     replication_latency_ms: Stats
     checkpoint_latency_ms: Stats
 
 
 class TopicInfo(_Camel):
-    """``num_consumer_groups`` is null: groups are known by flow, not by topic."""
+    """``num_consumer_groups`` have a position on it; null where no checkpoints were made yet."""
 
     name: str
     source: str
@@ -72,6 +72,8 @@ class TopicInfo(_Camel):
 
 
 class TimeSeriesResponse(_Camel):
+    """``errors``: what could not be asked for the answer, such as a cluster that does not tell the lag of now."""
+
     metrics: list[Stats]
     errors: list[str] = []
     range: TimeRange

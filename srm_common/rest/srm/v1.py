@@ -78,6 +78,7 @@ def remote_topics(
             upstream_topic=row.topic,
             original_topic=original,
             num_partitions=row.partitions,
+            num_consumer_groups=row.consumer_groups,
             throughput_bps=figures(Metric.BYTE_RATE),
             replication_latency_ms=figures(Metric.REPLICATION_LATENCY),
             checkpoint_latency_ms=figures(Metric.CHECKPOINT_LATENCY),
@@ -101,7 +102,7 @@ def topic_metrics(
     """One metric of a remote topic over time, by its name on the target."""
     span = time_range(minutes, hours)
     flow, upstream = upstream_of(house, caller, target, topic, span, "topic")
-    return _series(house, flow, metric, span, samples, upstream)
+    return _series(house, look(house, caller, now_ms(), flow), flow, metric, span, samples, upstream)
 
 
 @router.get("/cluster-metrics/{cluster}/{metric}", responses=_KNOWN)
@@ -118,8 +119,8 @@ def cluster_metrics(
 ) -> schemas.TimeSeriesResponse:
     """One metric of the whole flow from a cluster over time."""
     span = time_range(minutes, hours)
-    flow = _one_flow(look(house, caller, now_ms()), cluster, target)
-    return _series(house, flow, metric, span, samples)
+    seen = look(house, caller, now_ms())
+    return _series(house, seen, _one_flow(seen, cluster, target), metric, span, samples)
 
 
 def replication_infos(
@@ -142,8 +143,8 @@ def replication_infos(
             source=flow.source,
             target=flow.target,
             status=status_of(seen.verdict(flow)),
-            num_topics=0 if row is None else row.topics,
-            num_consumer_groups=0 if row is None else row.groups,
+            num_topics=None if row is None else row.topics,
+            num_consumer_groups=None if row is None else row.groups,
             throughput_bps=figures(Metric.BYTE_RATE),
             replication_latency_ms=figures(Metric.REPLICATION_LATENCY),
             checkpoint_latency_ms=figures(Metric.CHECKPOINT_LATENCY),
@@ -191,12 +192,23 @@ def _original(policy: ReplicationPolicy, topic: str, aliases: Collection[str]) -
 
 
 def _series(
-    house: House, flow: FlowName, metric: Metric, span: TimeRange, samples: int, topic: str | None = None
+    house: House,
+    seen: Overview,
+    flow: FlowName,
+    metric: Metric,
+    span: TimeRange,
+    samples: int,
+    topic: str | None = None,
 ) -> schemas.TimeSeriesResponse:
+    row, errors = seen.rows.get(str(flow)), [fault.message for fault in seen.faults]
+    if metric in (Metric.RECORDS_LAG, Metric.LAG_AGE) and row is not None and row.live is not None and row.live.fault:
+        errors.append(f"the lag of now is not known: {row.live.fault}")
     found = house.figures.series(str(flow), metric, span, topic=topic, points=samples)
     topics = [] if topic is None else [topic]
     return schemas.TimeSeriesResponse(
-        metrics=[_stats(metric, one, one.span, topics=topics) for one in found], range=shown_range(span)
+        metrics=[_stats(metric, one, one.span, topics=topics) for one in found],
+        errors=errors,
+        range=shown_range(span),
     )
 
 

@@ -148,11 +148,15 @@ def test_version_1_speaks_as_its_swagger_file_does(same_stage: Stage) -> None:
         assert (topic["name"], topic["source"], topic["numPartitions"]) == (name, FIRST.source, 2)
         assert name == f"{FIRST.source}.{topic['upstreamTopic']}"
         assert topic["originalTopic"] == topic["upstreamTopic"]
+        assert topic["numConsumerGroups"] == SHAPE.groups
+        assert topic["checkpointLatencyMs"]["samples"] > 0
+        assert 30 <= topic["checkpointLatencyMs"]["avg"] <= 70
 
     for path in (f"topic-metrics/{name}", f"topic-metrics-local/{name}", f"cluster-metrics/{FIRST.source}"):
         found = get(same_stage, f"/api/v1/{path}/byte-rate?hours=24&samples=5&target={FIRST.target}")
         assert set(found) == {"metrics", "errors", "range"}
         assert 0 < len(TimeSeriesResponse.model_validate(found).metrics) <= 5
+        assert found["errors"] == []
 
     several = get(same_stage, f"/api/v1/cluster-metrics/{FIRST.source}/byte-rate", status=409)
     assert several["errors"][0]["code"] == "ambiguous_flow"

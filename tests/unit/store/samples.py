@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from bench.history import Shape, reports
 from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.monitoring.run_report import RunReport, TopicGroups
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.monitoring.time_range import TimeRange
@@ -142,6 +142,23 @@ class SamplesBehaviour:
         (row, other) = store.partitions(FLOW).rows
         assert row.latency_percentiles == {"p50": 2_100.0, "p95": 2_100.0, "p99": 2_100.0}
         assert other.latency_percentiles == {"p50": None, "p95": None, "p99": None}
+
+    def test_groups_and_checkpoints_of_topics(self, store: MetricsStore) -> None:
+        store.write(report(T, partition(), partition("clicks"), partition("quiet")))
+        assert [row.consumer_groups for row in store.topics(FLOW, ALWAYS).rows] == [None, None, None]
+        told = (
+            TopicGroups("orders", 3, 2, T + MINUTE - 1, 10.0, 30.0, 40.0),
+            TopicGroups("clicks", 1, 1, T, 5.0, 5.0, 5.0),
+        )
+        store.write(report(T + MINUTE, partition(), partition("clicks"), partition("quiet"), topic_groups=told))
+        store.write(report(T + 2 * MINUTE, partition(), partition("clicks"), partition("quiet")))
+        clicks, orders, quiet = store.topics(FLOW, TimeRange(T, T + HOUR)).rows
+        assert (clicks.consumer_groups, orders.consumer_groups, quiet.consumer_groups) == (1, 3, 0)
+        latency = orders.stats[Metric.CHECKPOINT_LATENCY]
+        assert (latency.min, latency.avg, latency.max, latency.count) == (10.0, 20.0, 30.0, 2)
+        # The other's checkpoint was written before the run.
+        assert Metric.CHECKPOINT_LATENCY not in clicks.stats
+        assert Metric.CHECKPOINT_LATENCY not in quiet.stats
 
     def test_each_record_is_in_the_total_once(self, store: MetricsStore) -> None:
         def told(at: int, count: int, started: int, **more: Any) -> RunReport:

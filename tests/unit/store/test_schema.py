@@ -76,6 +76,7 @@ def test_history_of_older_software_is_kept(url: str) -> None:
         connection.execute(text("ALTER TABLE run DROP COLUMN error_kind"))
         connection.execute(text("ALTER TABLE sample DROP COLUMN latencies"))
         connection.execute(text("ALTER TABLE flow DROP COLUMN latencies_total"))
+        connection.execute(text("ALTER TABLE topic DROP COLUMN consumer_groups"))
         for name in ("records_told", "bytes_told", "error_kind", "latencies", "record_rate", "byte_rate"):
             connection.execute(text(f"ALTER TABLE partition DROP COLUMN {name}"))
         connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))

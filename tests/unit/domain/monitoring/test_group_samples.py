@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record
-from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record, topics_from
+from srm_common.domain.monitoring.run_report import GroupSample, TopicGroups
 from srm_common.domain.offsets.checkpoints import Untranslated
 
 
@@ -34,6 +34,30 @@ def test_a_round_of_checkpoints() -> None:
         ),
         GroupSample("quiet", 1, 1, None, False, 7.0, 1_000),
     ]
+
+
+def test_topics_of_a_round() -> None:
+    found = CheckpointRound(
+        at_ms=5_000,
+        positions={"a": 2, "b": 1, "c": 1},
+        untranslated=[],
+        latencies_ms={"a": 12.34, "b": 20.0},
+        topics={"orders": {"a", "b", "c"}, "clicks": {"a"}, "quiet": {"c"}},
+        checkpointed={("a", "orders"), ("b", "orders")},
+    )
+    before = [TopicGroups("clicks", 3, 1, 1_000, 7.0, 7.0, 7.0), TopicGroups("gone", 1)]
+    topics = found.topic_groups(before)
+    assert topics == [
+        TopicGroups("clicks", 1, 1, 1_000, 7.0, 7.0, 7.0),
+        TopicGroups("orders", 3, 2, 5_000, 12.3, 20.0, 32.3),
+        TopicGroups("quiet", 1),
+    ]
+    assert topics_from(json.loads(json.dumps(groups_record([], topics)))) == tuple(topics)
+    assert topics_from({"columns": [], "rows": []}) is None, "of older software"
+    assert topics_from(None) is None
+    newer = groups_record([], topics)
+    newer["topics"] = [[*row, "more"] for row in newer["topics"]]
+    assert topics_from(newer) == tuple(topics)
 
 
 def test_what_was_not_due_stays_as_it_was() -> None:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from srm_common.domain.heartbeats import Heartbeat
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop
-from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
+from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport, TopicGroups
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.errors import CorruptRecord
 
@@ -45,6 +46,7 @@ REPORT = RunReport(
     clock=ClockSkew(3.5, -2.0, 0.5),
     schedule_interval_seconds=30.0,
     decisions={"decisions": [{"topic": "orders"}]},
+    topic_groups=(TopicGroups("orders", 2, 1, 8_500, 12.5, 12.5, 12.5),),
 )
 
 
@@ -68,7 +70,14 @@ def test_fields_of_newer_software_are_left_out() -> None:
     document["group_columns"].append("new")
     for row in document["groups"]:
         row.append(1)
+    document["topic_groups"][0].append(1)
     assert RunReport.from_json(document) == REPORT
+
+
+def test_a_report_of_older_software_does_not_know_of_topics_groups() -> None:
+    document = through_json(REPORT.to_json())
+    del document["topic_groups"]
+    assert RunReport.from_json(document) == replace(REPORT, topic_groups=None)
 
 
 @pytest.mark.parametrize("broken", [{}, {"version": 2}, {"version": 1}, {**REPORT.to_json(), "groups": 7}])
