@@ -17,8 +17,8 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier
 from srm_common.domain.monitoring.health import Alarm
-from srm_common.domain.monitoring.judge import judge
-from srm_common.domain.monitoring.reported import observe_report
+from srm_common.domain.monitoring.judge import Verdict, judge
+from srm_common.domain.monitoring.observe_flow import observe
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.told_alarms import ToldAlarms
 from srm_common.domain.monitoring.watched_flow import WATCHED
@@ -32,14 +32,20 @@ PATIENCE_SECONDS = 30.0
 Memory = TypeVar("Memory", bound=ToldAlarms)
 
 
+def judged(flow: FlowSettings, report: RunReport, state: Any) -> tuple[AlarmMemory, Verdict]:
+    """How the flow does after the report, with what is remembered of the runs before in its asset state."""
+    memory = AlarmMemory.from_json(state.get(MEMORY)).after(report)
+    # Nothing is told of a pause, since a paused flow makes no reports.
+    return memory, judge(observe(flow.name, memory.history, flow, None, report.reported_ms))
+
+
 def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any], state: Any) -> None:
     """Judge the report; tell each notifier of the flow what is new to it, but for what the watch tells. ``state`` is
     the flow's asset state.
 
     What a notifier could not tell is logged, and told again after the next run; nothing else depends on it.
     """
-    memory = AlarmMemory.from_json(state.get(MEMORY)).after(report, flow.lag_objective_records)
-    alarms = judge(observe_report(flow, report, memory)).alarms
+    memory, (_, alarms) = judged(flow, report, state)
     for alarm in alarms:
         _LOG.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
     state.set(ALARMS, [_begun(alarm) for alarm in alarms])

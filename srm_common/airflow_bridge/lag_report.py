@@ -8,28 +8,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from srm_common.domain.flow import ARROW
+from srm_common.domain.amount import Amount
+from srm_common.domain.flow import ARROW, FlowName
+from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
+from srm_common.domain.monitoring.health import Health
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
+from srm_common.domain.monitoring.judge import judge
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.metric_table import BY_METRIC, DEFINITIONS, Across, Level
+from srm_common.domain.monitoring.observe_flow import observe
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.sample import PERCENTILES, Sample
 from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
-from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord
 
 # Airflow keeps values of at most 65,535 bytes; a flow may have thousands of topics.
 MAX_STATE_BYTES = 60_000
 _OF_EACH_CLUSTER = (Metric.HEARTBEAT_AGE, Metric.HEARTBEAT_LATENCY)
-
-
-class FlowHealth(StrEnum):
-    """OK: the run copied what there was. FAILED: it ran, and a partition or the whole of it failed. STALLED: it left
-    no record. UNREACHABLE: the record cannot be read now."""
-
-    OK = "ok"
-    FAILED = "failed"
-    STALLED = "stalled"
-    UNREACHABLE = "unreachable"
 
 
 class MetricKind(StrEnum):
@@ -49,7 +44,7 @@ class AirflowMetric:
 
 @dataclass(frozen=True, slots=True)
 class TopicFigures:
-    """One upstream topic, all partitions together. ``lag`` sums the partitions where it is known."""
+    """One upstream topic, all partitions together."""
 
     topic: str
     remote_topic: str
@@ -57,7 +52,7 @@ class TopicFigures:
     failed_partitions: int
     records: int
     bytes: int
-    lag: int
+    lag: Amount
     last_record_ms: int | None
 
     @classmethod
@@ -70,35 +65,35 @@ class TopicFigures:
             failed_partitions=sum(p.error is not None for p in partitions),
             records=sum(p.records for p in partitions),
             bytes=sum(p.bytes for p in partitions),
-            lag=sum(p.lag or 0 for p in partitions),
+            lag=Amount.sum(Amount.of(p.lag) for p in partitions),
             last_record_ms=max(stamps, default=None),
         )
 
     def to_json(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        """``lag`` is null where it is not known of every partition; ``lag_bounds`` has what is known."""
+        found = {name: getattr(self, name) for name in self.__slots__}
+        return {**found, "lag": self.lag.most, "lag_bounds": self.lag.to_json()}
 
 
 @dataclass(frozen=True, slots=True)
 class LagReport:
-    """A run's report with its verdict. ``reason`` is one sentence, None for a flow that is well."""
+    """A run's report, and how the flow does after it."""
 
     report: RunReport
-    health: FlowHealth
-    reason: str | None
+    health: Health
 
     @classmethod
-    def of(cls, report: RunReport) -> LagReport:
-        """What the report says about its run, whose copying has ended one way or the other."""
-        if report.fault is not None:
-            return cls(report, FlowHealth.STALLED, report.fault)
-        if report.run is not None and report.run.state is RunState.FAILED:
-            return cls(report, FlowHealth.FAILED, _why(report.run))
-        return cls(report, FlowHealth.OK, None)
+    def of(cls, report: RunReport, health: Health | None = None) -> LagReport:
+        """``health`` None: as the report alone tells, without what was before."""
+        if health is None:
+            history = fold(NO_RUNS, report)
+            health = judge(observe(FlowName.parse(report.flow), history, None, None, report.reported_ms)).health
+        return cls(report, health)
 
-    @classmethod
-    def unreachable(cls, report: RunReport) -> LagReport:
-        """The target does not answer, so nothing is known but that."""
-        return cls(report, FlowHealth.UNREACHABLE, report.fault)
+    @property
+    def reason(self) -> str | None:
+        """Why the run was not good, in one sentence; None for one that was."""
+        return None if self.report.ok else self.health.cause
 
     @property
     def flow(self) -> str:
@@ -136,7 +131,7 @@ class LagReport:
         """For Airflow's metrics (docs/metrics.md)."""
         # As in the asset's address: StatsD refuses names with a '>' in them.
         flow = {"flow": self.flow.replace(ARROW, "/")}
-        yield AirflowMetric("srm.flow_ok", MetricKind.GAUGE, float(self.health is FlowHealth.OK), flow)
+        yield AirflowMetric("srm.flow_ok", MetricKind.GAUGE, float(self.report.ok is True), flow)
         yield from self._of_heartbeats(flow)
         if self.record is None:
             return
@@ -173,9 +168,11 @@ class LagReport:
     def asset_state(self, before: Mapping[str, Any] | None, now_ms: int) -> dict[str, Any]:
         """Values by key for the flow's asset; ``before`` is the ``status`` it has. Figures that are not known now are
         left out, so that the last known ones stay."""
-        same = before is not None and before.get("state") == self.health.value
+        state = self.health.state.value
+        same = before is not None and before.get("state") == state
         status = {
-            "state": self.health.value,
+            "state": state,
+            "cause": self.health.cause,
             "reason": self.reason,
             "warning": self.warning,
             "since_ms": before["since_ms"] if before is not None and same else now_ms,
@@ -197,17 +194,18 @@ class LagReport:
             "failed_partitions": len(self.record.failed_partitions),
             "records": self.record.records,
             "bytes": self.record.bytes,
-            "lag": self.record.lag,
+            "lag": self.record.backlog.most,
+            "lag_bounds": self.record.backlog.to_json(),
             "topics_left_out": left_out,
         }
         return {**found, "figures": figures, "topics": topics}
 
     def text(self) -> str:
         """For people: one line of verdict, then a line per topic, then what failed."""
-        lines = [f"{self.flow}: {self.health}" + (f", {self.reason}" if self.reason else "")]
+        lines = [f"{self.flow}: {self.health.state.value.replace('_', ' ')}: {self.health.cause}"]
         rows = [("topic", "partitions", "copied", "bytes", "behind", "failed")]
         rows += [
-            (t.topic, f"{t.partitions}", f"{t.records:,}", f"{t.bytes:,}", f"{t.lag:,}", f"{t.failed_partitions}")
+            (t.topic, f"{t.partitions}", f"{t.records:,}", f"{t.bytes:,}", t.lag.short(), f"{t.failed_partitions}")
             for t in self.topics
         ]
         if len(rows) > 1:
@@ -257,19 +255,12 @@ def _sent(level: Level, samples: Mapping[Metric, Sample], tags: Mapping[str, str
             yield AirflowMetric(one.airflow, MetricKind.GAUGE, sample.value, tags)
 
 
-def _why(record: RunRecord) -> str:
-    if record.error is not None:
-        return record.error
-    failed = record.failed_partitions
-    if not failed:
-        return "the run failed"
-    return f"{len(failed)} of {len(record.partitions)} partitions failed, the first {failed[0].trouble}"
-
-
 def _fitting(topics: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], int]:
     """As many as Airflow stores, those furthest behind; and how many are left out."""
     chosen, used = [], 2
-    for topic in sorted(topics, key=lambda topic: (-topic["failed_partitions"], -topic["lag"], topic["topic"])):
+    for topic in sorted(
+        topics, key=lambda topic: (-topic["failed_partitions"], -topic["lag_bounds"]["least"], topic["topic"])
+    ):
         used += len(json.dumps(topic)) + 2
         if used > MAX_STATE_BYTES:
             break

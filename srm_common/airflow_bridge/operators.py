@@ -25,8 +25,8 @@ from srm_common.settings_files.configuration import load_configuration
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from srm_common.airflow_bridge.lag_report import LagReport
     from srm_common.domain.flow import FlowSettings
+    from srm_common.domain.monitoring.run_report import RunReport
     from srm_common.usecases.effective_filters import EffectiveFilters
 
 
@@ -128,8 +128,6 @@ class ReportLagOperator(FlowOperator):
         self.asset = asset
 
     def execute(self, context: Context) -> None:
-        from srm_common.airflow_bridge.alarms import tell_alarms
-        from srm_common.airflow_bridge.lag_report import LagReport
         from srm_common.errors import ClusterError
         from srm_common.usecases.raw_metrics import publish_report
         from srm_common.usecases.report_run import keep_in_history, make_report, unreachable_report
@@ -143,27 +141,29 @@ class ReportLagOperator(FlowOperator):
             except ClusterError as error:
                 report = unreachable_report(self.flow, run_id, str(error))
                 keep_in_history(report, configuration)
-                self._tell(LagReport.unreachable(report), context)
-                tell_alarms(self.settings(), report, context, context["asset_state_store"][self.asset])
+                self._tell(self.settings(), report, context)
                 raise
         keep_in_history(report, configuration)
         publish_report(now.flow, report)
-        self._tell(LagReport.of(report), context)
-        tell_alarms(now.flow, report, context, context["asset_state_store"][self.asset])
+        self._tell(now.flow, report, context)
 
-    def _tell(self, report: LagReport, context: Context) -> None:
-        from srm_common.airflow_bridge.lag_report import send
+    def _tell(self, flow: FlowSettings, run: RunReport, context: Context) -> None:
+        from srm_common.airflow_bridge.alarms import judged, tell_alarms
+        from srm_common.airflow_bridge.lag_report import LagReport, send
 
+        store = context["asset_state_store"][self.asset]
+        _, verdict = judged(flow, run, store)
+        report = LagReport.of(run, verdict.health)
         if report.warning is not None:
             self.log.error("%s: %s", self.flow, report.warning)
         self.log.info("%s", report.text())
-        store = context["asset_state_store"][self.asset]
         before = store.get("status")
         now_ms = round(time.time() * 1000)
         for key, value in report.asset_state(before if isinstance(before, dict) else None, now_ms).items():
             store.set(key, value)
         # Last, so that a task that is tried again does not count twice.
         send(report.metrics())
+        tell_alarms(flow, run, context, store)
 
 
 class MisconfiguredOperator(FlowOperator):

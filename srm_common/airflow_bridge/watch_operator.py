@@ -24,8 +24,8 @@ from srm_common.settings_files.configuration import Configuration, load_configur
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-#: Keys of a flow's asset state: the first is the watch's own, the second the report task's.
-WATCH, STATUS = "watch", "status"
+#: The watch's own key of a flow's asset state.
+WATCH = "watch"
 _AT_WORK = ["running", "restarting", "deferred", "up_for_retry", "up_for_reschedule"]
 _ACTIVE_RUNS = ["running", "queued"]
 
@@ -95,7 +95,6 @@ class WatchOperator(BaseOperator):
             )
 
     def _look(self, flow: FlowName, state: Any, configuration: Configuration, context: Context) -> _Watched:
-        status = state.get(STATUS)
         fault = configuration.faults.get(flow)
         settings = configuration.flows.get(flow)
         before = WatchMemory.from_json(state.get(WATCH))
@@ -103,10 +102,9 @@ class WatchOperator(BaseOperator):
             flow,
             round(time.time() * 1000),
             settings,
-            AlarmMemory.from_json(state.get(MEMORY)),
+            AlarmMemory.from_json(state.get(MEMORY)).history,
             before,
             misconfigured=None if fault is None else str(fault),
-            last_error=status.get("reason") if isinstance(status, dict) else None,
         )
         pool = "default_pool" if settings is None else pool_of(settings)
         look = look_at(seen, lambda: activity_of(flow, pool, context["ti"]))

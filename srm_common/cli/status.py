@@ -41,11 +41,13 @@ def command(invocation: Invocation, flow: str | None, watching: bool, interval: 
 def status_text(report: StatusReport) -> list[RenderableType]:
     """A report for people."""
     text: list[RenderableType] = [report.headline()]
+    advice = report.advice
+    if advice is not None:
+        text.append(advice.text if advice.command is None else f"{advice.text}\n    {advice.command}")
     if report.run is None:
-        text.append(f"Start one with: srm-control run --flow '{report.flow}'")
         return text
     if report.source_fault is not None:
-        text.append(f"The ends are those that the run saw, because {report.source_fault}")
+        text.append(f"The ends are unknown, or those that the run saw (then), because {report.source_fault}")
     rows = [
         [
             row.upstream_topic,

@@ -17,6 +17,7 @@ from srm_common.cli.invocation import Invocation, config_option, output_option, 
 from srm_common.cli.output import Answer
 from srm_common.cli.watching import interval_option, watch
 from srm_common.domain.duration import duration, latency
+from srm_common.domain.monitoring.alarms import behind
 from srm_common.domain.monitoring.flow_line import FlowLine
 from srm_common.domain.monitoring.health import HealthState, Severity
 from srm_common.errors import AirflowError
@@ -29,11 +30,15 @@ _STYLES = {
     HealthState.FAILING: "bold red",
     HealthState.STALLED: "bold red",
     HealthState.UNKNOWN: "yellow",
+    HealthState.NOT_RUN: "cyan",
     HealthState.CATCHING_UP: "yellow",
     HealthState.RUNNING: "green",
+    HealthState.HEARTBEAT_ONLY: "cyan",
     HealthState.IDLE: "dim",
     HealthState.PAUSED: "dim",
 }
+#: States that say what to do in the list, although nothing is wrong.
+_NOTHING_COPIED = (HealthState.NOT_RUN, HealthState.HEARTBEAT_ONLY)
 _FIGURES = ("FOR", "LAG", "BEHIND", "RATE", "LATENCY", "P99", "AGE")
 #: For clusters to tell the lag of now, where it is printed once; what they do not tell is as of the last report.
 _LAG_SECONDS = 5.0
@@ -113,8 +118,8 @@ def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator
             Text(line.flow),
             Text(line.health.state.value.replace("_", " "), style),
             _cell(None if line.health.since_ms is None else duration(now_ms - line.health.since_ms)),
-            _cell(None if line.lag is None else f"{line.lag:,}"),
-            _cell(None if not line.lag or line.behind_ms is None else duration(line.behind_ms)),
+            _cell(None if line.lag is None else line.lag.short()),
+            _cell(None if line.behind_ms is None or not line.lag or not line.lag.least else duration(line.behind_ms)),
             _cell(None if line.byte_rate is None else f"{line.byte_rate / 1e6:,.1f} MB/s"),
             _latency(line.latency_ms),
             _latency(line.latency_percentiles_ms.get("p99")),
@@ -127,6 +132,14 @@ def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator
         f"{line.flow}: its lag is not known now: {line.lag_fault}" for line in lines if line.lag_fault is not None
     ]
     yield from ["", *faults] if faults else []
+    unsure = [(line.flow, line.lag) for line in lines if line.lag is not None and line.lag.unknown]
+    yield from ["", *(f"{flow}: {behind(lag)}" for flow, lag in unsure)] if unsure else []
+    for line in lines:
+        help_ = line.health.help
+        if line.health.state in _NOTHING_COPIED and help_ is not None:
+            yield ""
+            yield Text(f"{line.flow}: {help_.text}")
+            yield Text(f"    {help_.command}", "dim")
     alarms = [alarm for line in lines for alarm in line.alarms]
     if alarms:
         yield ""

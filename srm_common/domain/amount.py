@@ -85,6 +85,12 @@ class Amount:
             words.append(f"besides {known}")
         return ", ".join(words)
 
+    def short(self) -> str:
+        """For a cell: "1,234", ">=1,234", "unknown"; the upper limit of what is a bound."""
+        if self.unknown:
+            return f">={self.least:,}" if self.least else "unknown"
+        return f"{self.known_most:,}" if self.least == self.known_most else f"<={self.known_most:,}"
+
     def to_json(self) -> dict[str, Any]:
         """``most`` is null where there is no upper limit. The inverse of :meth:`from_json`."""
         return {

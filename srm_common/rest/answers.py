@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.health import Alarm, Health, Help
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.stats import Stats
@@ -77,8 +78,15 @@ def alarms(found: Iterable[Alarm]) -> list[schemas.AlarmModel]:
     ]
 
 
+def lag(found: Amount | None) -> dict[str, Any]:
+    """``lag`` only where it is known of every partition."""
+    if found is None:
+        return {"lag": None, "lag_bounds": None}
+    return {"lag": found.most, "lag_bounds": schemas.Bounds(**found.to_json(), text=found.text("partition"))}
+
+
 def run(row: RunRow, url: str | None = None) -> schemas.Run:
-    return schemas.Run(**asdict(row), state="done" if row.ok else "failed", url=url)
+    return schemas.Run(**{**asdict(row), **lag(row.lag)}, state="done" if row.ok else "failed", url=url)
 
 
 def topic(row: TopicRow) -> schemas.Topic:
@@ -87,7 +95,7 @@ def topic(row: TopicRow) -> schemas.Topic:
         remote_topic=row.remote_topic,
         partitions=row.partitions,
         failed_partitions=row.failed_partitions,
-        lag=row.lag,
+        **lag(row.lag),
         lag_ms=row.lag_ms or row.reported_ms,
         behind_ms=row.behind_ms,
         newest_record_ms=row.newest_record_ms,

@@ -16,7 +16,7 @@ from srm_common.store.metrics_store import MetricsStore, TopicOrder
 from srm_common.store.rows import FlowRow, Page, PartitionRow, TopicRow
 from srm_common.usecases.lag_watch import LagWatch
 
-_LAGS = (Metric.RECORDS_LAG, Metric.LAG_AGE)
+_LAGS = (Metric.RECORDS_LAG, Metric.UNKNOWN_LAGS, Metric.LAG_AGE)
 
 
 class CurrentFigures:
@@ -57,7 +57,7 @@ class CurrentFigures:
     ) -> Page[TopicRow]:
         """As :meth:`MetricsStore.topics`."""
         lag = self._lags([flow]).get(flow)
-        known = {} if lag is None else {topic: one.records for topic, one in lag.topics.items()}
+        known = {} if lag is None else {topic: one.records.least for topic, one in lag.topics.items()}
         page = self._store.topics(flow, span, search=search, order=order, offset=offset, limit=limit, lags=known)
         return Page([_topic_now(row, lag, span) for row in page.rows], page.total, page.offset)
 
@@ -111,16 +111,19 @@ def _within(span: TimeRange, lag: FlowLag) -> bool:
 
 
 def _value(metric: Metric, lag: FlowLag | None, topic: str | None = None, partition: int | None = None) -> float | None:
-    """Of one of both metrics of lag; None of any other, and where nothing is known."""
+    """Of one of the metrics of lag; None of any other, and where it is not known."""
     if lag is None or metric not in _LAGS:
         return None
     told: LagSum | None = lag.whole if topic is None else lag.topics.get(topic)
     if topic is not None and partition is not None:
-        one = lag.partitions.get((topic, partition))
-        told = None if one is None else LagSum.of([one])
+        place = topic, partition
+        told = LagSum.of([lag.partitions.get(place)]) if lag.knows(place) else None
     if told is None:
         return None
-    return float(told.records) if metric is Metric.RECORDS_LAG else told.behind_ms(lag.taken_ms)
+    if metric is Metric.UNKNOWN_LAGS:
+        return float(told.records.unknown)
+    # What is known of a sum is not the sum.
+    return told.records.most if metric is Metric.RECORDS_LAG else told.behind_ms(lag.taken_ms)
 
 
 def _with_newest(found: Stats | None, metric: Metric, span: TimeRange, value: float, taken_ms: int) -> Stats:
@@ -153,9 +156,12 @@ def _topic_now(row: TopicRow, lag: FlowLag | None, span: TimeRange) -> TopicRow:
 
 
 def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
-    now = None if lag is None or lag.taken_ms <= row.reported_ms else lag.partitions.get((row.topic, row.partition))
-    if now is None or lag is None:
+    place = row.topic, row.partition
+    if lag is None or lag.taken_ms <= row.reported_ms or not lag.knows(place):
         return row
+    now = lag.partitions.get(place)
+    if now is None:
+        return replace(row, end=None, lag=None, lag_ms=lag.taken_ms, behind_ms=None)
     return replace(
         row,
         position=now.position,

@@ -9,6 +9,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.deadline import overdue_since
 from srm_common.domain.monitoring.health import Observation
 from srm_common.domain.monitoring.judge import Verdict, judge
+from srm_common.domain.monitoring.observe_flow import observe
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.errors import AirflowError, ConfigError, StoreError
 from srm_common.rest.faults import ApiError, fault_of
@@ -16,7 +17,6 @@ from srm_common.rest.house import House
 from srm_common.rest.ports import Caller
 from srm_common.rest.schemas import Fault
 from srm_common.store.rows import FlowRow
-from srm_common.usecases.observe_flow import observe
 
 #: Where the file or Airflow cannot be asked, flows are known by their reports of so long.
 _KNOWN_BY_REPORTS_MS = 86_400_000
@@ -40,9 +40,10 @@ class Overview:
 
     def observation(self, flow: FlowName) -> Observation:
         """All that the flow is judged by."""
+        row = self.rows.get(str(flow))
         return observe(
             flow,
-            self.rows.get(str(flow)),
+            None if row is None else row.history,
             self.settings.get(flow),
             self.scheduled.get(flow),
             self.now_ms,
@@ -119,7 +120,7 @@ def known_by_reports(row: FlowRow, now_ms: int, *, unsure: bool = True) -> bool:
     """
     if now_ms - row.reported_ms >= _KNOWN_BY_REPORTS_MS:
         return False
-    return unsure or overdue_since(observe(FlowName.parse(row.flow), row, None, None, now_ms)) is None
+    return unsure or overdue_since(observe(FlowName.parse(row.flow), row.history, None, None, now_ms)) is None
 
 
 def unknown(flow: FlowName, faults: Sequence[Fault]) -> ApiError:

@@ -69,8 +69,9 @@ class Helping(BaseModel):
 
 
 class HealthModel(BaseModel):
-    """``state``: running, catching_up, idle, paused, stalled, failing, lost_data, unknown. ``error_kind``: the class of
-    the error that ``cause`` tells, such as UnreachableCluster or DataLost; null where there is none."""
+    """``state``: running, catching_up, idle, heartbeat_only, not_run, paused, stalled, failing, lost_data, unknown.
+    ``error_kind``: the class of the error that ``cause`` tells, such as UnreachableCluster or DataLost; null where
+    there is none."""
 
     state: str
     cause: str
@@ -102,8 +103,22 @@ class Heartbeats(BaseModel):
     hops: list[dict[str, Any]] = []
 
 
+class Bounds(BaseModel):
+    """What is known of a number of offsets that ``parts`` partitions add up to, ``unknown`` of which nobody can tell:
+    ``least``, and ``most``, which is null where a part is unknown; ``known_most`` is that of the other parts. ``text``
+    says so in words."""
+
+    least: int
+    most: int | None
+    known_most: int
+    parts: int
+    unknown: int
+    text: str
+
+
 class Run(BaseModel):
-    """One run. ``url`` is Airflow's page of it, relative to Airflow's base, null without Airflow."""
+    """One run. ``url`` is Airflow's page of it, relative to Airflow's base, null without Airflow. ``lag`` as of a
+    flow; with ``lag_bounds`` it is null where the run could not look."""
 
     run_id: str
     started_ms: int | None
@@ -119,6 +134,7 @@ class Run(BaseModel):
     records: int = 0
     bytes: int = 0
     lag: int | None = None
+    lag_bounds: Bounds | None = None
     transactions: int = 0
     retries: int = 0
     reencoded_records: int = 0
@@ -148,7 +164,8 @@ class FlowSummary(Totals):
     replication-records-lag. ``service``: the peer that told it, null for this one. ``reported_ms``: when the figures
     were taken, null before the first report. ``lag`` is in offsets of the source, ``behind_ms`` how old the oldest
     record is that is not copied (0 when all are, null where no log tells); both were taken at ``lag_ms``, which is
-    later than the report while somebody looks. ``lag_fault``: why nothing newer is known."""
+    later than the report while somebody looks. ``lag_fault``: why nothing newer is known. Where a partition cannot be
+    asked, ``lag`` and ``behind_ms`` are null, and ``lag_bounds`` says what is known."""
 
     flow: str
     source: str
@@ -165,6 +182,7 @@ class FlowSummary(Totals):
     groups: int = 0
     untranslated_groups: int = 0
     lag: int | None = None
+    lag_bounds: Bounds | None = None
     lag_ms: int | None = None
     behind_ms: float | None = None
     lag_fault: str | None = None
@@ -200,13 +218,14 @@ class FlowDetail(Answer):
 
 
 class Topic(Totals):
-    """``lag`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow."""
+    """``lag``, ``lag_bounds`` and ``behind_ms`` were taken at ``lag_ms``, as of a flow."""
 
     topic: str
     remote_topic: str
     partitions: int
     failed_partitions: int = 0
     lag: int | None = None
+    lag_bounds: Bounds | None = None
     lag_ms: int | None = None
     behind_ms: float | None = None
     newest_record_ms: int | None = None

@@ -8,8 +8,10 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, Select, and_, func, select
 
+from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
+from srm_common.store.report_rows import kept_lag
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow
 from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, TOPIC
 
@@ -109,22 +111,11 @@ def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
         topics=row["topics"],
         partitions=row["partitions"],
         failed_partitions=row["failed_partitions"],
-        lag=row["lag"],
-        lag_before=row["lag_before"],
-        failing_since_ms=row["failing_since_ms"],
-        good_run_ended_ms=row["good_run_ended_ms"],
-        lost_records=row["lost_records"],
-        lost_since_ms=row["lost_since_ms"],
-        lag_over_since_ms=row["lag_over_since_ms"],
+        history=FlowHistory.from_json(_json(row["history"]) or {}),
         groups=row["consumer_groups"],
-        untranslated_groups=row["untranslated_groups"],
-        untranslated_text=row["untranslated_text"],
-        schedule_interval_seconds=row["schedule_interval_seconds"],
-        lag_objective_records=row["lag_objective_records"],
         warnings=_texts(row["warnings"]),
         heartbeats=_json(row["heartbeats"]),
         clock=_json(row["clock"]),
-        foreign_writers=row["foreign_writers"],
         records_total=row["records_total"],
         bytes_total=row["bytes_total"],
         latencies_total=None if row["latencies_total"] is None else LatencyHistogram.parse(row["latencies_total"]),
@@ -133,7 +124,8 @@ def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
 
 def _run(row: RowMapping) -> RunRow:
     values = {**row, "notes": _texts(row["notes"]), "partition_errors": _texts(row["partition_errors"])}
-    return RunRow(**{**values, "ok": bool(row["ok"])})
+    del values["lag_unknown"]
+    return RunRow(**{**values, "ok": bool(row["ok"]), "lag": kept_lag(dict(row))})
 
 
 def _group(flow: str, row: RowMapping) -> GroupRow:

@@ -24,5 +24,6 @@ CODES: dict[Metric, int] = {
     Metric.FAILED_PARTITIONS: 17,
     Metric.REPLICATION_LATENCY_CORRECTED: 18,
     Metric.LAG_AGE: 19,
+    Metric.UNKNOWN_LAGS: 20,
 }
 METRICS = {code: metric for metric, code in CODES.items()}

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.monitoring.sample import Sample
@@ -20,16 +21,11 @@ Row = dict[str, Any]
 #: Partitions are many: of the metrics that are also known of their topic, those by which one tells them apart.
 PARTITION_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY, Metric.RECORDS_LAG)
 #: Of topics only what happened: where no run tells of an event there is no sample. Of flows each run tells.
-EVENTS = (Metric.LOST_RECORDS, Metric.LOST_DATA_EVENTS, Metric.FAILED_PARTITIONS)
+EVENTS = (Metric.LOST_RECORDS, Metric.LOST_DATA_EVENTS, Metric.FAILED_PARTITIONS, Metric.UNKNOWN_LAGS)
 #: ``number`` of samples that are not of a partition, ``topic_id`` of those that are not of a topic.
 NO_PARTITION, NO_TOPIC = -1, 0
 _ERRORS = 20
 _UNFINISHED = "the run was ended before it had finished"
-
-
-def has_figures(report: RunReport) -> bool:
-    """Whether it tells how partitions stand; a run that could not begin does not."""
-    return report.run is not None and (bool(report.run.partitions) or report.run.error is None)
 
 
 def run_row(flow_id: int, report: RunReport) -> Row:
@@ -43,9 +39,9 @@ def run_row(flow_id: int, report: RunReport) -> Row:
             "started_ms": None,
             "finished_ms": None,
             "ok": False,
-            "error": report.fault or "the run left no record",
+            "error": report.run_error,
             **dict.fromkeys((*counts, *more), 0),
-            "lag": None,
+            **_lag_columns(None),
             "notes": None,
             "partition_errors": None,
             "error_kind": None,
@@ -55,14 +51,14 @@ def run_row(flow_id: int, report: RunReport) -> Row:
         **row,
         "started_ms": run.started_ms,
         "finished_ms": run.finished_ms,
-        "ok": run.state is RunState.DONE and report.fault is None,
-        "error": run.error or report.fault or (_UNFINISHED if run.state is RunState.RUNNING else None),
+        "ok": report.ok is True,
+        "error": report.run_error or (_UNFINISHED if run.state is RunState.RUNNING else None),
         "passes": run.passes,
         "partitions": len(run.partitions),
         "failed_partitions": len(failed),
         "records": run.records,
         "bytes": run.bytes,
-        "lag": known_lag(run.partitions) if has_figures(report) else None,
+        **_lag_columns(report.lag),
         "transactions": run.transactions,
         "retries": run.retries,
         "reencoded_records": sum(one.reencoded_records for one in run.partitions),
@@ -73,10 +69,17 @@ def run_row(flow_id: int, report: RunReport) -> Row:
     }
 
 
-def known_lag(partitions: Sequence[PartitionRecord]) -> int | None:
-    """Their sum, over those where it is known; None when it is known of none, 0 without partitions."""
-    lags = [lag for one in partitions if (lag := one.lag) is not None]
-    return sum(lags) if lags or not partitions else None
+def _lag_columns(lag: Amount | None) -> Row:
+    """``lag`` sums the partitions where it is known, by which rows are sorted; None where nobody looked."""
+    return {"lag": lag and lag.least, "lag_unknown": lag and lag.unknown}
+
+
+def kept_lag(row: Mapping[str, Any]) -> Amount | None:
+    """The inverse, with the row's ``partitions``."""
+    if row["lag"] is None:
+        return None
+    # Rows of before the count was kept have no unknown ones.
+    return Amount(row["lag"], row["lag"], max(row["partitions"], row["lag_unknown"] or 0), row["lag_unknown"] or 0)
 
 
 def topic_rows(flow_id: int, report: RunReport) -> Iterator[tuple[Row, Sequence[PartitionRecord]]]:
@@ -94,7 +97,7 @@ def topic_rows(flow_id: int, report: RunReport) -> Iterator[tuple[Row, Sequence[
             "reported_ms": report.reported_ms,
             "partitions": len(partitions),
             "failed_partitions": len(failed),
-            "lag": known_lag(partitions),
+            **_lag_columns(Amount.sum(Amount.of(one.lag) for one in partitions)),
             "newest_record_ms": max(stamps, default=None),
             "consumer_groups": None if groups is None else groups.get(topic, 0),
             "error": f"partition {failed[0].partition}: {failed[0].error}" if failed else None,

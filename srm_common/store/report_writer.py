@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import Connection, Insert, Table, column, delete, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from srm_common.domain.monitoring.flow_history import FlowHistory, fold
 from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.reported import untranslated
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.samples import copying_seconds, flow_samples
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
@@ -20,7 +20,6 @@ from srm_common.store.metric_codes import CODES
 from srm_common.store.report_rows import (
     Row,
     group_row,
-    has_figures,
     partition_row,
     run_row,
     sample_rows,
@@ -28,7 +27,6 @@ from srm_common.store.report_rows import (
     topic_rows,
 )
 from srm_common.store.roll_up import make_again, roll_up
-from srm_common.store.run_history import history_columns
 from srm_common.store.silent_flows import forget_silent_flows
 from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS
 from srm_common.store.tiers import RAW, Retention
@@ -51,10 +49,11 @@ def write_report(
     topics, totals = _keep_topics(connection, flow, report, newest, again=before is not None)
     spread = _latencies_total(connection, flow, report, before)
     _keep_samples(connection, flow_id, report, topics, retention, before_ms, newest_ms)
-    changed: Row = history_columns(connection, flow_id, report, flow) | totals | spread
+    history = FlowHistory.from_json(json.loads(flow["history"] or "{}"))
+    changed: Row = {"history": json.dumps(fold(history, report).to_json(), ensure_ascii=False), **totals, **spread}
     if newest:
         changed |= _standing(report)
-        if report.groups:
+        if report.tells_groups:
             _keep_groups(connection, flow_id, report)
         for key in DOCUMENTS:
             value: Mapping[str, Any] | None = getattr(report, key)
@@ -139,28 +138,19 @@ def _standing(report: RunReport) -> Row:
     found: Row = {
         "reported_ms": report.reported_ms,
         "run_id": report.run_id,
-        "schedule_interval_seconds": report.schedule_interval_seconds,
-        "lag_objective_records": report.lag_objective_records,
-        "foreign_writers": report.foreign_writers,
         "warnings": sentences(report.warnings),
         "heartbeats": None if report.heartbeats is None else json.dumps(report.heartbeats.to_json()),
         "clock": json.dumps({name: getattr(report.clock, name) for name in report.clock.__slots__}),
     }
-    if report.run is not None and has_figures(report):
+    if report.run is not None and report.has_figures:
         found |= {
             "figures_ms": report.reported_ms,
             "topics": len({one.upstream_topic for one in report.run.partitions}),
             "partitions": len(report.run.partitions),
         }
     found["failed_partitions"] = len(report.run.failed_partitions) if report.run is not None else 0
-    if report.groups:
-        behind, sentence = untranslated(report.groups)
-        found |= {
-            "groups_ms": report.reported_ms,
-            "consumer_groups": len(report.groups),
-            "untranslated_groups": behind,
-            "untranslated_text": sentence,
-        }
+    if report.tells_groups:
+        found |= {"groups_ms": report.reported_ms, "consumer_groups": len(report.groups)}
     return found
 
 

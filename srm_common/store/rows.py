@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
+from srm_common.domain.amount import Amount
+from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample
@@ -41,7 +43,8 @@ class RunRow:
     failed_partitions: int
     records: int
     bytes: int
-    lag: int | None
+    #: None where the run could not look.
+    lag: Amount | None
     transactions: int
     retries: int
     reencoded_records: int
@@ -55,7 +58,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class FlowRow:
-    """A flow's newest report, and what of its history health is judged by."""
+    """A flow's newest report, and its history, which health is judged by."""
 
     flow: str
     reported_ms: int
@@ -63,26 +66,12 @@ class FlowRow:
     topics: int
     partitions: int
     failed_partitions: int
-    lag: int | None
-    #: lag of the report before.
-    lag_before: int | None
-    #: the first of the failed runs since the last good one.
-    failing_since_ms: int | None
-    good_run_ended_ms: int | None
-    lost_records: int
-    lost_since_ms: int | None
-    lag_over_since_ms: int | None
+    history: FlowHistory
     groups: int
-    untranslated_groups: int
-    untranslated_text: str | None
-    schedule_interval_seconds: float | None
-    lag_objective_records: int | None
     warnings: tuple[str, ...] = ()
     #: HeartbeatReport.to_json() of the newest report.
     heartbeats: Mapping[str, Any] | None = None
     clock: Mapping[str, Any] | None = None
-    #: RunReport.foreign_writers of the newest report.
-    foreign_writers: str | None = None
     #: copied by all runs together, of topics that are not copied any more, too; None where no run has told.
     records_total: int | None = None
     bytes_total: int | None = None
@@ -97,9 +86,9 @@ class FlowRow:
         return None if self.live is None or self.live.taken_ms <= self.reported_ms else self.live
 
     @property
-    def lag_now(self) -> int | None:
-        """The newest that is known; None where no report and nobody since could tell."""
-        return self.lag if self.newer is None else self.newer.whole.records
+    def lag_now(self) -> Amount | None:
+        """The newest that is known; None where no report and nobody since could look."""
+        return self.history.lag if self.newer is None else self.newer.whole.records
 
     @property
     def lag_ms(self) -> int:
@@ -121,7 +110,7 @@ class TopicRow:
     remote_topic: str
     partitions: int
     failed_partitions: int
-    lag: int | None
+    lag: Amount | None
     reported_ms: int
     newest_record_ms: int | None = None
     stats: Mapping[Metric, Stats] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from srm_common.store.current_rows import listed
 from srm_common.store.history import flow_names, newest_report
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import METRICS
+from srm_common.store.report_rows import kept_lag
 from srm_common.store.rows import Page, TopicRow
 from srm_common.store.sample_query import Scope, covered, statistics, stats
 from srm_common.store.tables import FLOW, TOPIC
@@ -87,5 +88,6 @@ def topic_page(
 
 
 def _topic(flow: str, row: RowMapping, figures: Mapping[Metric, Stats]) -> TopicRow:
-    values: dict[str, Any] = {name: value for name, value in row.items() if name not in ("id", "flow_id", "folded")}
-    return TopicRow(flow=flow, topic=values.pop("name"), stats=figures, **values)
+    hidden = ("id", "flow_id", "folded", "lag_unknown")
+    values: dict[str, Any] = {name: value for name, value in row.items() if name not in hidden}
+    return TopicRow(flow=flow, topic=values.pop("name"), stats=figures, **{**values, "lag": kept_lag(dict(row))})

@@ -7,28 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.flow_line import FlowLine, by_urgency
 from srm_common.domain.monitoring.health import Health, HealthState, Observation
 from srm_common.domain.monitoring.judge import judge
 from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.observe_flow import observe
 from srm_common.domain.monitoring.remedies import help_with
-from srm_common.domain.monitoring.reported import observe_report
-from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.sample import PERCENTILES, Sample
 from srm_common.domain.monitoring.samples import flow_samples
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.domain.monitoring.stats import Stats
-from srm_common.domain.monitoring.status_report import StatusReport
 from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.errors import SrmError, StoreError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.rows import FlowRow
-from srm_common.usecases.observe_flow import observe
-from srm_common.usecases.status import status
+from srm_common.usecases.status import as_report, observe_status, status
 
 #: Over how long rates and latencies of the history are averaged.
 RATES_OVER_MS = 15 * 60 * 1000
@@ -107,7 +102,8 @@ class _Looks:
 
     def at_the_history(self, flow: FlowSettings, row: FlowRow, stats: Mapping[Metric, Stats]) -> FlowLine:
         scheduled = self.schedule.flows.get(flow.name)
-        verdict = judge(observe(flow.name, row, flow, scheduled, self.now_ms, schedule_fault=self.schedule.fault))
+        seen = observe(flow.name, row.history, flow, scheduled, self.now_ms, schedule_fault=self.schedule.fault)
+        verdict = judge(seen)
         rates = {metric: stats[metric].avg for metric in _RATES if metric in stats}
         return FlowLine(
             row.flow,
@@ -134,16 +130,16 @@ class _Looks:
         except SrmError as error:
             cause = f"the clusters cannot be asked: {error}"
             return FlowLine(name, Health(HealthState.UNKNOWN, cause, None, help_with(HealthState.UNKNOWN, name)))
-        seen, report = self._observed(flow, found)
+        seen = observe_status(flow, found, self.schedule.flows.get(flow.name), self.schedule.fault)
         verdict = judge(seen)
         line = FlowLine(name, verdict.health, tuple(verdict.alarms), asked="clusters")
+        report = as_report(flow, found)
         if report is None:
             return line
         samples = flow_samples(report)
         return replace(
             line,
-            # As the history's metric has it: of the partitions whose lag is known.
-            lag=found.lag.least,
+            lag=found.lag,
             byte_rate=samples[Metric.BYTE_RATE].value if Metric.BYTE_RATE in samples else None,
             record_rate=samples[Metric.RECORD_RATE].value if Metric.RECORD_RATE in samples else None,
             latency_ms=samples[Metric.REPLICATION_LATENCY].value if Metric.REPLICATION_LATENCY in samples else None,
@@ -155,30 +151,3 @@ class _Looks:
             lag_fault=found.source_fault,
             latency_percentiles_ms=_percentiles(samples.get(Metric.REPLICATION_LATENCY)),
         )
-
-    def _observed(self, flow: FlowSettings, found: StatusReport) -> tuple[Observation, RunReport | None]:
-        scheduled = self.schedule.flows.get(flow.name)
-        seen = observe(flow.name, None, flow, scheduled, self.now_ms, schedule_fault=self.schedule.fault)
-        if found.run is None:
-            return seen, None
-        report = RunReport(
-            str(flow.name), found.run.run_id, self.now_ms, _with_lag(found.run, found), heartbeats=found.heartbeats
-        )
-        reported = observe_report(flow, report, AlarmMemory().after(report, flow.lag_objective_records))
-        at_work = found.run.state is RunState.RUNNING
-        return replace(
-            reported,
-            paused=seen.paused,
-            misconfigured=seen.misconfigured,
-            schedule_fault=seen.schedule_fault,
-            next_run_ms=seen.next_run_ms,
-            running_since_ms=seen.running_since_ms or (found.run.started_ms if at_work else None),
-            running_run_id=seen.running_run_id or (found.run.run_id if at_work else None),
-            last_run_ok=None if at_work else reported.last_run_ok,
-        ), report
-
-
-def _with_lag(run: RunRecord, found: StatusReport) -> RunRecord:
-    now = {(row.upstream_topic, row.partition): row for row in found.partitions}
-    rows = [(one, now[one.upstream_topic, one.partition]) for one in run.partitions]
-    return replace(run, partitions=tuple(replace(one, position=row.position, end=row.end) for one, row in rows))

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import groups_from, topics_from
 from srm_common.domain.monitoring.run_report import ClockSkew, RunReport
-from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topics.foreign_records import KEY as FOREIGN
 from srm_common.domain.topics.foreign_records import foreign_from
 from srm_common.errors import ConfigError, SrmError, StoreError
@@ -64,7 +65,7 @@ def make_report(
     if record is not None:
         record, unknown = _with_lag(flow, record)
         if unknown is not None:
-            notes.append(f"the lag is as a run saw it: {unknown}")
+            notes.append(f"the lag is not known, or is as a run saw it: {unknown}")
     decisions = known.get("decisions")
     return RunReport(
         flow=str(flow.name),
@@ -83,7 +84,16 @@ def make_report(
         plan=known.get("plan"),
         filters=None if filters is None else _filters(filters),
         foreign_writers=foreign_from(known.get(FOREIGN)),
+        data_topics=data_topics(flow, record),
     )
+
+
+def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
+    """How many topics the flow copies that are not heartbeats; None where no run could look."""
+    if record is None or (record.error is not None and not record.partitions):
+        return None
+    topics = {one.upstream_topic for one in record.partitions}
+    return sum(not flow.policy.is_heartbeats_topic(topic) for topic in topics)
 
 
 def unreachable_report(flow: str, run_id: str, reason: str) -> RunReport:
@@ -172,14 +182,22 @@ def _with_lag(flow: FlowSettings, record: RunRecord) -> tuple[RunRecord, str | N
         lag = lag_now(flow)
     except SrmError as error:
         return record, str(error)
-    known = {} if lag is None else lag.partitions
-    partitions = [
-        replace(one, position=at.position, end=at.end, oldest_ms=at.oldest_ms)
-        if (at := known.get((one.upstream_topic, one.partition))) is not None
-        else one
-        for one in record.partitions
-    ]
-    return replace(record, partitions=tuple(partitions)), None if lag is None else lag.fault
+    if lag is None:
+        return record, None
+    return with_lag(record, lag), lag.fault
+
+
+def with_lag(record: RunRecord, lag: FlowLag) -> RunRecord:
+    """With positions and ends as they were asked for since; of a partition that could not be asked no end is known."""
+
+    def now(one: PartitionRecord) -> PartitionRecord:
+        place = one.upstream_topic, one.partition
+        if place in lag.unknown:
+            return replace(one, end=None, oldest_ms=None)
+        at = lag.partitions.get(place)
+        return one if at is None else replace(one, position=at.position, end=at.end, oldest_ms=at.oldest_ms)
+
+    return replace(record, partitions=tuple(map(now, record.partitions)))
 
 
 def _filters(effective: EffectiveFilters) -> dict[str, object]:

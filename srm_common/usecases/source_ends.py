@@ -90,18 +90,21 @@ class SourceEnds:
             waiting = {place: at for place, at in known.items() if at < ends[place]}
             oldest = await self._oldest_of(flows[name], waiting, now_ms, committed)
             kept |= {(place, at): oldest[place] for place, at in waiting.items() if place in oldest}
+            hidden = self._hidden(flows[name].standing)
             found[name] = FlowLag(
                 now_ms,
                 {place: PartitionLag(at, ends[place], oldest.get(place)) for place, at in known.items()},
-                next((faults[place] for place in ones if place in faults), None) or self._hidden(flows[name].standing),
+                next((faults[place] for place in ones if place in faults), None)
+                or (str(self._link.leaderless(*min(hidden))) if hidden else None),
+                frozenset(ones.keys() - known.keys()) | hidden,
             )
         self._oldest[committed] = kept
         return found
 
-    def _hidden(self, standing: Standing) -> str | None:
-        """Why a topic is left out that may well be there."""
-        hidden = self._link.manager.cluster.unauthorized_topics & {topic for topic, _ in standing.positions}
-        return str(self._link.leaderless(min(hidden), 0)) if hidden else None
+    def _hidden(self, standing: Standing) -> frozenset[Partition]:
+        """Partitions that may well be there, of topics that may not be seen."""
+        hidden = self._link.manager.cluster.unauthorized_topics
+        return frozenset(place for place in standing.positions if place[0] in hidden)
 
     def _there(self, standing: Standing) -> dict[Partition, int | None]:
         """The positions in partitions that the source has now."""

@@ -11,11 +11,16 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag
+from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.monitoring.samples import flow_samples
 from srm_common.testing import LocalKafka
 from srm_common.usecases.lag_watch import LagWatch, lag_now
+from srm_common.usecases.report_run import make_report
+from srm_common.usecases.status import status
 from tests.kafka.checkpoint_rounds import copy, values
 from tests.kafka.flows import flow_between, write
 
@@ -60,14 +65,14 @@ def test_lag_and_the_age_of_the_oldest_record_are_those_of_now(
     write_at(source_kafka, name, [now - 7_200_000, now - 7_000_000])
     copy(flow)
     assert watch.of([flow]) == {}, "who asks first waits for nobody"
-    assert wait_for(watch, flow, lambda _: True).whole.records == 0
+    assert wait_for(watch, flow, lambda _: True).whole.records.most == 0
     assert watch.of([flow])[flow.name].whole.oldest_ms is None
 
     # An hour's pause: the first record that waits is the one after the newest copied.
     stamps = [now - 3_600_000 + 1000 * number for number in range(40)]
     write_at(source_kafka, name, stamps)
     write_at(source_kafka, name, [now - 60_000], partition=1)
-    found = wait_for(watch, flow, lambda one: one.whole.records == 41)
+    found = wait_for(watch, flow, lambda one: one.whole.records.most == 41)
     assert found.whole.oldest_ms == stamps[0]
     assert {place[1]: one.oldest_ms for place, one in found.partitions.items()} == {0: stamps[0], 1: now - 60_000}
     assert (found.topics[name], found.fault) == (found.whole, None)
@@ -78,13 +83,13 @@ def test_lag_and_the_age_of_the_oldest_record_are_those_of_now(
     # A partition that the flow has not seen yet, and a topic that is deleted.
     source_kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
     write_at(source_kafka, name, [now - 1000], partition=2)
-    assert wait_for(watch, flow, lambda one: one.whole.records == 42).partitions[name, 2].position == 0
+    assert wait_for(watch, flow, lambda one: one.whole.records.most == 42).partitions[name, 2].position == 0
     copy(flow)
-    assert wait_for(watch, flow, lambda one: one.whole.records == 0).taken_ms > found.taken_ms
+    assert wait_for(watch, flow, lambda one: one.whole.records.most == 0).taken_ms > found.taken_ms
     write(source_kafka, name, values(0, 7))
-    wait_for(watch, flow, lambda one: one.whole.records == 7)
+    wait_for(watch, flow, lambda one: one.whole.records.most == 7)
     source_kafka.admin().delete_topics([name])[name].result()
-    assert wait_for(watch, flow, lambda one: one.whole.records == 0).partitions == {}
+    assert wait_for(watch, flow, lambda one: one.whole.records.most == 0).partitions == {}
 
 
 def test_a_cluster_that_is_silent_leaves_the_last_figure_with_its_time_and_nobody_waits(
@@ -96,7 +101,7 @@ def test_a_cluster_that_is_silent_leaves_the_last_figure_with_its_time_and_nobod
         write(source, name, values(0, 10))
         copy(flow)
         write(source, name, values(0, 4))
-        known = wait_for(watch, flow, lambda one: one.whole.records == 4)
+        known = wait_for(watch, flow, lambda one: one.whole.records.most == 4)
         source.pause()
         try:
             silent = wait_for(watch, flow, lambda one: one.fault is not None)
@@ -110,8 +115,34 @@ def test_a_cluster_that_is_silent_leaves_the_last_figure_with_its_time_and_nobod
         # The target's silence does not keep the source from being asked.
         away = replace(flow, target=ClusterSettings.plaintext("target", "127.0.0.1:1"))
         write(source, name, values(0, 1))
-        wait_for(watch, flow, lambda one: one.whole.records == 5)
+        wait_for(watch, flow, lambda one: one.whole.records.most == 5)
         assert "127.0.0.1:1" in str(wait_for(watch, away, lambda one: one.fault is not None).fault)
+
+
+def test_a_partition_without_a_leader_has_a_lag_that_nobody_knows(
+    flow: FlowSettings, name: str, watch: LagWatch
+) -> None:
+    with LocalKafka(nodes=3, name="away") as source:
+        source.create_topic(name, 3)  # one on each node, and nowhere else
+        flow = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, source.bootstrap_servers))
+        write(source, name, values(0, 30))
+        copy(flow)
+        for number in range(3):
+            write(source, name, values(0, 4), partition=number)
+        wait_for(watch, flow, lambda one: one.whole.records.most == 12)
+        gone = source.admin().list_topics(name).topics[name].partitions[1].leader
+        source.kill(gone)
+        silent = wait_for(watch, flow, lambda one: (name, 1) in one.unknown)
+        assert silent.unknown == {(name, 1)}
+        assert (silent.whole.records.least, silent.whole.records.most) == (8, None)
+        assert silent.whole.behind_ms(silent.taken_ms) is None
+        assert name in str(silent.fault)
+
+        told = make_report(flow, "r")
+        assert told.lag == Amount(8, 8, parts=3, unknown=1)
+        samples = flow_samples(told)
+        assert (Metric.RECORDS_LAG in samples, samples[Metric.UNKNOWN_LAGS].value) == (False, 1)
+        assert "at least 8, unknown in 1 of 3 partitions" in status(flow).headline()
 
 
 def test_nothing_is_asked_when_nobody_looks_any_more_and_closing_ends_every_thread(
@@ -125,14 +156,14 @@ def test_nothing_is_asked_when_nobody_looks_any_more_and_closing_ends_every_thre
         return [one.name for one in threading.enumerate() if one.name.endswith(flow.source.alias)]
 
     try:
-        wait_for(watch, flow, lambda one: one.whole.records == 0)
+        wait_for(watch, flow, lambda one: one.whole.records.most == 0)
         assert threads() == [f"srm-lag-source-{flow.source.alias}"]
         deadline = time.monotonic() + 120
         while threads():
             assert time.monotonic() < deadline
             time.sleep(0.1)
         write(source_kafka, name, values(0, 2))
-        wait_for(watch, flow, lambda one: one.whole.records == 2)
+        wait_for(watch, flow, lambda one: one.whole.records.most == 2)
     finally:
         watch.close()
     assert (threads(), watch.of([flow])) == ([], {})

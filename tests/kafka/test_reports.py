@@ -13,6 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
 from srm_common.domain import names
+from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.metric import Metric
@@ -112,7 +113,8 @@ def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
     assert keep_report(stopped, store) is None
     assert (stopped.fault, lags(stopped)) == ("cluster 'x' is away", {0: 12, 1: 0, 2: 5})
     (row,) = store.flows()
-    assert (row.lag, row.lag_before, row.last_run.ok) == (17, 0, False)
+    known = row.history
+    assert (known.lag, known.lag_before, row.last_run.ok) == (Amount(17, 17, 3), Amount(0, 0, 3), False)
     span = TimeRange(report.reported_ms - 1, stopped.reported_ms + 1)
     stats = store.flow_stats(span)[str(flow.name)]
     assert (stats[Metric.RECORDS_LAG].latest, stats[Metric.RECORDS_LAG].max) == (17, 17)

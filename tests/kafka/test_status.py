@@ -75,7 +75,7 @@ def _top_asks_the_clusters(
     lines = {one["flow"]: (one["health"]["state"], one["lag"], one["partitions"], one["asked"]) for one in found}
     assert lines == {
         f"{flow.name.source}->away": ("unknown", None, None, None),
-        f"{flow.name.target}->{flow.name.source}": ("unknown", None, None, "clusters"),
+        f"{flow.name.target}->{flow.name.source}": ("not_run", None, None, "clusters"),
         str(flow.name): ("running", 5, 2, "clusters"),
     }
     causes = {one["flow"]: one["health"]["cause"] for one in found}

@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.link import ClusterLink
@@ -95,7 +96,7 @@ def test_it_copies_and_a_second_time_finds_nothing(
     code, output = run(configuration, str(flow.name), "--report")
     assert code == 0, output
     (row,) = MetricsStore(history).flows()
-    assert (row.lag, row.last_run.run_id, row.partitions) == (0, "r", 2)
+    assert (row.history.lag, row.last_run.run_id, row.partitions) == (Amount(0, 0, 2), "r", 2)
     assert "0 records" in output
     assert "in 0 passes" in output
 

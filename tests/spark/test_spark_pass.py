@@ -79,7 +79,7 @@ def test_two_slots_copy_and_an_idle_run_starts_no_stage(
         write(source_kafka, name, values(6000, 300), partition)
     before = jobs(spark)
     record = run(flow, spark)
-    assert (record.state, record.records, record.lag, record.passes) == (RunState.DONE, 24000, 0, 1)
+    assert (record.state, record.records, record.backlog.most, record.passes) == (RunState.DONE, 24000, 0, 1)
     assert jobs(spark) == before + 1
     assert len(workers(spark)) == 2
     assert_equal(flow, source_kafka, target_kafka, name)
@@ -139,7 +139,7 @@ def test_a_killed_worker_loses_and_doubles_nothing(
     record = run(flow, spark)
     killer.join()
     assert killed
-    assert (record.state, record.lag) == (RunState.DONE, 0)
+    assert (record.state, record.backlog.most) == (RunState.DONE, 0)
     assert record.passes > 1, "the pass was over before the worker died"
     assert any("lost its worker" in note for note in record.notes)
     assert_equal(flow, source_kafka, target_kafka, name)

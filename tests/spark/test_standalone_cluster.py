@@ -103,7 +103,7 @@ def test_the_package_and_its_dependencies_reach_the_workers(
     assert done.returncode == 0, output + cluster.logs()[-3000:]
     record = last_run(flow)
     assert record is not None
-    assert (record.records, record.lag, record.failed_partitions) == (24000, 0, ())
+    assert (record.records, record.backlog.most, record.failed_partitions) == (24000, 0, ())
     for partition in range(4):
         assert read(target_kafka, f"{flow.name.source}.{name}", partition) == read(source_kafka, name, partition)
     # Both workers had a slot.
@@ -150,7 +150,7 @@ def test_a_killed_executor_loses_and_doubles_nothing(
     assert job.returncode == 0, output + cluster.logs()[-3000:]
     record = last_run(flow)
     assert record is not None
-    assert record.lag == 0
+    assert record.backlog.most == 0
     assert any("lost its worker" in note for note in record.notes), output
     for partition in range(4):
         assert read(target_kafka, f"{flow.name.source}.{name}", partition) == read(source_kafka, name, partition)

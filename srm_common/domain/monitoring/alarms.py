@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.deadline import deadline_seconds, long_quiet
 from srm_common.domain.monitoring.health import Alarm, AlarmKind, HealthState, Observation, Severity
@@ -31,17 +32,31 @@ def records(count: int) -> str:
     return f"{count:,} record" + ("" if count == 1 else "s")
 
 
+def behind(lag: Amount) -> str:
+    """For people: "12 records behind", "at least 12 records behind, unknown in 1 of 3 partitions"."""
+    if not lag.unknown:
+        return f"{records(lag.least)} behind"
+    return f"at least {records(lag.least)} behind, unknown in {lag.unknown} of {counted(lag.parts, 'partition')}"
+
+
 def lost_records(seen: Observation) -> int:
-    """Those of the newest run, which finds the same ones again while ``on.data.loss`` is ``fail``; else those of the
-    last day."""
-    recent = seen.lost_since_ms is not None and seen.now_ms - seen.lost_since_ms < LOST_DATA_SHOWN_MS
-    return seen.last_run_lost_records or (seen.lost_records if recent else 0)
+    """What the newest loss has cost, while it goes on and for a day after it was seen last."""
+    recent = seen.lost_ms is not None and seen.now_ms - seen.lost_ms < LOST_DATA_SHOWN_MS
+    return max(seen.lost_records, seen.last_run_lost_records) if recent or seen.last_run_lost_records else 0
+
+
+def over_objective(seen: Observation) -> bool:
+    """Whether the lag is more than ``lag.objective.records``; or was, as far as it was known, and may still be."""
+    lag, objective = seen.lag, seen.lag_objective_records
+    if lag is None or objective is None:
+        return False
+    return lag.least > objective or (lag.most is None and seen.lag_over_since_ms is not None)
 
 
 def _while_due(seen: Observation) -> Iterator[Alarm]:
     lag, objective = seen.lag, seen.lag_objective_records
-    if lag is not None and objective is not None and lag > objective:
-        text = f"{seen.flow} is {records(lag)} behind; its objective is {objective:,}"
+    if lag is not None and objective is not None and over_objective(seen):
+        text = f"{seen.flow} is {behind(lag)}; its objective is {objective:,}"
         yield _alarm(seen, AlarmKind.LAG_OBJECTIVE, Severity.WARNING, text, seen.lag_over_since_ms)
     stalled = _stalled(seen)
     if stalled is not None:

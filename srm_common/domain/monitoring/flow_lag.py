@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
+
+from srm_common.domain.amount import Amount
 
 Partition = tuple[str, int]
 
@@ -30,46 +32,63 @@ class PartitionLag:
 class LagSum:
     """Of several partitions: their offsets that are not copied yet, and the oldest record among these."""
 
-    records: int = 0
+    records: Amount
     oldest_ms: int | None = None
 
     def behind_ms(self, now_ms: int) -> float | None:
-        """How old the oldest record is that is not copied, 0 when all are; None where no log tells."""
-        if not self.records:
+        """How old the oldest record is that is not copied, 0 when all are; None where no log tells, or one cannot be
+        asked, as it may hold an older one."""
+        if self.records.most == 0:
             return 0.0
-        return None if self.oldest_ms is None else float(max(0, now_ms - self.oldest_ms))
+        if self.oldest_ms is None or self.records.unknown:
+            return None
+        return float(max(0, now_ms - self.oldest_ms))
 
     @classmethod
-    def of(cls, partitions: Iterable[PartitionLag]) -> Self:
-        records = 0
+    def of(cls, partitions: Iterable[PartitionLag | None]) -> Self:
+        """None: a partition of which nobody knows."""
+        records = parts = unknown = 0
         oldest_ms = None
+        # One loop, since there may be tens of thousands.
         for one in partitions:
+            parts += 1
+            if one is None:
+                unknown += 1
+                continue
             records += one.records
             if one.oldest_ms is not None and (oldest_ms is None or one.oldest_ms < oldest_ms):
                 oldest_ms = one.oldest_ms
-        return cls(records, oldest_ms)
+        return cls(Amount(records, records, parts, unknown), oldest_ms)
 
 
 @dataclass(frozen=True)
 class FlowLag:
-    """Of the partitions that could be asked about at ``taken_ms`` (epoch milliseconds). ``fault`` says why others, or
-    newer figures, are not known."""
+    """What the clusters told at ``taken_ms`` (epoch milliseconds) of the ``partitions`` that could be asked about, and
+    which could not (``unknown``): they have no leader, did not answer, or may not be seen. ``fault`` says why, or why
+    newer figures are not known."""
 
     taken_ms: int
     partitions: Mapping[Partition, PartitionLag] = field(default_factory=dict)
     fault: str | None = None
+    unknown: frozenset[Partition] = frozenset()
 
     @cached_property
     def whole(self) -> LagSum:
-        return LagSum.of(self.partitions.values())
+        return LagSum.of([*self.partitions.values(), *(None for _ in self.unknown)])
 
     @cached_property
     def topics(self) -> Mapping[str, LagSum]:
         """By upstream topic."""
-        found: dict[str, list[PartitionLag]] = {}
+        found: dict[str, list[PartitionLag | None]] = {}
         for (topic, _), one in self.partitions.items():
             found.setdefault(topic, []).append(one)
+        for topic, _ in self.unknown:
+            found.setdefault(topic, []).append(None)
         return {topic: LagSum.of(ones) for topic, ones in found.items()}
 
+    def knows(self, partition: Partition) -> bool:
+        """Whether it says anything of the partition, be it that nobody knows."""
+        return partition in self.partitions or partition in self.unknown
+
     def with_fault(self, fault: str | None) -> Self:
-        return self if fault == self.fault else type(self)(self.taken_ms, self.partitions, fault)
+        return self if fault == self.fault else replace(self, fault=fault)

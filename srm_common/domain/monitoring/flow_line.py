@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.health import Alarm, Health, HealthState
 
 URGENCY = {state: rank for rank, state in enumerate(HealthState)}
@@ -22,7 +23,7 @@ class FlowLine:
     flow: str
     health: Health
     alarms: tuple[Alarm, ...] = ()
-    lag: int | None = None
+    lag: Amount | None = None
     byte_rate: float | None = None
     record_rate: float | None = None
     latency_ms: float | None = None
@@ -41,7 +42,9 @@ class FlowLine:
         return self.health.state in (HealthState.LOST_DATA, HealthState.FAILING, HealthState.STALLED)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        """``lag`` is null where it is not known for certain; ``lag_bounds`` has what is known."""
+        bounds = None if self.lag is None else self.lag.to_json()
+        return {**asdict(self), "lag": None if self.lag is None else self.lag.most, "lag_bounds": bounds}
 
 
 def by_urgency(line: FlowLine) -> tuple[int, str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from srm_common.domain.amount import Amount
+
 
 class HealthState(StrEnum):
     """In order of urgency, worst first."""
@@ -13,8 +15,10 @@ class HealthState(StrEnum):
     FAILING = "failing"
     STALLED = "stalled"
     UNKNOWN = "unknown"
+    NOT_RUN = "not_run"
     CATCHING_UP = "catching_up"
     RUNNING = "running"
+    HEARTBEAT_ONLY = "heartbeat_only"
     IDLE = "idle"
     PAUSED = "paused"
 
@@ -84,10 +88,11 @@ class Observation:
     sentence that stops the flow. ``last_run_*`` describe the newest reported run, ``running_since_ms`` one that is at
     work now. ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot
     be read. ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last.
-    ``last_run_lost_records`` were lost in the newest run, ``lost_records`` in all that the history looks back at.
-    ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that nothing was
-    due of the flow, which was paused or new. ``quiet_since_ms``: since when nothing of it is at work, where somebody
-    looks again and again, and ``waiting`` why not.
+    ``last_run_lost_records`` were lost in the newest run, ``lost_records`` by the newest loss as a whole, which was
+    seen last at ``lost_ms``. ``lag`` and ``lag_before`` may be known in part. ``data_topics``: topics that are copied
+    and are not heartbeats. ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``:
+    before that nothing was due of the flow, which was paused or new. ``quiet_since_ms``: since when nothing of it is at
+    work, where somebody looks again and again, and ``waiting`` why not.
     """
 
     flow: str
@@ -111,8 +116,8 @@ class Observation:
     lost_text: str | None = None
     failing_since_ms: int | None = None
     good_run_ended_ms: int | None = None
-    lag: int | None = None
-    lag_before: int | None = None
+    lag: Amount | None = None
+    lag_before: Amount | None = None
     lag_over_since_ms: int | None = None
     heartbeat_silence: str | None = None
     untranslated_groups: int = 0
@@ -129,3 +134,5 @@ class Observation:
     quiet_since_ms: int | None = None
     waiting: str | None = None
     last_run_error_kind: str | None = None
+    lost_ms: int | None = None
+    data_topics: int | None = None

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from srm_common.domain.amount import NONE
 from srm_common.domain.duration import duration
-from srm_common.domain.monitoring.alarms import lost_records, raised, records
+from srm_common.domain.monitoring.alarms import behind, lost_records, over_objective, raised, records
 from srm_common.domain.monitoring.deadline import deadline_seconds, long_at_work, long_quiet, overdue_since
 from srm_common.domain.monitoring.health import Alarm, Health, HealthState, Observation
 from srm_common.domain.monitoring.remedies import MEND_THE_FILE, help_with
@@ -26,7 +27,8 @@ class Verdict(NamedTuple):
 
 def judge(seen: Observation) -> Verdict:
     """The state of a flow and what somebody should look at. Of several states that hold, the first of these counts:
-    misconfigured (failing), paused, lost data, failing, unknown, stalled, catching up, running, idle.
+    misconfigured (failing), paused, lost data, failing, unknown, not run, stalled, catching up, heartbeat only,
+    running, idle.
 
     A paused flow is called paused whatever its last run did, since nothing will change until it is resumed; the cause
     tells how that run ended, and alarms about lost data stay.
@@ -61,7 +63,13 @@ def _at_last(seen: Observation) -> str:
         return f"; run {seen.running_run_id or 'of before'} is still at work and ends by itself"
     if seen.last_run_ok is False:
         return f"; its last run failed: {_failure(seen)}"
-    return "" if seen.last_run_ended_ms is None else f"; its last run ended {_ago(seen, seen.last_run_ended_ms)}"
+    if seen.last_run_ended_ms is None:
+        return "; no run of it has been reported yet" if _never_reported(seen) else ""
+    return f"; its last run ended {_ago(seen, seen.last_run_ended_ms)}"
+
+
+def _never_reported(seen: Observation) -> bool:
+    return seen.store_fault is None and seen.reported_ms is None and seen.last_run_ended_ms is None
 
 
 def _lost(seen: Observation) -> str | None:
@@ -93,7 +101,7 @@ def _unknown(seen: Observation) -> Health | None:
             return _made(seen, HealthState.RUNNING, cause, seen.running_since_ms)
         due = "" if seen.next_run_ms is None else f"; the next is due {_due(seen, seen.next_run_ms)}"
         fault = f"; Airflow cannot be asked: {seen.schedule_fault}" if seen.schedule_fault else ""
-        return _made(seen, HealthState.UNKNOWN, f"no run of the flow has been reported yet{due}{fault}", None)
+        return _made(seen, HealthState.NOT_RUN, f"no run of the flow has been reported yet{due}{fault}", None)
     if seen.schedule_fault is not None and overdue_since(seen) is not None:
         cause = (
             f"no run has ended for {_span(seen, seen.last_run_ended_ms)}, and whether the flow is paused cannot be "
@@ -120,18 +128,18 @@ def _stalled(seen: Observation) -> Health | None:
 
 
 def _behind(seen: Observation) -> Health | None:
-    lag, objective = seen.lag or 0, seen.lag_objective_records
-    if objective is not None and lag > objective:
-        cause = f"{records(lag)} behind, more than the objective of {objective:,}{_trend(seen)}"
+    lag, before = seen.lag or NONE, seen.lag_before
+    if over_objective(seen):
+        cause = f"{behind(lag)}, more than the objective of {seen.lag_objective_records:,}{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     # A run of a busy flow always leaves what came in while it ran; what no longer fits into one run is a backlog.
-    growing = seen.lag_before is None or seen.lag_before > 0
-    if objective is None and lag > (seen.last_run_records or 0) and growing:
-        cause = f"{records(lag)} behind, more than the last run copied{_trend(seen)}"
+    growing = before is None or before.most != 0
+    if seen.lag_objective_records is None and lag.least > (seen.last_run_records or 0) and growing:
+        cause = f"{behind(lag)}, more than the last run copied{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     if seen.running_since_ms is not None and long_at_work(seen):
-        before = f"; {records(lag)} behind before it" if lag else ""
-        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}{before}"
+        then = f"; {behind(lag)} before it" if lag.most != 0 else ""
+        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}{then}"
         made = _made(seen, HealthState.CATCHING_UP, cause, seen.running_since_ms)
         # Another run would only wait for this one.
         return replace(made, help=None if made.help is None else replace(made.help, action=None))
@@ -140,18 +148,25 @@ def _behind(seen: Observation) -> Health | None:
 
 def _fine(seen: Observation) -> Health:
     ended = "" if seen.last_run_ended_ms is None else f", {_ago(seen, seen.last_run_ended_ms)}"
-    if not seen.last_run_records and not seen.lag and seen.running_since_ms is None:
+    if seen.data_topics == 0:
+        what = "nothing but heartbeats is copied" if seen.partitions else "nothing is copied, not even heartbeats"
+        cause = f"{what}: no topic of the source is let through by the flow's filters; the last run ended{ended[1:]}"
+        return _made(seen, HealthState.HEARTBEAT_ONLY, cause, None)
+    lag = seen.lag or NONE
+    if not seen.last_run_records and lag.most == 0 and seen.running_since_ms is None:
         return _made(seen, HealthState.IDLE, f"the last run found nothing new at the source{ended}", None)
-    copied = records(seen.last_run_records or 0)
-    return _made(seen, HealthState.RUNNING, f"the last run copied {copied}{ended}", seen.running_since_ms)
+    unknown = f"; how far behind it is, is unknown in {lag.unknown} of {counted(lag.parts, 'partition')}"
+    cause = f"the last run copied {records(seen.last_run_records or 0)}{ended}{unknown if lag.unknown else ''}"
+    return _made(seen, HealthState.RUNNING, cause, seen.running_since_ms)
 
 
 def _trend(seen: Observation) -> str:
-    if seen.lag is None or seen.lag_before is None:
+    lag, before = seen.lag, seen.lag_before
+    if lag is None or before is None or lag.most is None or before.most is None:
         return ""
-    if seen.lag < seen.lag_before:
-        return f"; {seen.lag_before - seen.lag:,} fewer than the run before"
-    return f"; {seen.lag - seen.lag_before:,} more than the run before" if seen.lag > seen.lag_before else ""
+    if lag.least < before.least:
+        return f"; {before.least - lag.least:,} fewer than the run before"
+    return f"; {lag.least - before.least:,} more than the run before" if lag.least > before.least else ""
 
 
 def _span(seen: Observation, since_ms: int | None) -> str:

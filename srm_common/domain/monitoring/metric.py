@@ -13,6 +13,7 @@ class Metric(StrEnum):
     REPLICATION_LATENCY = "replication-latency-ms"
     CHECKPOINT_LATENCY = "checkpoint-latency-ms"
     RECORDS_LAG = "replication-records-lag"
+    UNKNOWN_LAGS = "replication-lag-unknown-partitions"
     LAG_AGE = "replication-lag-ms"
     RECORD_AGE = "record-age-ms"
     HEARTBEAT_LATENCY = "heartbeat-latency-ms"

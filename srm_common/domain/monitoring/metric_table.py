@@ -107,9 +107,19 @@ DEFINITIONS = (
         Across.SUM,
         "The source's end (the last stable offset where committed records are read) minus the position up to which "
         "everything is committed on the target, in offsets: what compaction took, and markers of transactions, count, "
-        "too. Both clusters are asked when a run is reported; between reports while somebody looks.",
+        "too. Both clusters are asked when a run is reported; between reports while somebody looks. No sample of a "
+        "topic or flow of which a partition cannot be asked: what is known of a sum is not the sum.",
         "srm.records_lag",
         Level.PARTITION,
+    ),
+    Definition(
+        Metric.UNKNOWN_LAGS,
+        "partitions",
+        _ALL,
+        Across.SUM,
+        "Partitions whose lag is unknown: they have no leader, their broker does not answer, or they may not be seen.",
+        "srm.lag_unknown_partitions",
+        Level.TOPIC,
     ),
     Definition(
         Metric.LAG_AGE,
@@ -119,7 +129,7 @@ DEFINITIONS = (
         "How old the first record is that is not copied yet, by its timestamp, when a run is reported and between "
         "reports while somebody looks; 0 where everything is copied. Asked of the source's log by timestamp: exact "
         "after a run, within 2 % while one is at work. One sample for each partition; the largest is what the flow is "
-        "behind.",
+        "behind. No sample of a topic or flow of which a partition cannot be asked.",
         "srm.lag_ms",
         Level.TOPIC,
     ),

@@ -50,9 +50,21 @@ _STATES: dict[HealthState, _Remedy] = {
         "srm-control status --flow FLOW --watch",
         Action.RUN_NOW,
     ),
+    HealthState.NOT_RUN: (
+        "Start its first run, or wait for the schedule; if none comes, see in Airflow whether the flow's DAG is there "
+        "and its scheduler at work.",
+        "srm-control run --flow FLOW",
+        Action.RUN_NOW,
+    ),
     HealthState.RUNNING: ("Nothing to do.", "srm-control status --flow FLOW", None),
     HealthState.IDLE: (
         "Nothing to do; if records should be there, look at which topics the flow copies.",
+        "srm-control topics --explain --flow FLOW",
+        Action.EDIT_FILTERS,
+    ),
+    HealthState.HEARTBEAT_ONLY: (
+        "Nothing, if the flow is only to show that its clusters are reached; else let the topics through that it is to "
+        "copy: the command says why each of them is left out.",
         "srm-control topics --explain --flow FLOW",
         Action.EDIT_FILTERS,
     ),

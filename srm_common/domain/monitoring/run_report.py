@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any, Self
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
-from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.errors import CorruptRecord
 
 _VERSION = 1
@@ -75,6 +76,7 @@ class RunReport:
     itself (``srm-flow-state``), None where they have not changed since the last report or are not known.
     ``topic_groups`` are the topics that groups have positions on, None where no round of checkpoints has told.
     ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
+    ``data_topics``: how many topics the flow copies that are not heartbeats, None where that is not known.
     """
 
     flow: str
@@ -93,6 +95,47 @@ class RunReport:
     filters: Mapping[str, Any] | None = None
     foreign_writers: str | None = None
     topic_groups: tuple[TopicGroups, ...] | None = None
+    data_topics: int | None = None
+
+    @property
+    def ok(self) -> bool | None:
+        """Whether the run copied all there was; None while it is at work."""
+        if self.fault is not None or self.run is None:
+            return False
+        return None if self.run.state is RunState.RUNNING else self.run.state is RunState.DONE
+
+    @property
+    def ended_ms(self) -> int:
+        """When the run ended, as far as anybody knows."""
+        return (self.run.finished_ms if self.run is not None else None) or self.reported_ms
+
+    @property
+    def run_error(self) -> str | None:
+        """What stopped the run as a whole, one sentence."""
+        if self.run is None:
+            return self.fault or "the run left no record"
+        return self.fault or self.run.error
+
+    @property
+    def error(self) -> str | None:
+        """The same, else what the first partition failed with."""
+        failed = () if self.run is None else self.run.failed_partitions
+        return self.run_error or next((one.trouble for one in failed), None)
+
+    @property
+    def has_figures(self) -> bool:
+        """Whether it tells how partitions stand; a run that could not begin does not."""
+        return self.run is not None and (bool(self.run.partitions) or self.run.error is None)
+
+    @property
+    def tells_groups(self) -> bool:
+        """Whether its groups are all there are; where nobody could be asked, it has none."""
+        return bool(self.groups) or self.has_figures
+
+    @property
+    def lag(self) -> Amount | None:
+        """Offsets that are not copied yet; None where the run could not look."""
+        return self.run.backlog if self.run is not None and self.has_figures else None
 
     def to_json(self) -> dict[str, Any]:
         """What ``json.dumps`` takes; groups as rows under one header, since there may be thousands."""
@@ -139,6 +182,17 @@ class RunReport:
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptRecord(f"the report of a run cannot be read: {error!r}") from error
+
+
+def untranslated(groups: Iterable[GroupSample]) -> tuple[int, str | None]:
+    """How many groups have positions without a place on the target; and the first one's reason, in a sentence."""
+    found = [one for one in groups if one.translated < one.positions]
+    if not found:
+        return 0, None
+    first = min(found, key=lambda one: one.group)
+    missing = first.positions - first.translated
+    reason = first.reason or "no reason known"
+    return len(found), f"{first.group} on {missing} of {first.positions} partitions: {reason}"
 
 
 _GROUP_COLUMNS = tuple(field.name for field in fields(GroupSample))

@@ -27,8 +27,7 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
     found: dict[Metric, Sample] = {}
     if not partitions:
         return found
-    records = copied = reencoded = lost = events = failed = lag = 0
-    placed = False
+    records = copied = reencoded = lost = events = failed = lag = unknown = 0
     latencies, ages, behind_ms = [], [], []
     # One loop, since there may be tens of thousands.
     for one in partitions:
@@ -39,8 +38,10 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
         events += one.lost_records > 0
         failed += one.error is not None
         behind = one.lag
-        if behind is not None:
-            placed, lag = True, lag + behind
+        if behind is None:
+            unknown += 1
+        else:
+            lag += behind
             if one.oldest_ms is not None or not behind:
                 waited = 0 if one.oldest_ms is None else report.reported_ms - one.oldest_ms
                 behind_ms.append(Sample.of(max(0, waited)))
@@ -52,9 +53,11 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
     if seconds is not None:
         found[Metric.BYTE_RATE] = Sample.of(copied / seconds)
         found[Metric.RECORD_RATE] = Sample.of(records / seconds)
-    if placed:
+    if not unknown:
+        # What is known of a sum is not the sum.
         found[Metric.RECORDS_LAG] = Sample.of(lag)
-    if waits := pooled(behind_ms):
+    found[Metric.UNKNOWN_LAGS] = Sample.of(unknown)
+    if not unknown and (waits := pooled(behind_ms)):
         found[Metric.LAG_AGE] = waits
     if latency := pooled(latencies):
         found[Metric.REPLICATION_LATENCY] = latency

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.duration import duration
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
+from srm_common.domain.monitoring.health import Health, HealthState, Help
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, named_error
+
+_NOTHING_COPIED = (HealthState.NOT_RUN, HealthState.HEARTBEAT_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
     """One partition.
 
-    ``position`` and ``end`` are of this moment where ``live``, else as the last run saw them. ``age_seconds`` is how
+    ``position`` and ``end`` are of this moment where ``live``, else as the last run saw them; ``end`` is None where the
+    source was asked and could not tell. ``age_seconds`` is how
     old the newest record is that was copied, None when none was; ``behind_seconds`` how old the first one that is not,
     0 when all are and None where the source's log does not tell.
     """
@@ -45,7 +49,7 @@ class PartitionStatus:
 @dataclass(frozen=True)
 class StatusReport:
     """One flow. ``run`` is None before its first run; ``source_fault`` says why ends are not live; ``heartbeats`` is
-    None where nobody looked."""
+    None where nobody looked. ``health``: its state, as far as the clusters alone tell; None where nobody judged."""
 
     flow: str
     now_ms: int
@@ -53,6 +57,7 @@ class StatusReport:
     partitions: tuple[PartitionStatus, ...] = ()
     source_fault: str | None = None
     heartbeats: HeartbeatReport | None = None
+    health: Health | None = None
 
     @property
     def healthy(self) -> bool:
@@ -77,13 +82,21 @@ class StatusReport:
     @property
     def behind_seconds(self) -> float | None:
         """How old the oldest record is that is not copied, 0 when all are; None where no source's log tells."""
+        if self.lag.unknown:
+            return None
         return max((row.behind_seconds for row in self.partitions if row.behind_seconds is not None), default=None)
+
+    @property
+    def advice(self) -> Help | None:
+        """What to do about a flow that has copied nothing but heartbeats, or nothing at all yet."""
+        health = self.health
+        return health.help if health is not None and health.state in _NOTHING_COPIED else None
 
     def headline(self) -> str:
         """The flow as a whole, in one sentence."""
         run = self.run
         if run is None:
-            return f"{self.flow}: no run yet"
+            return f"{self.flow}: it has not run yet"
         if run.finished_ms is None:
             when = f"started {duration(self.now_ms - run.started_ms)} ago"
         else:
@@ -92,13 +105,15 @@ class StatusReport:
         trouble = f"; {failed} of {len(self.partitions)} partitions failed" if failed else ""
         behind = f", {duration(self.behind_seconds * 1000)} behind" if self.behind_seconds else ""
         lag = self.lag.text("partition")
-        return f"{self.flow}: run {run.run_id} is {run.state}, {when}, lag {lag}{behind}{trouble}"
+        only = f"; {self.health.cause}" if self.health is not None and self.advice is not None else ""
+        return f"{self.flow}: run {run.run_id} is {run.state}, {when}, lag {lag}{behind}{trouble}{only}"
 
     def to_json(self) -> dict[str, Any]:
         run = self.run
         return {
             "flow": self.flow,
             "healthy": self.healthy,
+            "health": None if self.health is None else asdict(self.health),
             "lag": self.lag.most,
             "lag_bounds": self.lag.to_json(),
             "behind_seconds": self.behind_seconds,
@@ -148,7 +163,12 @@ def make_report(
     live = {} if lag is None else lag.partitions
     copies = {topic: row.downstream_topic for (topic, _), row in known.items()}
     new = {place: PartitionRecord(place[0], copies.get(place[0], ""), place[1]) for place in live.keys() - known.keys()}
-    rows = [_row(row, now_ms, live.get(place)) for place, row in sorted((known | new).items())]
+    silent = frozenset[tuple[str, int]]() if lag is None else lag.unknown
+    new |= {place: PartitionRecord(place[0], copies.get(place[0], ""), place[1]) for place in silent - known.keys()}
+    rows = [
+        _row(replace(row, end=None) if place in silent else row, now_ms, live.get(place))
+        for place, row in sorted((known | new).items())
+    ]
     return StatusReport(flow, now_ms, run, tuple(rows), source_fault, heartbeats)
 
 

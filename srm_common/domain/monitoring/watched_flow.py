@@ -12,9 +12,10 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.alarms import raised
+from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.health import Alarm, AlarmKind, Observation
+from srm_common.domain.monitoring.observe_flow import observe
 from srm_common.domain.monitoring.told_alarms import ToldAlarms
 
 #: What the watch tells, and runs do not.
@@ -74,17 +75,15 @@ class WatchMemory(ToldAlarms):
 
 @dataclass(frozen=True, slots=True)
 class WatchedFlow:
-    """One flow at one look. ``settings`` None: the file stops the flow, for the reason ``misconfigured``. ``runs`` is
-    what its runs remember, ``memory`` what the watch does; ``last_error``: why its last run was not good, where that is
-    known."""
+    """One flow at one look. ``settings`` None: the file stops the flow, for the reason ``misconfigured``. ``history``
+    is what its runs remember, ``memory`` what the watch does."""
 
     name: FlowName
     now_ms: int
     settings: FlowSettings | None
-    runs: AlarmMemory
+    history: FlowHistory
     memory: WatchMemory
     misconfigured: str | None = None
-    last_error: str | None = None
 
 
 class Look(NamedTuple):
@@ -102,7 +101,7 @@ def look_at(flow: WatchedFlow, ask: Callable[[], FlowActivity]) -> Look:
     An alarm is over when a good run has ended in time again, or the flow is paused; a run that has begun may fail.
     """
     memory = flow.memory
-    if memory.due_since_ms is None and _reported(flow.runs) is None:
+    if memory.due_since_ms is None and flow.history.ok is None:
         # Nobody knows how long it has been in the file.
         memory = replace(memory, due_since_ms=flow.now_ms)
     seen = _observation(flow, memory)
@@ -121,31 +120,8 @@ def look_at(flow: WatchedFlow, ask: Callable[[], FlowActivity]) -> Look:
 
 
 def _observation(flow: WatchedFlow, memory: WatchMemory) -> Observation:
-    runs, settings = flow.runs, flow.settings
-    seen = Observation(
-        str(flow.name),
-        flow.now_ms,
-        misconfigured=flow.misconfigured,
-        last_run_ok=_reported(runs),
-        last_run_error=flow.last_error,
-        failing_since_ms=runs.failing_since_ms,
-        good_run_ended_ms=runs.good_run_ended_ms,
-        due_since_ms=memory.due_since_ms,
-    )
-    if settings is None:
-        return seen
-    return replace(
-        seen,
-        schedule_interval_seconds=settings.schedule_interval_seconds,
-        run_max_seconds=settings.run_max_seconds,
-        run_limit_seconds=settings.execution_timeout_seconds or None,
-        stalled_after_seconds=settings.stalled_after_seconds,
-    )
-
-
-def _reported(runs: AlarmMemory) -> bool | None:
-    """Whether the last run was good; None before the first one."""
-    return None if (runs.good_run_ended_ms, runs.failing_since_ms) == (None, None) else runs.failing_since_ms is None
+    seen = observe(flow.name, flow.history, flow.settings, None, flow.now_ms, misconfigured=flow.misconfigured)
+    return replace(seen, due_since_ms=memory.due_since_ms)
 
 
 def _told_by_watch(seen: Observation) -> list[Alarm]:

@@ -141,13 +141,8 @@ class RunRecord:
         return self.error_kind or next((one.error_kind for one in self.failed_partitions if one.error_kind), None)
 
     @property
-    def lag(self) -> int:
-        """Sum over the partitions whose lag is known."""
-        return sum(partition.lag or 0 for partition in self.partitions)
-
-    @property
     def backlog(self) -> Amount:
-        """Offsets that are not copied yet, over all partitions."""
+        """Offsets that are not copied yet, over all partitions; exactly none without any."""
         return Amount.sum(Amount.of(partition.lag) for partition in self.partitions)
 
     @property

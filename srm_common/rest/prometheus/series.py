@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.health import Alarm, Health
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.metric_table import MIRROR_MAKER_METRICS
@@ -41,6 +43,14 @@ def _seconds(ms: float | None) -> float | None:
 
 def _row(value: Callable[[FlowRow], float | None]) -> Callable[[FlowFigures], float | None]:
     return lambda flow: None if flow.row is None else value(flow.row)
+
+
+def _history(value: Callable[[FlowHistory], float | None]) -> Callable[[FlowFigures], float | None]:
+    return lambda flow: None if flow.row is None else value(flow.row.history)
+
+
+def _most(lag: Amount | None) -> int | None:
+    return None if lag is None else lag.most
 
 
 def _average(metric: Metric) -> Callable[[FlowFigures | TopicRow], float | None]:
@@ -87,17 +97,26 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series(
         "srm_flow_good_run_timestamp_seconds",
         "When the last run without an error ended.",
-        _row(lambda row: _seconds(row.good_run_ended_ms)),
+        _history(lambda known: _seconds(known.good_run_ended_ms)),
     ),
     Series(
         "srm_flow_failing_since_timestamp_seconds",
         "When the first of the failed runs since the last good one was; absent while runs are good.",
-        _row(lambda row: _seconds(row.failing_since_ms)),
+        _history(lambda known: _seconds(known.failing_since_ms)),
     ),
-    Series("srm_flow_lag_records", "Source offsets that are not copied yet.", _row(lambda row: row.lag_now)),
+    Series(
+        "srm_flow_lag_records",
+        "Source offsets that are not copied yet; absent while the lag of a partition is unknown.",
+        _row(lambda row: _most(row.lag_now)),
+    ),
+    Series(
+        "srm_flow_lag_unknown_partitions",
+        "Partitions whose lag is unknown: without a leader, without an answer, or hidden.",
+        _row(lambda row: None if row.lag_now is None else row.lag_now.unknown),
+    ),
     Series(
         "srm_flow_lag_seconds",
-        "How old the oldest record is that is not copied; 0 when all are.",
+        "How old the oldest record is that is not copied; 0 when all are, absent while that is unknown.",
         _row(lambda row: _seconds(row.behind_ms)),
     ),
     Series(
@@ -108,7 +127,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series(
         "srm_flow_lag_objective_records",
         "The lag above which the flow has an alarm (lag.objective.records).",
-        _row(lambda row: row.lag_objective_records),
+        _history(lambda known: known.lag_objective_records),
     ),
     Series(
         "srm_flow_copied_bytes_per_second",
@@ -143,17 +162,17 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series(
         "srm_flow_untranslated_groups",
         "Groups without a place on the target for some of their offsets.",
-        _row(lambda row: row.untranslated_groups),
+        _history(lambda known: known.untranslated_groups),
     ),
     Series(
         "srm_flow_lost_records",
-        "Records that vanished at the source before they were copied, as far as the history goes.",
-        _row(lambda row: row.lost_records),
+        "Records that the newest loss has cost: they vanished at the source before they were copied.",
+        _history(lambda known: known.lost_records),
     ),
     Series(
         "srm_flow_schedule_interval_seconds",
         "Time between two runs.",
-        _row(lambda row: row.schedule_interval_seconds),
+        _history(lambda known: known.schedule_interval_seconds),
     ),
     Series(
         "srm_flow_last_run_ok",
@@ -231,7 +250,16 @@ GROUP_SERIES: tuple[Series[GroupRow], ...] = (
 )
 
 TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
-    Series("srm_topic_lag_records", "Source offsets of the topic that are not copied yet.", lambda topic: topic.lag),
+    Series(
+        "srm_topic_lag_records",
+        "Source offsets of the topic that are not copied yet; absent while the lag of a partition is unknown.",
+        lambda topic: _most(topic.lag),
+    ),
+    Series(
+        "srm_topic_lag_unknown_partitions",
+        "Partitions of the topic whose lag is unknown.",
+        lambda topic: None if topic.lag is None else topic.lag.unknown,
+    ),
     Series(
         "srm_topic_lag_seconds",
         "How old the oldest record of the topic is that is not copied; 0 when all are.",

@@ -33,7 +33,7 @@ router = APIRouter(prefix="/api/v1", tags=["version 1"])
 _Sources = Annotated[list[str], Query(max_length=100, description="only flows from these clusters")]
 _Target = Annotated[str | None, Query(min_length=1, max_length=249, description="where one source has several targets")]
 _KNOWN = responses(404, 409, 422, 503)
-_WELL = {HealthState.RUNNING, HealthState.CATCHING_UP, HealthState.IDLE}
+_WELL = {HealthState.RUNNING, HealthState.CATCHING_UP, HealthState.IDLE, HealthState.HEARTBEAT_ONLY}
 _AT_WORK = {HealthState.FAILING, HealthState.LOST_DATA}
 
 
@@ -154,7 +154,8 @@ def replication_infos(
 
 
 def status_of(verdict: Verdict) -> schemas.Status:
-    """WARNING: it works, and somebody should look at it; INACTIVE: it does not work, or nobody knows."""
+    """WARNING: it works, and somebody should look at it; INACTIVE: it does not work, has not run yet, or nobody knows.
+    A flow that copies heartbeats only works, as there, where a disabled one does so: version 2 tells which it is."""
     state = verdict.health.state
     if state in _WELL:
         return schemas.Status.WARNING if verdict.alarms else schemas.Status.ACTIVE

@@ -149,8 +149,8 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
             "partitions": row.partitions,
             "failed_partitions": row.failed_partitions,
             "groups": row.groups,
-            "untranslated_groups": row.untranslated_groups,
-            "lag": row.lag_now,
+            "untranslated_groups": row.history.untranslated_groups,
+            **answers.lag(row.lag_now),
             "lag_ms": None if row.lag_now is None else row.lag_ms,
             "behind_ms": row.behind_ms,
             "lag_fault": None if row.live is None else row.live.fault,
@@ -167,8 +167,8 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
 
 def _pace(seen: Overview, flow: FlowName) -> float | None:
     settings, row = seen.settings.get(flow), seen.rows.get(str(flow))
-    if row is not None and row.schedule_interval_seconds is not None:
-        return row.schedule_interval_seconds
+    if row is not None and row.history.schedule_interval_seconds is not None:
+        return row.history.schedule_interval_seconds
     return None if settings is None else settings.schedule_interval_seconds
 
 

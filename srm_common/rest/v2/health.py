@@ -18,25 +18,28 @@ from srm_common.rest.schemas import ClusterGraph, ClusterNode, HealthAnswer
 
 router = APIRouter(prefix="/api/v2", tags=["service"])
 
-#: States in which a flow does what it is told to.
-_GOOD = {HealthState.RUNNING, HealthState.CATCHING_UP, HealthState.IDLE, HealthState.PAUSED}
+#: States in which nothing is wrong with a flow: it does what it is told to, or is new.
+_GOOD = {
+    HealthState.RUNNING,
+    HealthState.CATCHING_UP,
+    HealthState.IDLE,
+    HealthState.HEARTBEAT_ONLY,
+    HealthState.NOT_RUN,
+    HealthState.PAUSED,
+}
 
 
 @router.get("/health", responses=responses())
 def health(house: HouseDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
     """How the service and its flows do, and the other services and theirs where this one is a gateway. ``status`` is
     ``down`` when every flow is in trouble or nothing can be told, ``degraded`` when some are or something does not
-    answer, else ``up``, as with flows that have never run; it is about this service's own flows."""
+    answer, else ``up``, as with flows that have not run yet or copy heartbeats only; it is about this service's own
+    flows."""
     seen = look(house, caller, now_ms())
     states = {flow: seen.verdict(flow).health for flow in seen.names}
     others, asked = ({}, Answers()) if local else health_of_peers(peers)
     faults = [*seen.faults, *asked.faults]
-    # Of a flow that is new nothing is known, and nothing is wrong.
-    new = {flow for flow in states if seen.store_fault is None and str(flow) not in seen.rows}
-    bad = sum(
-        one.state not in _GOOD and not (one.state is HealthState.UNKNOWN and flow in new)
-        for flow, one in states.items()
-    )
+    bad = sum(one.state not in _GOOD for one in states.values())
     if (states and bad == len(states)) or (seen.faults and not states):
         status = "down"
     else:

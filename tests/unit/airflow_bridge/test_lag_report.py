@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, AirflowMetric, FlowHealth, LagReport, MetricKind
+from srm_common.airflow_bridge.lag_report import MAX_STATE_BYTES, AirflowMetric, LagReport, MetricKind
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
@@ -56,19 +57,20 @@ def by_name(found: LagReport, name: str) -> list[AirflowMetric]:
 
 
 def test_a_run_that_copied_is_ok() -> None:
-    assert (report(DONE).health, report(DONE).reason) == (FlowHealth.OK, None)
+    assert (report(DONE).health.state, report(DONE).reason) == (HealthState.RUNNING, None)
 
 
 def test_a_failed_run_says_why() -> None:
     record = replace(DONE, state=RunState.FAILED, partitions=(COPIED, FAILED))
-    assert report(record).health is FlowHealth.FAILED
+    assert report(record).health.state is HealthState.FAILING
     assert report(record).reason == "1 of 2 partitions failed, the first orders-1: records were lost"
-    assert report(replace(record, error="no broker answered")).reason == "no broker answered"
+    assert report(replace(record, error="no broker answered")).reason == "the last run failed: no broker answered"
 
 
-def test_a_run_without_a_record_of_its_own_is_stalled() -> None:
+def test_a_run_without_a_record_of_its_own_failed() -> None:
     found = report(LEFT_NO_RECORD, fault="cluster 'a' did not answer")
-    assert (found.health, found.reason) == (FlowHealth.STALLED, "cluster 'a' did not answer")
+    assert found.health.state is HealthState.FAILING
+    assert found.reason == "the last run failed: cluster 'a' did not answer"
 
 
 def test_heartbeats_are_told_and_missed() -> None:
@@ -138,10 +140,13 @@ def test_a_stalled_run_counts_nothing_again_but_still_shows_the_lag() -> None:
 
 
 def test_an_unreachable_target_keeps_the_last_known_figures() -> None:
-    found = LagReport.unreachable(RunReport("a->b", "run-3", 5, None, "no broker of 'b' answered"))
+    found = LagReport.of(RunReport("a->b", "run-3", 5, None, "no broker of 'b' answered"))
     state = found.asset_state(None, now_ms=5)
     assert list(state) == ["status"]
-    assert state["status"]["state"] == "unreachable"
+    assert (state["status"]["state"], state["status"]["reason"]) == (
+        "failing",
+        "the last run failed: no broker of 'b' answered",
+    )
     assert [metric.name for metric in found.metrics()] == ["srm.flow_ok"]
 
 
@@ -154,11 +159,19 @@ def test_since_when_moves_only_with_the_state() -> None:
 
 def test_topics_are_summed() -> None:
     state = report(DONE).asset_state(None, now_ms=1)
-    assert state["figures"]["lag"] == 10
     assert [(topic["topic"], topic["partitions"], topic["lag"]) for topic in state["topics"]] == [
-        ("clicks", 2, 0),
+        ("clicks", 2, None),
         ("orders", 1, 10),
     ]
+    # Of a partition of clicks nobody knows.
+    assert (state["figures"]["lag"], state["figures"]["lag_bounds"]) == (
+        None,
+        {"least": 10, "most": None, "known_most": 10, "parts": 3, "unknown": 1},
+    )
+    lines = report(DONE).text().splitlines()
+    assert [line.split()[4] for line in lines[2:4]] == ["unknown", "10"]
+    unknown = {metric.tags.get("topic"): metric.value for metric in by_name(report(DONE), "srm.lag_unknown_partitions")}
+    assert unknown == {"clicks": 1, "orders": 0}
 
 
 def test_the_topics_furthest_behind_fit_into_airflows_limit() -> None:
@@ -173,14 +186,16 @@ def test_the_topics_furthest_behind_fit_into_airflows_limit() -> None:
 
 def test_the_text_names_topics_and_errors() -> None:
     text = report(replace(DONE, state=RunState.FAILED, partitions=(COPIED, FAILED))).text()
-    assert text.splitlines()[0].startswith("a->b: failed, 1 of 2 partitions failed")
+    assert text.splitlines()[0].startswith("a->b: failing: 1 of 2 partitions failed")
     assert any(line.split()[:2] == ["orders", "2"] for line in text.splitlines())
     assert "orders-1: records were lost" in text
 
 
 def test_a_warning_does_not_make_a_flow_unwell() -> None:
     found = report(DONE, warnings=("Airflow variable srm_filters__a__b cannot be used",))
-    assert found.health is FlowHealth.OK
     status = found.asset_state(None, 1)["status"]
-    assert (status["state"], status["warning"]) == ("ok", "Airflow variable srm_filters__a__b cannot be used")
+    assert (status["state"], status["warning"]) == (
+        "running",
+        "Airflow variable srm_filters__a__b cannot be used",
+    )
     assert report(DONE).asset_state(status, 2)["status"]["warning"] is None

@@ -32,7 +32,7 @@ def test_names_are_all_different() -> None:
 def test_the_flows_tell_their_stories() -> None:
     assert [story_of(index) for index in range(9)] == list(Story)
     runs = {story: [report.run for report in of_flow(story) if report.run is not None] for story in Story}
-    lags = {story: [run.lag for run in records] for story, records in runs.items()}
+    lags = {story: [run.backlog.least for run in records] for story, records in runs.items()}
     assert set(lags[Story.STEADY]) == {0}
     assert lags[Story.BEHIND][-1] > 10_000 > lags[Story.BEHIND][0]
     assert lags[Story.CATCHING_UP][-1] < max(lags[Story.CATCHING_UP]) / 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowName
+from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.health import Alarm, AlarmKind, Health, HealthState, Severity
 from srm_common.domain.monitoring.metric import Metric
@@ -18,7 +20,8 @@ FLOW = FlowName("east", "west")
 
 
 def run_row(flow: FlowName = FLOW) -> RunRow:
-    return RunRow(str(flow), "r1", T - 5000, T - 2500, T, True, None, 2, 2, 0, 70, 9000, 12, 3, 1, 5, 0)
+    lag = Amount.exactly(12)
+    return RunRow(str(flow), "r1", T - 5000, T - 2500, T, True, None, 2, 2, 0, 70, 9000, lag, 3, 1, 5, 0)
 
 
 def flow_row(flow: FlowName = FLOW) -> FlowRow:
@@ -30,18 +33,17 @@ def flow_row(flow: FlowName = FLOW) -> FlowRow:
         topics=1,
         partitions=2,
         failed_partitions=1,
-        lag=12,
-        lag_before=3,
-        failing_since_ms=None,
-        good_run_ended_ms=T - 2500,
-        lost_records=0,
-        lost_since_ms=None,
-        lag_over_since_ms=T - 60_000,
+        history=FlowHistory(
+            lag=Amount.exactly(12),
+            lag_before=Amount.exactly(3),
+            good_run_ended_ms=T - 2500,
+            lag_over_since_ms=T - 60_000,
+            untranslated_groups=1,
+            untranslated_text="group g has no place",
+            schedule_interval_seconds=30.0,
+            lag_objective_records=10,
+        ),
         groups=1,
-        untranslated_groups=1,
-        untranslated_text="group g has no place",
-        schedule_interval_seconds=30.0,
-        lag_objective_records=10,
         heartbeats={"heartbeats": [beat]},
         clock={"source_ms": 12.5, "target_ms": None},
         records_total=12_345_678_901_234_567,
@@ -90,7 +92,7 @@ def figures(flow: FlowName = FLOW) -> FlowFigures:
         f"{flow.source}.orders",
         2,
         1,
-        12,
+        Amount.exactly(12),
         T,
         T - 4000,
         {Metric.BYTE_RATE: rate, Metric.REPLICATION_LATENCY: latency},

@@ -48,13 +48,13 @@ def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> 
     taken = now_ms()
     asked, lag = client(same_stage, taken, fault="cluster x does not answer")
     (flow,) = [one for one in asked.get("/api/v2/flows").json()["flows"] if one["flow"] == str(FLOW)]
-    assert (flow["lag"], flow["lag_ms"], flow["behind_ms"]) == (lag.whole.records, taken, 7000)
+    assert (flow["lag"], flow["lag_ms"], flow["behind_ms"]) == (lag.whole.records.most, taken, 7000)
     assert flow["lag_fault"] == "cluster x does not answer"
-    assert flow["metrics"]["replication-records-lag"]["latest"] == lag.whole.records
+    assert flow["metrics"]["replication-records-lag"]["latest"] == lag.whole.records.most
     assert flow["metrics"]["replication-lag-ms"]["latest"] == 7000
 
     topics = asked.get(f"{PATH}/topics?order=-lag").json()["topics"]
-    assert [one["lag"] for one in topics] == sorted((one.records for one in lag.topics.values()), reverse=True)
+    assert [one["lag"] for one in topics] == sorted((one.records.least for one in lag.topics.values()), reverse=True)
     assert [one["topic"] for one in topics] == sorted(lag.topics), "by the lag that is shown, not by the report's"
     page = asked.get(f"{PATH}/topics?order=lag&offset=1&limit=2").json()
     assert [one["topic"] for one in page["topics"]] == sorted(lag.topics, reverse=True)[1:3]
@@ -69,7 +69,42 @@ def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> 
     assert wanting["errors"] == ["the lag of now is not known: cluster x does not answer"]
     assert asked.get(f"{old}/byte-rate?target={FLOW.target}").json()["errors"] == []
     points = asked.get(f"{PATH}/metrics/replication-records-lag").json()["points"]
-    assert (points[-1]["latest"], points[-1]["latest_ms"]) == (lag.whole.records, taken)
+    assert (points[-1]["latest"], points[-1]["latest_ms"]) == (lag.whole.records.most, taken)
+
+
+def test_what_no_cluster_can_tell_is_unknown_everywhere(same_stage: Stage) -> None:
+    """One partition has no leader: what is known of the others is not told as the whole."""
+    taken = now_ms()
+    _, lag = client(same_stage, taken)
+    silent = min(lag.partitions)
+    known = {place: one for place, one in lag.partitions.items() if place != silent}
+    lag = FlowLag(taken, known, f"{silent[0]}-{silent[1]} has no leader", frozenset({silent}))
+    asked = TestClient(create_app(replace(same_stage.house, lag=Known(lag))), headers={HEADER: "viewer"})
+    (flow,) = [one for one in asked.get("/api/v2/flows").json()["flows"] if one["flow"] == str(FLOW)]
+    least = sum(one.records for one in known.values())
+    assert (flow["lag"], flow["behind_ms"], flow["lag_ms"]) == (None, None, taken)
+    assert (flow["lag_bounds"]["least"], flow["lag_bounds"]["unknown"]) == (least, 1)
+    assert flow["lag_bounds"]["text"] == f"at least {least}, unknown in 1 of {len(lag.partitions) + 1} partitions"
+    assert flow["metrics"]["replication-lag-unknown-partitions"]["latest"] == 1
+    assert flow["metrics"]["replication-records-lag"]["latest_ms"] < taken, "of the report"
+    topics = {one["topic"]: one for one in asked.get(f"{PATH}/topics").json()["topics"]}
+    assert {topic for topic, one in topics.items() if one["lag"] is None} == {silent[0]}
+    partitions = asked.get(f"{PATH}/partitions").json()["partitions"]
+    unknown = [one for one in partitions if one["lag"] is None]
+    assert [(one["topic"], one["partition"], one["end"], one["lag_ms"]) for one in unknown] == [(*silent, None, taken)]
+    points = asked.get(f"{PATH}/metrics/replication-records-lag").json()["points"]
+    assert points[-1]["latest_ms"] < taken, "no point for a sum that nobody knows"
+
+    text = asked.get("/metrics").text
+    mine = f'source="{FLOW.source}",target="{FLOW.target}"'
+    place = f'{mine},topic="{silent[0]}"'
+    assert f"srm_flow_lag_records{{{mine}}}" not in text
+    assert f"srm_flow_lag_seconds{{{mine}}}" not in text
+    assert f"srm_flow_lag_unknown_partitions{{{mine}}} 1\n" in text
+    assert f"srm_topic_lag_records{{{place}}}" not in text
+    assert f"srm_topic_lag_unknown_partitions{{{place}}} 1\n" in text
+    assert f'srm_partition_lag_records{{{place},partition="{silent[1]}"}}' not in text
+    assert f'srm_partition_lag_records{{{place},partition="{1 - silent[1]}"}} 4000\n' in text
 
 
 @pytest.mark.parametrize("path", ["", "/topics", "/partitions"])
@@ -80,7 +115,8 @@ def test_what_is_older_than_the_report_gives_way_to_it(same_stage: Stage, path: 
     ones = [told["flow"]] if "flow" in told else told.get("topics") or told["partitions"]
     assert {one["lag_ms"] for one in ones} == {row.reported_ms}
     if not path:
-        assert ones[0]["lag"] == row.lag
+        assert row.history.lag is not None
+        assert ones[0]["lag"] == row.history.lag.most
 
 
 def test_a_range_of_the_past_is_as_it_was(same_stage: Stage) -> None:

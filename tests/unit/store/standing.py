@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.domain.runs.run_record import PartitionRecord
@@ -57,13 +58,15 @@ class StandingBehaviour:
         )
         (flow,) = store.flows()
         assert (flow.flow, flow.reported_ms, flow.topics, flow.partitions, flow.failed_partitions) == (FLOW, T, 2, 3, 1)
-        assert (flow.lag, flow.lag_before, flow.lag_over_since_ms) == (10, None, None)
-        assert (flow.groups, flow.untranslated_groups, flow.untranslated_text) == (
+        lag = Amount(10, 10, parts=3, unknown=1)
+        history = flow.history
+        assert (history.lag, history.lag_before, history.lag_over_since_ms) == (lag, None, None)
+        assert (flow.groups, history.untranslated_groups, history.untranslated_text) == (
             2,
             1,
             "g2 on 1 of 2 partitions: too old",
         )
-        assert (flow.schedule_interval_seconds, flow.lag_objective_records) == (30.0, 100)
+        assert (history.schedule_interval_seconds, history.lag_objective_records) == (30.0, 100)
         assert flow.warnings == ("a warning",)
         assert flow.clock == {"source_ms": 12.5, "target_ms": None, "uncertainty_ms": 1.0}
         run = flow.last_run
@@ -74,7 +77,7 @@ class StandingBehaviour:
             False,
             None,
         )
-        assert (run.records, run.bytes, run.lag, run.reencoded_records, run.notes) == (200, 3000, 10, 4, ("a note",))
+        assert (run.records, run.bytes, run.lag, run.reencoded_records, run.notes) == (200, 3000, lag, 4, ("a note",))
         assert (run.partition_errors, run.error_kind) == (("orders-1: no leader",), "ClusterError")
         assert store.runs(FLOW).rows == [run]
         first, second, third = store.partitions(FLOW).rows
@@ -87,9 +90,12 @@ class StandingBehaviour:
         assert (second.end, second.lag, second.error, second.error_kind) == (None, None, "no leader", "ClusterError")
         assert third.topic == "payments"
         orders, payments = store.topics(FLOW, LAST_HOUR).rows
-        assert (orders.topic, orders.partitions, orders.failed_partitions, orders.lag) == ("orders", 2, 1, 7)
+        assert (orders.topic, orders.partitions, orders.failed_partitions, orders.lag) == (
+            *("orders", 2, 1),
+            Amount(7, 7, parts=2, unknown=1),
+        )
         assert (orders.error, orders.newest_record_ms) == ("partition 1: no leader", T - 5)
-        assert (payments.lag, payments.error) == (3, None)
+        assert (payments.lag, payments.error) == (Amount.exactly(3), None)
         assert [row.sample for row in store.groups(FLOW).rows] == [
             GroupSample("g2", 2, 1, "too old"),
             GroupSample("g1", 2, 2, None, True, 8.5, T - 1),
@@ -102,7 +108,7 @@ class StandingBehaviour:
         store.write(report(T + MINUTE, partition(lag=4, records=0), plan={"n": 2}))
         store.write(report(T + 2 * MINUTE, partition(lag=5)))
         (flow,) = store.flows()
-        assert (flow.lag, flow.lag_before) == (5, 4)
+        assert (flow.history.lag, flow.history.lag_before) == (Amount.exactly(5), Amount.exactly(4))
         assert store.documents(FLOW)["plan"].value == {"n": 2}
         assert store.documents(FLOW)["plan"].reported_ms == T + MINUTE
         assert [run.reported_ms for run in store.runs(FLOW).rows] == [T + 2 * MINUTE, T + MINUTE, T]
@@ -113,7 +119,7 @@ class StandingBehaviour:
         store.write(report(T + MINUTE, partition(lag=1), plan={"n": 2}))
         store.write(report(T, partition(lag=50), partition("gone"), plan={"n": 1}))
         (flow,) = store.flows()
-        assert (flow.reported_ms, flow.lag, flow.lag_before, flow.topics) == (T + MINUTE, 1, 50, 1)
+        assert (flow.reported_ms, flow.history.lag, flow.topics) == (T + MINUTE, Amount.exactly(1), 1)
         assert store.documents(FLOW)["plan"].value == {"n": 2}
         assert store.partitions(FLOW).rows[0].lag == 1
         assert store.runs(FLOW).total == 2
@@ -122,25 +128,26 @@ class StandingBehaviour:
         store.write(report(T, partition(lag=5, error="broken"), run_id="r"))
         store.write(report(T + SECOND, partition(lag=2), run_id="r"))
         (flow,) = store.flows()
-        assert (flow.lag, flow.lag_before, flow.failing_since_ms) == (2, None, None)
+        history = flow.history
+        assert (history.lag, history.lag_before, history.failing_since_ms) == (Amount.exactly(2), None, None)
         assert store.runs(FLOW).total == 1
         assert store.runs(FLOW).rows[0].ok
 
     def test_since_when_a_flow_fails(self, store: MetricsStore) -> None:
         store.write(report(T, partition()))
-        assert store.flows()[0].failing_since_ms is None
+        assert store.flows()[0].history.failing_since_ms is None
         store.write(report(T + MINUTE, partition(error="broken")))
         store.write(report(T + 2 * MINUTE, error="no broker answered"))
         (flow,) = store.flows()
-        assert (flow.failing_since_ms, flow.good_run_ended_ms) == (T + MINUTE, T)
+        assert (flow.history.failing_since_ms, flow.history.good_run_ended_ms) == (T + MINUTE, T)
         # Of a run that could not begin nothing is known but that; how many partitions there are does not change.
-        assert (flow.lag, flow.lag_before, flow.partitions) == (None, 0, 1)
+        assert (flow.history.lag, flow.history.lag_before, flow.partitions) == (None, NONE, 1)
         assert flow.last_run.error == "no broker answered"
         store.write(RunReport(FLOW, "r4", T + 3 * MINUTE, None, fault="run r4 left no record"))
         assert store.flows()[0].last_run.error == "run r4 left no record"
         store.write(report(T + 4 * MINUTE, partition()))
         (flow,) = store.flows()
-        assert (flow.failing_since_ms, flow.good_run_ended_ms) == (None, T + 4 * MINUTE)
+        assert (flow.history.failing_since_ms, flow.history.good_run_ended_ms) == (None, T + 4 * MINUTE)
 
     def test_since_when_is_known_longer_than_runs_are_kept(self, store: MetricsStore) -> None:
         lost = partition(lag=200, error="lost", lost_records=3)
@@ -148,28 +155,29 @@ class StandingBehaviour:
             store.write(report(T + day * DAY, lost if day else partition(), lag_objective_records=100))
         (flow,) = store.flows()
         assert store.runs(FLOW).total < 12
-        assert (flow.failing_since_ms, flow.lag_over_since_ms, flow.lost_since_ms) == (T + DAY, T + DAY, T + DAY)
-        assert flow.good_run_ended_ms == T
+        known = flow.history
+        assert (known.failing_since_ms, known.lag_over_since_ms, known.lost_since_ms) == (T + DAY, T + DAY, T + DAY)
+        assert known.good_run_ended_ms == T
 
     def test_since_when_the_lag_is_over_its_objective(self, store: MetricsStore) -> None:
         for minute, lag in enumerate((200, 50, 101, 300)):
             store.write(report(T + minute * MINUTE, partition(lag=lag), lag_objective_records=100))
-        assert store.flows()[0].lag_over_since_ms == T + 2 * MINUTE
+        assert store.flows()[0].history.lag_over_since_ms == T + 2 * MINUTE
         store.write(report(T + 5 * MINUTE, partition(lag=100), lag_objective_records=100))
-        assert store.flows()[0].lag_over_since_ms is None
+        assert store.flows()[0].history.lag_over_since_ms is None
 
     def test_a_loss_that_stops_a_partition_is_counted_once(self, store: MetricsStore) -> None:
         store.write(report(T, partition()))
         for minute in (1, 2, 3):
             store.write(report(T + minute * MINUTE, partition(lost_records=70, error="lost")))
         (flow,) = store.flows()
-        assert (flow.lost_records, flow.lost_since_ms) == (70, T + MINUTE)
+        assert (flow.history.lost_records, flow.history.lost_since_ms) == (70, T + MINUTE)
 
     def test_losses_that_a_flow_goes_on_after_add_up(self, store: MetricsStore) -> None:
         for minute, lost in enumerate((5, 0, 20, 30)):
             store.write(report(T + minute * MINUTE, partition(lost_records=lost)))
         (flow,) = store.flows()
-        assert (flow.lost_records, flow.lost_since_ms) == (50, T + 2 * MINUTE)
+        assert (flow.history.lost_records, flow.history.lost_since_ms) == (50, T + 2 * MINUTE)
 
     def test_topics_and_partitions_that_are_not_copied_any_more_are_not_shown(self, store: MetricsStore) -> None:
         store.write(report(T, partition("a"), partition("a", 1), partition("b")))
@@ -201,9 +209,12 @@ class StandingBehaviour:
         assert by_name == sorted(names)
         assert [row.topic for row in store.topics(FLOW, LAST_HOUR, order="-topic").rows] == by_name[::-1]
         by_lag = [row.lag for row in store.topics(FLOW, LAST_HOUR, order="-lag", limit=3).rows]
-        assert by_lag == [6, 5, 4]
+        assert by_lag == [*map(Amount.exactly, (6, 5, 4))]
         by_rate = store.topics(FLOW, LAST_HOUR, order="byte-rate", offset=4)
-        assert ([row.lag for row in by_rate.rows], by_rate.total, by_rate.offset) == ([5, 6], 6, 4)
+        assert ([row.lag for row in by_rate.rows], by_rate.total, by_rate.offset) == (
+            [*map(Amount.exactly, (5, 6))],
+            *(6, 4),
+        )
 
         def found(search: str) -> list[str]:
             return [row.topic for row in store.topics(FLOW, LAST_HOUR, search=search).rows]
@@ -266,6 +277,9 @@ class StandingBehaviour:
     def test_flows_do_not_see_each_other(self, store: MetricsStore) -> None:
         store.write(report(T, partition(lag=1)))
         store.write(report(T, partition(lag=2), flow="west->east"))
-        assert [(row.flow, row.lag) for row in store.flows()] == [("east->west", 1), ("west->east", 2)]
+        assert [(row.flow, row.history.lag) for row in store.flows()] == [
+            ("east->west", Amount.exactly(1)),
+            ("west->east", Amount.exactly(2)),
+        ]
         assert [row.lag for row in store.partitions("west->east").rows] == [2]
         assert [row.flow for row in store.flows(only=["west->east"])] == ["west->east"]

@@ -9,9 +9,11 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine, inspect, text
+from sqlalchemy import Connection, create_engine, inspect, text
 
 from srm_common import store as package
+from srm_common.domain.amount import Amount
+from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.errors import StoreTooNew
@@ -73,6 +75,7 @@ def test_history_of_older_software_is_kept(url: str) -> None:
         for table in ("flow", "topic", "partition"):
             for name in ("records_total", "bytes_total"):
                 connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {name}"))
+        _without_0004(connection)
         connection.execute(text("ALTER TABLE run DROP COLUMN error_kind"))
         connection.execute(text("ALTER TABLE sample DROP COLUMN latencies"))
         connection.execute(text("ALTER TABLE flow DROP COLUMN latencies_total"))
@@ -88,6 +91,66 @@ def test_history_of_older_software_is_kept(url: str) -> None:
     assert (flow.latencies_total, latency.count, latency.p99) == (None, 1, None)
     newer.write(report(MIDNIGHT + 1, partition(records_total=100, bytes_total=1000)))
     assert [(row.records_total, row.bytes_total) for row in newer.partitions("east->west").rows] == [(100, 1000)]
+    newer.close()
+
+
+def _without_0004(connection: Connection) -> None:
+    """The columns of before, of a flow that fails and stands still for a loss."""
+    connection.execute(text("ALTER TABLE flow DROP COLUMN history"))
+    for table in ("run", "topic"):
+        connection.execute(text(f"ALTER TABLE {table} DROP COLUMN lag_unknown"))
+    for name in ("lag", "lag_before", "failing_since_ms", "good_run_ended_ms", "lost_since_ms", "lag_over_since_ms"):
+        connection.execute(text(f"ALTER TABLE flow ADD COLUMN {name} BIGINT"))
+    connection.execute(text("ALTER TABLE flow ADD COLUMN lag_objective_records BIGINT"))
+    for name in ("lost_records", "untranslated_groups"):
+        connection.execute(text(f"ALTER TABLE flow ADD COLUMN {name} BIGINT NOT NULL DEFAULT 0"))
+    for name in ("untranslated_text", "foreign_writers"):
+        connection.execute(text(f"ALTER TABLE flow ADD COLUMN {name} TEXT"))
+    connection.execute(text("ALTER TABLE flow ADD COLUMN schedule_interval_seconds DOUBLE PRECISION"))
+    connection.execute(
+        text(
+            "UPDATE flow SET lag = 0, lag_before = 4, failing_since_ms = 5, good_run_ended_ms = 4, lost_records = 9, "
+            "lost_since_ms = 6, untranslated_groups = 1, untranslated_text = 'g', schedule_interval_seconds = 30"
+        )
+    )
+    connection.execute(text("UPDATE run SET ok = 0, lost_records = 9, error = 'on.data.loss says so'"))
+
+
+def test_what_columns_told_of_the_past_becomes_a_history(url: str) -> None:
+    store = MetricsStore(url)
+    store.write(report(MIDNIGHT, partition()))
+    store.close()
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        _without_0004(connection)
+        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0003'"))
+    engine.dispose()
+    newer = MetricsStore(url)
+    (row,) = newer.flows()
+    assert row.history == FlowHistory(
+        reported_ms=MIDNIGHT,
+        run_id=f"run-{MIDNIGHT}",
+        ok=False,
+        ended_ms=MIDNIGHT,
+        error="on.data.loss says so",
+        records=100,
+        partitions=1,
+        lag=Amount.exactly(0),
+        lag_before=Amount.exactly(4),
+        good_run_ended_ms=4,
+        failing_since_ms=5,
+        losing=True,
+        lost_now=9,
+        lost_records=9,
+        lost_held=9,
+        lost_since_ms=6,
+        lost_ms=6,
+        untranslated_groups=1,
+        untranslated_text="g",
+        schedule_interval_seconds=30.0,
+    )
+    assert row.last_run.lag is not None
+    assert row.last_run.lag.most == 0
     newer.close()
 
 

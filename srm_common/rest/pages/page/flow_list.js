@@ -3,7 +3,8 @@
 import { steerButton, helpButton } from "./actions.js";
 import { get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { behind, byteRate, count, duration, exact, known, lagFigure, lagTitle, plural, sentence, spread } from "./format.js";
+import { behind, byteRate, count, duration, exact, known, lagCount, lagFigure } from "./format.js";
+import { lagTitle, leastLag, plural, sentence, spread } from "./format.js";
 import { MOST_CLUSTERS, clusterGraph } from "./graph.js";
 import { rangeQuery, route, setQuery, statistic } from "./route.js";
 import { sparkline } from "./sparkline.js";
@@ -41,7 +42,7 @@ const WORST = 3;
 /** Columns that can be sorted by: name in the address -> figure. */
 const SORTS = {
   flow: null,
-  lag: (flow) => flow.lag,
+  lag: leastLag,
   throughput: (flow) => flow.metrics["byte-rate"]?.[statistic()],
   latency: (flow) => flow.metrics["replication-latency-ms"]?.[statistic()],
   checkpoints: (flow) => flow.metrics["checkpoint-latency-ms"]?.[statistic()],
@@ -137,14 +138,14 @@ function sorted(flows) {
 function attention(flows, reload) {
   const waiting = flows.filter(needsSomebody).sort(byUrgency);
   const rate = flows.reduce((sum, flow) => sum + (isLate(flow) ? 0 : (flow.metrics["byte-rate"]?.latest ?? 0)), 0);
-  const told = flows.filter((flow) => known(flow.lag));
-  const lag = told.reduce((sum, flow) => sum + flow.lag, 0);
-  const silent = flows.length - told.length;
+  const told = flows.filter((flow) => known(leastLag(flow)));
+  const lag = told.reduce((sum, flow) => sum + leastLag(flow), 0);
+  const silent = flows.filter((flow) => !known(flow.lag)).length;
   const total = [
     plural(flows.length, "flow"),
     told.length ? byteRate(rate) : null,
-    told.length ? `${count(lag)} records behind in all` : null,
-    silent ? (told.length ? `${silent} of unknown lag` : "lag unknown") : null,
+    told.length ? `${silent ? "at least " : ""}${count(lag)} records behind in all` : null,
+    silent ? (told.length ? `lag unknown in ${silent} of them` : "lag unknown") : null,
   ];
   const headline = waiting.length
     ? `${plural(waiting.length, "flow")} ${waiting.length === 1 ? "needs" : "need"} attention`
@@ -183,11 +184,11 @@ function trouble(flow, reload) {
       badge(health),
       flowLink(flow),
       since(first.since_ms, { class: "muted" }),
-      flow.lag
+      leastLag(flow)
         ? h(
             "span",
             { class: "behind number", title: lagTitle(flow) },
-            h("b", null, count(flow.lag)),
+            h("b", null, lagCount(flow)),
             behind(flow) ? ` behind, ${behind(flow)}` : " behind",
           )
         : null,

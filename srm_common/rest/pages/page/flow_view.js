@@ -4,7 +4,7 @@ import { filtersButton, moveButton, steerButton } from "./actions.js";
 import { flowPath, get } from "./api.js";
 import { chart } from "./chart.js";
 import { h, icon } from "./dom.js";
-import { behind, byteRate, count, duration, exact, known, lagTitle, plural, sentence } from "./format.js";
+import { behind, byteRate, count, duration, exact, known, lagCount, lagTitle, plural, sentence } from "./format.js";
 import { percentiles, serverNow, span, time } from "./format.js";
 import { link, rangeQuery, route, statistic } from "./route.js";
 import { ALARMS, badge, furtherAlarms, isLate, listed, since, stateOf } from "./states.js";
@@ -280,7 +280,7 @@ function tiles(flow) {
   return h(
     "dl",
     { class: "tiles", key: "tiles", "data-testid": "tiles" },
-    tile("Lag", h("span", { title: lagTitle(flow) }, count(flow.lag)), lagTold(flow), flow.lag_ms),
+    tile("Lag", h("span", { title: lagTitle(flow) }, lagCount(flow)), lagTold(flow), flow.lag_ms),
     tile(
       `Throughput, ${stat}`,
       byteRate(figure("byte-rate")),
@@ -318,7 +318,8 @@ function tiles(flow) {
 /** In words what the tile's large figure does not say. */
 function lagTold(flow) {
   if (flow.lag_fault) return h("span", { class: "fault-text", title: flow.lag_fault }, "a cluster does not answer");
-  if (!known(flow.lag)) return "unknown";
+  const bounds = flow.lag_bounds;
+  if (!known(flow.lag)) return bounds ? `unknown in ${bounds.unknown} of ${plural(bounds.parts, "partition")}` : "unknown";
   const records = count(flow.lag) === exact(flow.lag) ? "records" : exact(flow.lag);
   return behind(flow) ? `${records}, ${behind(flow)} behind` : records;
 }
@@ -345,7 +346,7 @@ function topicHead(source, target, name, topic) {
         h(
           "span",
           { class: "number", title: lagTitle(topic) },
-          h("b", null, count(topic.lag)),
+          h("b", null, lagCount(topic)),
           behind(topic) ? ` behind, ${behind(topic)}` : " behind",
         ),
         h("span", { class: "number" }, plural(topic.partitions, "partition")),

@@ -33,11 +33,21 @@ export const byteRate = (value) => (known(value) ? `${bytes(value)}/s` : NOTHING
 export const recordRate = (value) => (known(value) ? `${count(value)}/s` : NOTHING);
 
 /** In full: what a short figure of lag leaves out, and what it counts. */
-export const lagTitle = (row) =>
-  known(row.lag)
-    ? `${exact(row.lag)} source offsets not copied${known(row.lag_ms) ? `, at ${time(row.lag_ms)}` : ""}; ` +
-      "what compaction and transactions left out counts, too"
-    : "unknown";
+export function lagTitle(row) {
+  if (!known(row.lag) && !row.lag_bounds) return "unknown";
+  const number = known(row.lag) ? exact(row.lag) : row.lag_bounds.text;
+  const when = known(row.lag_ms) ? `, at ${time(row.lag_ms)}` : "";
+  return `${number} source offsets not copied${when}; what compaction and transactions left out counts, too`;
+}
+
+/** A lag, short: "1.28 M"; "≥1.28 M" and "unknown" where some or all of the partitions cannot be asked. */
+export function lagCount(row) {
+  if (known(row.lag) || !row.lag_bounds) return count(row.lag);
+  return row.lag_bounds.least ? `≥${count(row.lag_bounds.least)}` : "unknown";
+}
+
+/** What is certain of a lag, to sort and to add up; null where nothing is. */
+export const leastLag = (row) => row.lag ?? row.lag_bounds?.least ?? null;
 
 /** How old the oldest record is that waits; nothing where none does. */
 export const behind = (row) => (row.lag && known(row.behind_ms) ? span(row.behind_ms) : null);
@@ -84,7 +94,7 @@ export function lagFigure(flow) {
   return h(
     "span",
     { class: "lag-figure", "data-testid": `lag-${flow.flow}` },
-    h("b", { title: lagTitle(flow) }, count(flow.lag)),
+    h("b", { title: lagTitle(flow) }, lagCount(flow)),
     late ? h("small", { class: "muted", title: "age of the oldest record that waits" }, `${late} behind`) : null,
     lagAge(flow),
   );

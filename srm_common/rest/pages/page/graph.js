@@ -2,7 +2,7 @@
 // is a hub; every flow is an arrow in the colour of its health, with its lag beside it.
 
 import { svg } from "./dom.js";
-import { byteRate, count } from "./format.js";
+import { byteRate, lagCount, leastLag } from "./format.js";
 import { link } from "./route.js";
 import { stateOf } from "./states.js";
 
@@ -98,7 +98,7 @@ function edge(flow, places, bothWays) {
   const still = ["paused", "unknown"].includes(flow.health.state);
   const width = still ? 1.6 : 1.6 + Math.min(2.6, Math.log10(1 + (rate ?? 0) / 1e5));
   const told =
-    `${flow.source} to ${flow.target}: ${word}, ${count(flow.lag)} records behind, ${byteRate(rate)}. ` +
+    `${flow.source} to ${flow.target}: ${word}, ${lagCount(flow)} records behind, ${byteRate(rate)}. ` +
     flow.health.cause;
   const href = link(["flows", flow.source, flow.target]);
   const line = svg(
@@ -120,8 +120,8 @@ function edge(flow, places, bothWays) {
 /** Lag beside the arrow, where there is something to say. */
 function label(flow, at, tone) {
   const act = stateOf(flow.health.state).act || flow.health.state === "catching_up";
-  if (!flow.lag && (!act || flow.lag === 0)) return null;
-  const text = flow.lag === null ? "?" : count(flow.lag);
+  if (!leastLag(flow) && (!act || flow.lag === 0)) return null;
+  const text = leastLag(flow) ? lagCount(flow) : "?";
   const half = 7 + text.length * 3.5;
   return svg(
     "g",

@@ -1,16 +1,19 @@
 // States of health and severities of alarms: words, pictures and colours. docs/operations.md has an entry for each.
 
 import { h, icon } from "./dom.js";
-import { age } from "./format.js";
+import { age, leastLag } from "./format.js";
 
-/** Worst first. `tone` names the colours of theme.css; `act`: somebody should look. */
+/** Worst first. `tone` names the colours of theme.css; `act`: somebody should look; `advise`: nothing is wrong, and
+ * something may be to do. */
 export const STATES = {
   lost_data: { word: "Lost data", tone: "lost", picture: "drop", act: true },
   failing: { word: "Failing", tone: "bad", picture: "cross", act: true },
   stalled: { word: "Stalled", tone: "warn", picture: "stalled", act: true },
   unknown: { word: "Unknown", tone: "warn", picture: "question", act: true },
+  not_run: { word: "Not run yet", tone: "info", picture: "clock", act: false, advise: true },
   catching_up: { word: "Catching up", tone: "info", picture: "forward", act: false },
   running: { word: "Running", tone: "good", picture: "check", act: false },
+  heartbeat_only: { word: "Heartbeat only", tone: "calm", picture: "pulse", act: false, advise: true },
   idle: { word: "Idle", tone: "calm", picture: "idle", act: false },
   paused: { word: "Paused", tone: "calm", picture: "pause", act: false },
 };
@@ -40,7 +43,7 @@ export const needsSomebody = (flow) => stateOf(flow.health.state).act || flow.al
 
 /** Order of urgency; of two alike the one further behind comes first. */
 export function byUrgency(one, other) {
-  return rank(one) - rank(other) || (other.lag ?? -1) - (one.lag ?? -1) || one.flow.localeCompare(other.flow);
+  return rank(one) - rank(other) || (leastLag(other) ?? -1) - (leastLag(one) ?? -1) || one.flow.localeCompare(other.flow);
 }
 
 function rank(flow) {
@@ -51,8 +54,9 @@ function rank(flow) {
 }
 
 export function badge(health, props = {}) {
-  const { word, tone, picture } = stateOf(health.state);
-  const title = health.cause;
+  const { word, tone, picture, advise } = stateOf(health.state);
+  // Of a state that nobody is called to, the list itself says what to do.
+  const title = advise && health.help ? `${health.cause}. ${health.help.text}` : health.cause;
   return h("span", { class: `badge ${tone}`, title, "data-state": health.state, ...props }, icon(picture), word);
 }
 

@@ -2,7 +2,7 @@
 
 import { flowPath, get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { NOTHING, age, behind, byteRate, count, duration, exact, known, lagTitle, plural, recordRate } from "./format.js";
+import { NOTHING, age, behind, byteRate, count, duration, exact, known, lagCount, lagTitle, plural, recordRate } from "./format.js";
 import { link, rangeQuery, route, setQuery, statistic } from "./route.js";
 import { table } from "./table.js";
 import { choices, empty, pager, partTaken, search, taken } from "./widgets.js";
@@ -52,7 +52,7 @@ export const topicsTab = {
         label: "Lag",
         sort: "lag",
         right: true,
-        cell: (row) => h("b", { title: lagTitle(row) }, count(row.lag)),
+        cell: (row) => h("b", { title: lagTitle(row) }, lagCount(row)),
       },
       { label: "Behind", right: true, cell: (row) => behind(row) ?? NOTHING },
       { label: "Throughput", sort: "byte-rate", right: true, cell: (row) => byteRate(figure("byte-rate")(row)) },

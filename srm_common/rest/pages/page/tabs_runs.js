@@ -2,7 +2,7 @@
 
 import { flowPath, get, post } from "./api.js";
 import { h, icon } from "./dom.js";
-import { age, bytes, count, duration, exact, plural } from "./format.js";
+import { age, bytes, count, duration, exact, lagCount, lagTitle, plural } from "./format.js";
 import { whyNot } from "./session.js";
 import { table } from "./table.js";
 import { listBar, listPager, listQuery } from "./tabs_data.js";
@@ -28,7 +28,7 @@ export const runsTab = {
       { label: "Took", right: true, cell: took },
       { label: "Records", right: true, cell: (row) => h("span", { title: exact(row.records) }, count(row.records)) },
       { label: "Bytes", right: true, cell: (row) => bytes(row.bytes) },
-      { label: "Lag after it", right: true, cell: (row) => h("span", { title: exact(row.lag) }, count(row.lag)) },
+      { label: "Lag after it", right: true, cell: (row) => h("span", { title: lagTitle(row) }, lagCount(row)) },
       { label: "Passes", right: true, cell: (row) => exact(row.passes) },
       { label: "Transactions", right: true, cell: (row) => count(row.transactions) },
       { label: "Retries", right: true, cell: (row) => count(row.retries) },

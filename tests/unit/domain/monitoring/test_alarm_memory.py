@@ -12,8 +12,8 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.judge import judge
-from srm_common.domain.monitoring.reported import observe_report, untranslated
-from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.monitoring.observe_flow import observe
+from srm_common.domain.monitoring.run_report import GroupSample, untranslated
 from tests.unit.domain.monitoring.reports import START, flow_of, report
 
 
@@ -34,8 +34,8 @@ def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> No
         report(230, lag=10),
     ):
         memory = AlarmMemory.from_json(json.loads(json.dumps(memory.to_json())))
-        memory = memory.after(one, flow.lag_objective_records)
-        health, alarms = judge(observe_report(flow, one, memory))
+        memory = memory.after(one)
+        health, alarms = judge(observe(flow.name, memory.history, flow, None, one.reported_ms))
         begun, over = memory.news("mail", alarms, informed=one.run is not None)
         for alarm in begun:
             memory = memory.having_told("mail", alarm.kind, alarm.text)
@@ -61,12 +61,12 @@ def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> No
 
 def test_lost_data_is_told_once_and_kept_for_a_day(flow: FlowSettings) -> None:
     note = "t-0: 7 offsets were deleted; on.data.loss=skip: going on at offset 7"
-    memory = AlarmMemory().after(report(0, lost=7, notes=("slot 1 lost its worker", note)), None)
+    memory = AlarmMemory().after(report(0, lost=7, notes=("slot 1 lost its worker", note)))
     verdicts = []
     for second in (1, 86_000, 86_500):
         one = report(second)
-        memory = memory.after(one, None)
-        verdicts.append(judge(observe_report(flow, one, memory)))
+        memory = memory.after(one)
+        verdicts.append(judge(observe(flow.name, memory.history, flow, None, one.reported_ms)))
     assert [verdict.health.state for verdict in verdicts] == [
         HealthState.LOST_DATA,
         HealthState.LOST_DATA,
@@ -79,8 +79,8 @@ def test_lost_data_is_told_once_and_kept_for_a_day(flow: FlowSettings) -> None:
 
 def test_a_notifier_is_told_what_it_does_not_know(flow: FlowSettings) -> None:
     one = report(0, lag=11)
-    memory = AlarmMemory().after(one, 10)
-    alarms = judge(observe_report(flow, one, memory)).alarms
+    memory = AlarmMemory().after(one)
+    alarms = judge(observe(flow.name, memory.history, flow, None, one.reported_ms)).alarms
     memory = memory.having_told("mail", alarms[0].kind, alarms[0].text)
     assert memory.news("mail", alarms) == ([], {})
     assert memory.news("chat", alarms) == (alarms, {})

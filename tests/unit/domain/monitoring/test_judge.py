@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.monitoring.alarms import LOST_DATA_SHOWN_MS
 from srm_common.domain.monitoring.health import AlarmKind, HealthState, Observation, Severity
 from srm_common.domain.monitoring.judge import judge
 
 NOW = 1_700_000_000_000
+exactly = Amount.exactly
+PART = Amount(51, 51, parts=3, unknown=1)
 MINUTE, HOUR = 60_000, 3_600_000
 #: A flow with a run every 30 s, whose last one ended 10 s ago and copied 50 records.
 WELL = Observation(
@@ -30,8 +33,8 @@ WELL = Observation(
     good_run_ended_ms=NOW - 10_000,
     last_run_records=50,
     partitions=4,
-    lag=0,
-    lag_before=0,
+    lag=NONE,
+    lag_before=NONE,
     reported_ms=NOW - 9_000,
 )
 FAILED: Mapping[str, Any] = {
@@ -81,19 +84,31 @@ FAILED: Mapping[str, Any] = {
             "the configuration stops the flow: srm.properties:4: tasks.max must be a whole number",
         ),
         (
-            {"last_run_lost_records": 1, "lost_records": 1, "lost_since_ms": NOW - 10_000, **FAILED},
+            {"last_run_lost_records": 1, "lost_records": 1, "lost_since_ms": NOW - 10_000, "lost_ms": NOW, **FAILED},
             HealthState.LOST_DATA,
             NOW - 10_000,
             "1 record vanished at the source before they were copied",
         ),
         (
-            {"lost_records": 7, "lost_since_ms": NOW - HOUR, "lost_text": "t-0: on.data.loss=skip"},
+            {
+                "lost_records": 7,
+                "lost_since_ms": NOW - HOUR,
+                "lost_ms": NOW - HOUR,
+                "lost_text": "t-0: on.data.loss=skip",
+            },
             HealthState.LOST_DATA,
             NOW - HOUR,
             "7 records lost: t-0: on.data.loss=skip",
         ),
         (
-            {"lost_records": 7, "lost_since_ms": NOW - LOST_DATA_SHOWN_MS},
+            # A day after it was seen last, however long ago it began.
+            {"lost_records": 7, "lost_since_ms": NOW - 30 * HOUR, "lost_ms": NOW - HOUR},
+            HealthState.LOST_DATA,
+            NOW - 30 * HOUR,
+            "7 records vanished at the source before they were copied",
+        ),
+        (
+            {"lost_records": 7, "lost_since_ms": NOW - 2 * LOST_DATA_SHOWN_MS, "lost_ms": NOW - LOST_DATA_SHOWN_MS},
             HealthState.RUNNING,
             None,
             "the last run copied 50 records, 10 s ago",
@@ -126,7 +141,7 @@ FAILED: Mapping[str, Any] = {
         ),
         # A long run is at work, not stalled, until Airflow should have ended it.
         (
-            {"last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - 3 * HOUR + 5, "lag": 900},
+            {"last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - 3 * HOUR + 5, "lag": exactly(900)},
             HealthState.CATCHING_UP,
             NOW - 3 * HOUR + 5,
             "its run has been at work for 2 h; 900 records behind before it",
@@ -167,25 +182,72 @@ FAILED: Mapping[str, Any] = {
             "its run has been at work for 59 min",
         ),
         # A busy flow leaves what came in while it ran; a backlog is what a run no longer takes away.
-        ({"lag": 50, "lag_before": 40}, HealthState.RUNNING, None, "the last run copied 50 records, 10 s ago"),
-        ({"lag": 51, "lag_before": 0}, HealthState.RUNNING, None, "the last run copied 50 records, 10 s ago"),
         (
-            {"lag": 51, "lag_before": 40},
+            {"lag": exactly(50), "lag_before": exactly(40)},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 50 records, 10 s ago",
+        ),
+        (
+            {"lag": exactly(51), "lag_before": exactly(0)},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 50 records, 10 s ago",
+        ),
+        (
+            {"lag": exactly(51), "lag_before": exactly(40)},
             HealthState.CATCHING_UP,
             None,
             "51 records behind, more than the last run copied; 11 more than the run before",
         ),
         (
-            {"lag": 51, "lag_before": 90, "lag_objective_records": 50, "lag_over_since_ms": NOW - HOUR},
+            {
+                "lag": exactly(51),
+                "lag_before": exactly(90),
+                "lag_objective_records": 50,
+                "lag_over_since_ms": NOW - HOUR,
+            },
             HealthState.CATCHING_UP,
             NOW - HOUR,
             "51 records behind, more than the objective of 50; 39 fewer than the run before",
         ),
         (
-            {"lag": 51, "lag_before": 40, "lag_objective_records": 51},
+            {"lag": exactly(51), "lag_before": exactly(40), "lag_objective_records": 51},
             HealthState.RUNNING,
             None,
             "the last run copied 50 records, 10 s ago",
+        ),
+        # What is known of a lag is not all of it.
+        (
+            {"lag": PART, "lag_objective_records": 50},
+            HealthState.CATCHING_UP,
+            None,
+            "at least 51 records behind, unknown in 1 of 3 partitions, more than the objective of 50",
+        ),
+        (
+            {"lag": PART, "lag_objective_records": 51, "lag_over_since_ms": NOW - HOUR},
+            HealthState.CATCHING_UP,
+            NOW - HOUR,
+            "at least 51 records behind, unknown in 1 of 3 partitions, more than the objective of 51",
+        ),
+        (
+            {"lag": PART, "lag_objective_records": 51, "last_run_records": 0},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 0 records, 10 s ago; how far behind it is, is unknown in 1 of 3 partitions",
+        ),
+        (
+            {"data_topics": 0, "last_run_records": 1},
+            HealthState.HEARTBEAT_ONLY,
+            None,
+            "nothing but heartbeats is copied: no topic of the source is let through by the flow's filters; the last "
+            "run ended 10 s ago",
+        ),
+        (
+            {"data_topics": 0, "partitions": 0, "last_run_records": 0},
+            HealthState.HEARTBEAT_ONLY,
+            None,
+            "nothing is copied, not even heartbeats: no topic of the source",
         ),
         (
             {"last_run_ended_ms": NOW - HOUR, "paused": None, "schedule_fault": "Airflow does not answer"},
@@ -212,7 +274,7 @@ def test_flows_of_which_little_is_known() -> None:
     assert judge(nothing).health.cause == "no run of the flow has been reported yet"
     due = judge(replace(nothing, paused=False, next_run_ms=NOW + 30_000, schedule_fault=None)).health
     assert (due.state, due.cause) == (
-        HealthState.UNKNOWN,
+        HealthState.NOT_RUN,
         "no run of the flow has been reported yet; the next is due in 30 s",
     )
     begun = judge(replace(nothing, paused=False, running_since_ms=NOW - 90_000)).health
@@ -223,6 +285,11 @@ def test_flows_of_which_little_is_known() -> None:
         HealthState.UNKNOWN,
         "the history of runs cannot be read: srm-metrics.db is locked",
     )
+    paused = judge(replace(nothing, paused=True)).health
+    assert (paused.state, paused.cause) == (
+        HealthState.PAUSED,
+        "the flow is paused in Airflow; no run of it has been reported yet",
+    )
     # The scheduler knows that much alone.
     assert judge(replace(nothing, paused=True, store_fault="gone")).health.state is HealthState.PAUSED
 
@@ -231,7 +298,7 @@ def test_flows_of_which_little_is_known() -> None:
     ("changed", "kind", "severity", "text"),
     [
         (
-            {"lag": 1_001, "lag_objective_records": 1_000},
+            {"lag": exactly(1_001), "lag_objective_records": 1_000},
             AlarmKind.LAG_OBJECTIVE,
             Severity.WARNING,
             "a->b is 1,001 records behind; its objective is 1,000",
@@ -298,11 +365,11 @@ def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, te
     [
         {},
         FAILED,  # one failed run is a state, not yet an alarm
-        {"lag": 1_000, "lag_objective_records": 1_000},
+        {"lag": exactly(1_000), "lag_objective_records": 1_000},
         {"good_run_ended_ms": NOW - 3 * HOUR, "last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - HOUR},
         {"good_run_ended_ms": NOW - HOUR, "running_since_ms": NOW - HOUR, "quiet_since_ms": NOW - 120_000},
         {"good_run_ended_ms": NOW - HOUR, "due_since_ms": NOW - 120_000},
-        {"paused": True, "good_run_ended_ms": NOW - HOUR, "lag": 9, "lag_objective_records": 1},
+        {"paused": True, "good_run_ended_ms": NOW - HOUR, "lag": exactly(9), "lag_objective_records": 1},
         {"paused": True, "heartbeat_silence": "no heartbeat"},
         {"last_run_ended_ms": NOW - HOUR, "good_run_ended_ms": None, "schedule_interval_seconds": None},
     ],
@@ -317,7 +384,7 @@ def test_several_alarms_come_by_urgency() -> None:
         good_run_ended_ms=NOW - HOUR,
         last_run_ended_ms=NOW - HOUR,
         untranslated_groups=2,
-        lag=5,
+        lag=exactly(5),
         lag_objective_records=0,
         last_run_lost_records=1,
         foreign_writers="x",
@@ -335,6 +402,7 @@ _TIMES = st.none() | st.integers(NOW - 40 * HOUR, NOW + MINUTE)
 _COUNTS = st.none() | st.integers(0, 10**12)
 _TEXTS = st.none() | st.just("it broke")
 _SECONDS = st.none() | st.floats(1, 10**6)
+_AMOUNTS = st.lists(st.none() | st.integers(0, 9), max_size=4).map(lambda ones: Amount.sum(map(Amount.of, ones)))
 _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "flow": st.just("a->b"),
     "now_ms": st.just(NOW),
@@ -356,7 +424,9 @@ def _strategy(name: str) -> st.SearchStrategy[Any]:
         return _TIMES
     if name.endswith("_seconds"):
         return _SECONDS
-    return _COUNTS if name in ("lag", "lag_before", "lag_objective_records", "last_run_records") else _TEXTS
+    if name in ("lag", "lag_before"):
+        return st.none() | _AMOUNTS
+    return _COUNTS if name in ("lag_objective_records", "last_run_records", "data_topics") else _TEXTS
 
 
 @given(st.builds(Observation, **{field.name: _strategy(field.name) for field in fields(Observation)}))

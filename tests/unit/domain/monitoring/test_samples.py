@@ -77,6 +77,7 @@ def test_a_partition() -> None:
         Metric.BYTE_RATE: Sample.of(1_500),  # 6,000 in 4 s
         Metric.RECORD_RATE: Sample.of(75),
         Metric.RECORDS_LAG: Sample.of(100),
+        Metric.UNKNOWN_LAGS: Sample.of(0),
         Metric.LAG_AGE: Sample.of(2_500),
         Metric.REPLICATION_LATENCY: Sample(10.0, 90.0, 20.0),
         Metric.RECORD_AGE: Sample.of(2_000),
@@ -94,6 +95,7 @@ def test_a_topic() -> None:
         Metric.BYTE_RATE: Sample.of(2_000),  # 8,000 in 4 s
         Metric.RECORD_RATE: Sample.of(100),
         Metric.RECORDS_LAG: Sample.of(120),
+        Metric.UNKNOWN_LAGS: Sample.of(0),
         Metric.LAG_AGE: Sample(2_500, 8_000, 10_500, 2),
         Metric.REPLICATION_LATENCY: Sample(5.0, 90.0, 60.0, 2),  # both partitions weigh the same: 30 on average
         Metric.RECORD_AGE: Sample(1_000, 2_000, 3_000, 2),
@@ -122,7 +124,10 @@ def test_what_waits_gets_older_and_what_is_not_known_has_no_lag() -> None:
 
 def test_a_flow() -> None:
     found = flow_samples(REPORT)
-    assert found[Metric.RECORDS_LAG] == Sample.of(126)
+    assert not {Metric.RECORDS_LAG, Metric.LAG_AGE} & found.keys(), "what is known of a sum is not the sum"
+    assert found[Metric.UNKNOWN_LAGS] == Sample.of(1)
+    known = flow_samples(replace(REPORT, run=replace(RUN, partitions=PARTITIONS[:-1])))
+    assert (known[Metric.RECORDS_LAG], known[Metric.UNKNOWN_LAGS]) == (Sample.of(126), Sample.of(0))
     assert found[Metric.BYTE_RATE] == Sample.of(2_000)
     assert found[Metric.RECORD_AGE] == Sample(1_000, 15_000, 18_000, 3)
     assert found[Metric.FAILED_PARTITIONS] == Sample.of(2)
@@ -164,6 +169,7 @@ def test_the_table_has_every_metric_once_and_every_sample_a_level_of_it() -> Non
     report = replace(REPORT, clock=ClockSkew(source_ms=1.0))
     of_partition = partition_samples(report, [ORDERS_0])
     assert set(of_partition) == {one.metric for one in DEFINITIONS if Level.PARTITION in one.levels}
+    report = replace(report, run=replace(RUN, partitions=PARTITIONS[:-1]))
     assert set(flow_samples(report)) == {one.metric for one in DEFINITIONS if Level.FLOW in one.levels}
 
 

@@ -10,9 +10,12 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.duration import duration
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
+from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.heartbeat_report import make_heartbeat_report
+from srm_common.domain.monitoring.judge import judge
 from srm_common.domain.monitoring.status_report import make_report
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.usecases.status import observe_status
 
 RUN = RunRecord(
     "a->b",
@@ -41,10 +44,10 @@ def test_live_ends_win_over_those_of_the_run() -> None:
     assert (rows[1].end, rows[1].lag, rows[1].live) == (9, 4, False)
     assert (rows[2].end, rows[2].lag) == (None, None)
     assert report.lag == Amount.sum([*map(Amount.exactly, (8, 4, 6)), Amount.not_known()])
-    assert report.behind_seconds == 60.0
+    assert report.behind_seconds is None, "a partition that nobody can tell of may hold an older record"
     assert (
-        report.headline() == "a->b: run r1 is failed, ended 40 s ago, lag at least 18, unknown in 1 of 4 partitions, "
-        "60 s behind; 1 of 4 partitions failed"
+        report.headline() == "a->b: run r1 is failed, ended 40 s ago, lag at least 18, unknown in 1 of 4 partitions; "
+        "1 of 4 partitions failed"
     )
     document = report.to_json()
     assert (document["lag"], document["lag_bounds"]["least"]) == (None, 18)
@@ -74,9 +77,40 @@ def test_heartbeats_that_stay_away_are_no_health() -> None:
 def test_before_the_first_run() -> None:
     report = make_report("a->b", 0, None, None, None)
     assert report.healthy
-    assert report.headline() == "a->b: no run yet"
+    assert report.headline() == "a->b: it has not run yet"
     assert report.to_json()["run"] is None
-    assert "srm-control run" in str(status_text(report)[1])
+    flow = FlowSettings(
+        FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2")
+    )
+    judged = replace(report, health=judge(observe_status(flow, report)).health)
+    assert "srm-control run --flow 'a->b'" in str(status_text(judged)[1])
+    assert judged.to_json()["health"]["state"] == "not_run"
+
+
+def test_a_flow_that_copies_heartbeats_only() -> None:
+    flow = FlowSettings(
+        FlowName("a", "b"), ClusterSettings.plaintext("a", "h:1"), ClusterSettings.plaintext("b", "h:2")
+    )
+    beats = PartitionRecord("heartbeats", "a.heartbeats", 0, records=1, position=5, end=5)
+    now_ms = (RUN.finished_ms or 0) + 1_000
+    report = make_report("a->b", now_ms, replace(RUN, state=RunState.DONE, partitions=(beats,)), None, None)
+    judged = replace(report, health=judge(observe_status(flow, report)).health)
+    assert judged.to_json()["health"]["state"] == "heartbeat_only"
+    assert "nothing but heartbeats is copied" in judged.headline()
+    assert "srm-control topics --explain --flow 'a->b'" in str(status_text(judged)[1])
+    more = replace(report, run=replace(RUN, state=RunState.DONE, partitions=(beats, RUN.partitions[1])))
+    assert judge(observe_status(flow, make_report("a->b", now_ms, more.run, None, None))).health.state is not (
+        HealthState.HEARTBEAT_ONLY
+    )
+
+
+def test_a_partition_that_the_source_could_not_tell_of_is_unknown() -> None:
+    lag = FlowLag(1_099_000, {("t", 0): PartitionLag(42, 50)}, "t-1 has no leader", frozenset({("t", 1)}))
+    report = make_report("a->b", 1_100_000, RUN, lag, lag.fault)
+    assert {row.partition: row.lag for row in report.partitions}[1] is None, "whatever the run saw"
+    assert report.to_json()["lag"] is None
+    assert "at least 8, unknown in" in report.headline()
+    assert report.behind_seconds is None
 
 
 def test_a_run_that_goes_on() -> None:

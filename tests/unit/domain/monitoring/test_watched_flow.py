@@ -13,7 +13,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.health import AlarmKind
 from srm_common.domain.monitoring.judge import judge
-from srm_common.domain.monitoring.reported import observe_report
+from srm_common.domain.monitoring.observe_flow import observe
 from srm_common.domain.monitoring.watched_flow import (
     WATCHED,
     FlowActivity,
@@ -45,18 +45,16 @@ class Watch:
     def __init__(self, flow: FlowSettings | None, misconfigured: str | None = None) -> None:
         self.runs, self.memory = AlarmMemory(), WatchMemory()
         self.flow, self.misconfigured = flow, misconfigured
-        self.error: str | None = None
         self.heard: list[tuple[str, int]] = []
 
     def run(self, second: int, error: str | None = None) -> None:
         assert self.flow is not None
-        self.error = error
-        self.runs = self.runs.after(report(second, stopped=error), self.flow.lag_objective_records)
+        self.runs = self.runs.after(report(second, stopped=error))
 
     def look(self, second: int, activity: FlowActivity | None = None) -> Look:
         kept = WatchMemory.from_json(json.loads(json.dumps(self.memory.to_json())))
         now_ms = START + second * 1000
-        seen = WatchedFlow(NAME, now_ms, self.flow, self.runs, kept, self.misconfigured, self.error)
+        seen = WatchedFlow(NAME, now_ms, self.flow, self.runs.history, kept, self.misconfigured)
         found = look_at(seen, never if activity is None else lambda: activity)
         begun, over = found.memory.news("mail", found.alarms, informed=found.informed)
         self.memory = found.memory
@@ -167,8 +165,8 @@ def test_whatever_happens_each_alarm_is_told_by_one_alone_and_begins_and_ends_in
         second += pause
         if isinstance(event, str):
             watch.run(second, error=None if event == "good" else "it broke")
-            one = report(second, stopped=watch.error)
-            by_runs |= {alarm.kind for alarm in judge(observe_report(flow, one, watch.runs)).alarms} - WATCHED
+            seen = observe(NAME, watch.runs.history, flow, None, START + second * 1000)
+            by_runs |= {alarm.kind for alarm in judge(seen).alarms} - WATCHED
         else:
             watch.look(second, event)
             assert {kind for kinds in watch.memory.told.values() for kind in kinds} <= WATCHED

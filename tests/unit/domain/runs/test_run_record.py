@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from srm_common.domain.amount import Amount
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.errors import CorruptRecord
@@ -43,7 +44,8 @@ def test_a_record_of_older_software_does_not_know_how_latencies_are_spread() -> 
 
 
 def test_sums() -> None:
-    assert (RECORD.records, RECORD.bytes, RECORD.lag) == (10, 1000, 10)
+    assert (RECORD.records, RECORD.bytes) == (10, 1000)
+    assert RECORD.backlog == Amount(10, 10, parts=2, unknown=1)
     assert [row.partition for row in RECORD.failed_partitions] == [1]
     assert RECORD.partitions[1].lag is None
 

@@ -76,7 +76,9 @@ def test_the_figures_are_those_of_the_store(store: MetricsStore, tmp_path: Path)
         return found[name, frozenset({"source": "east", "target": "west", **labels}.items())]
 
     (row,) = store.flows([str(FLOW)])
-    assert value("srm_flow_lag_records") == row.lag
+    assert row.history.lag is not None
+    assert value("srm_flow_lag_records") == row.history.lag.most
+    assert value("srm_flow_lag_unknown_partitions") == 0
     assert value("srm_flow_partitions") == 6
     assert value("srm_flow_last_run_records") == row.last_run.records
     partition = store.partitions(str(FLOW)).rows[0]

@@ -42,6 +42,7 @@ def test_every_figure_has_its_hand_computed_value() -> None:
         "srm_flow_good_run_timestamp_seconds": T / 1000 - 2.5,
         # Asked of the clusters 9 s after the report.
         "srm_flow_lag_records": 14,
+        "srm_flow_lag_unknown_partitions": 0,
         "srm_flow_lag_seconds": 10,
         "srm_flow_lag_timestamp_seconds": T / 1000 + 9,
         "srm_flow_lag_objective_records": 10,

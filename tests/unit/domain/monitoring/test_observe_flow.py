@@ -12,11 +12,10 @@ from srm_common.domain.monitoring.alarm_memory import AlarmMemory
 from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.judge import judge
-from srm_common.domain.monitoring.reported import observe_report
+from srm_common.domain.monitoring.observe_flow import observe
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.usecases.observe_flow import observe
 from tests.unit.domain.monitoring.reports import START, flow_of, report
 
 FLOW = FlowName("a", "b")
@@ -52,10 +51,10 @@ def test_the_history_and_the_memory_of_the_report_task_agree(flow: FlowSettings,
     states = []
     for one in STORY:
         store.write(one)
-        memory = memory.after(one, flow.lag_objective_records)
+        memory = memory.after(one)
         (row,) = store.flows()
-        by_history = judge(observe(FLOW, row, flow, None, one.reported_ms))
-        by_memory = judge(observe_report(flow, one, memory))
+        by_history = judge(observe(FLOW, row.history, flow, None, one.reported_ms))
+        by_memory = judge(observe(FLOW, memory.history, flow, None, one.reported_ms))
         assert by_history.health == by_memory.health, one.run_id
         assert by_history.alarms == by_memory.alarms, one.run_id
         states.append(by_history.health.state.value)
@@ -85,7 +84,7 @@ def test_what_only_the_scheduler_knows(flow: FlowSettings, tmp_path: Path) -> No
     later = START + 3_600_000
 
     def state(schedule: ScheduledFlow | None, fault: str | None = None) -> HealthState:
-        return judge(observe(FLOW, row, flow, schedule, later, schedule_fault=fault)).health.state
+        return judge(observe(FLOW, row.history, flow, schedule, later, schedule_fault=fault)).health.state
 
     scheduled = ScheduledFlow(FLOW, "srm.a.b", paused=False)
     assert state(scheduled) is HealthState.STALLED
@@ -101,7 +100,7 @@ def test_a_flow_that_is_not_in_the_file_is_judged_by_what_it_reported(tmp_path: 
     store.write(report(0, lag=11))
     (row,) = store.flows()
     store.close()
-    seen = observe(FLOW, row, None, None, START + 119_000)
+    seen = observe(FLOW, row.history, None, None, START + 119_000)
     assert (seen.schedule_interval_seconds, seen.lag_objective_records) == (30.0, 10)
     assert judge(seen).health.state is HealthState.CATCHING_UP
     assert judge(replace(seen, now_ms=START + 121_000)).health.state is HealthState.STALLED

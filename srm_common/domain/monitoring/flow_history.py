@@ -1,0 +1,220 @@
+"""What the runs of a flow say together: how the newest went, since when it fails or is too far behind, what it lost.
+
+Everybody who shows a flow or tells of it reads this history and nothing else of the past: alarms, the page, REST,
+Prometheus, ``status`` and ``top``. It is folded from reports, so that two who saw the same reports know the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+from srm_common.domain.amount import Amount
+from srm_common.domain.monitoring.loss import loss_told, stands_still
+from srm_common.domain.monitoring.run_report import RunReport, untranslated
+
+
+@dataclass(frozen=True, slots=True)
+class FlowHistory:
+    """After the report of ``run_id`` at ``reported_ms``; without any report all is None. Times are epoch milliseconds.
+
+    Of that report: ``ok`` whether the run was good (None while it is at work), ``error`` why not, in one sentence, and
+    its class ``error_kind``; ``ended_ms``; ``records`` it copied; ``lost_now`` records that it found lost;
+    ``partitions`` and how many of them failed, 0 where something stopped the whole run. ``data_topics``: topics other
+    than heartbeats, as it was told last. ``lag`` is None where the run could not look, ``lag_before`` that of the
+    report before. ``heartbeat_silence``, ``foreign_writers``, ``untranslated_text`` are sentences.
+
+    ``failing_since_ms`` is the end of the first bad run after the last good one; ``lag_over_since_ms`` since when the
+    lag is over ``lag_objective_records``. A lag that is unknown in part and not over it for certain is no reason to
+    call it small: then what held before goes on.
+
+    The ``lost_`` fields are of the newest loss. It began at ``lost_since_ms``, was seen last at ``lost_ms`` and goes on
+    (``losing``) until a good run finds nothing lost. ``lost_records`` is how many records it has cost: each run that
+    goes on past a gap has lost other records than the one before it, so these add up; a partition that stands still for
+    a gap (``lost_held`` records) finds the same ones again in every run, and once more when it goes on, so they count
+    once.
+
+    ``before`` is the history without the newest report, by which the same run can be reported again.
+    """
+
+    reported_ms: int | None = None
+    run_id: str | None = None
+    ok: bool | None = None
+    ended_ms: int | None = None
+    error: str | None = None
+    error_kind: str | None = None
+    records: int | None = None
+    partitions: int = 0
+    failed_partitions: int = 0
+    data_topics: int | None = None
+    lag: Amount | None = None
+    lag_before: Amount | None = None
+    good_run_ended_ms: int | None = None
+    failing_since_ms: int | None = None
+    lag_over_since_ms: int | None = None
+    losing: bool = False
+    lost_now: int = 0
+    lost_records: int = 0
+    lost_held: int = 0
+    lost_since_ms: int | None = None
+    lost_ms: int | None = None
+    lost_text: str | None = None
+    heartbeat_silence: str | None = None
+    untranslated_groups: int = 0
+    untranslated_text: str | None = None
+    foreign_writers: str | None = None
+    schedule_interval_seconds: float | None = None
+    lag_objective_records: int | None = None
+    before: FlowHistory | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What ``json.dumps`` takes; fields as they are without any report are left out. The inverse of
+        :meth:`from_json`."""
+        found: dict[str, Any] = {}
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
+            if value != default:
+                found[name] = value.to_json() if isinstance(value, FlowHistory | Amount) else value
+        return found
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """What :meth:`to_json` made, also by older or newer software: unknown fields are left out. Raises ValueError,
+        TypeError or KeyError for what is no history."""
+        if not isinstance(document, Mapping):
+            raise TypeError(f"{document!r} is no history")
+        values = {name: document[name] for name in _DEFAULTS if document.get(name) is not None}
+        for name in ("lag", "lag_before"):
+            # A plain number, as it was kept before.
+            if name in values and not isinstance(values[name], int):
+                values[name] = Amount.from_json(values[name])
+            elif name in values:
+                values[name] = Amount.exactly(values[name])
+        if "before" in values:
+            values["before"] = cls.from_json(values["before"])
+        for name, value in values.items():
+            kind = _KINDS.get(name)
+            if kind is not None and not isinstance(value, kind):
+                raise TypeError(f"{name} of a history cannot be {value!r}")
+        if "ok" not in document and ("failing_since_ms" in values or "good_run_ended_ms" in values):
+            values["ok"] = "failing_since_ms" not in values
+        if "lost_since_ms" in values:
+            values.setdefault("lost_ms", values["lost_since_ms"])
+        return cls(**values)
+
+
+_DEFAULTS = {one.name: one.default for one in fields(FlowHistory)}
+_TEXTS = ("run_id", "error", "error_kind", "lost_text", "heartbeat_silence", "untranslated_text", "foreign_writers")
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(_DEFAULTS, int),
+    **dict.fromkeys(_TEXTS, str),
+    "schedule_interval_seconds": int | float,
+    "lag": Amount,
+    "lag_before": Amount,
+    "before": FlowHistory,
+}
+
+
+#: Before the first report.
+NO_RUNS = FlowHistory()
+
+
+def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
+    """The history with one more report.
+
+    One of the newest run replaces what that run had reported before. One that comes late, after a newer one, changes
+    nothing of how things stand; but what it lost is lost.
+    """
+    if history.reported_ms is not None and report.reported_ms < history.reported_ms:
+        return history if report.run_id == history.run_id else _with_late(history, report)
+    if report.run_id == history.run_id and history.before is not None:
+        history = history.before
+    run, ok = report.run, report.ok
+    failed = () if run is None else run.failed_partitions
+    known = replace(
+        _with_loss(history, report),
+        reported_ms=report.reported_ms,
+        run_id=report.run_id,
+        ok=ok,
+        ended_ms=report.ended_ms,
+        error=report.error,
+        error_kind=None if run is None else run.first_error_kind,
+        records=None if run is None else run.records,
+        partitions=0 if run is None else len(run.partitions),
+        # What stopped the whole run counts more than what it left of its partitions.
+        failed_partitions=0 if report.run_error is not None else len(failed),
+        data_topics=history.data_topics if report.data_topics is None else report.data_topics,
+        lag=report.lag,
+        lag_before=history.lag,
+        lag_over_since_ms=_over_since(history, report),
+        heartbeat_silence=None if report.heartbeats is None else report.heartbeats.silence,
+        foreign_writers=report.foreign_writers,
+        schedule_interval_seconds=report.schedule_interval_seconds,
+        lag_objective_records=report.lag_objective_records,
+        before=replace(history, before=None),
+    )
+    if report.tells_groups:
+        groups, sentence = untranslated(report.groups)
+        known = replace(known, untranslated_groups=groups, untranslated_text=sentence)
+    if ok is None:
+        return known
+    failing = None if ok else history.failing_since_ms or report.ended_ms
+    return replace(
+        known,
+        failing_since_ms=failing,
+        good_run_ended_ms=report.ended_ms if ok else history.good_run_ended_ms,
+    )
+
+
+def _over_since(history: FlowHistory, report: RunReport) -> int | None:
+    lag, objective = report.lag, report.lag_objective_records
+    if objective is None:
+        return None
+    if lag is not None and lag.least > objective:
+        return history.lag_over_since_ms or report.reported_ms
+    within = lag is not None and lag.most is not None
+    return None if within else history.lag_over_since_ms
+
+
+def _with_loss(history: FlowHistory, report: RunReport) -> FlowHistory:
+    run = report.run
+    if run is None:
+        return replace(history, lost_now=0)
+    held = sum(one.lost_records for one in run.partitions if one.error is not None)
+    gone = sum(one.lost_records for one in run.partitions if one.error is None)
+    losing = history.losing and report.ok is not True
+    if not held + gone:
+        return replace(history, lost_now=0, losing=losing, lost_held=history.lost_held if losing else 0)
+    begun = history if history.losing else replace(history, lost_records=0, lost_held=0, lost_since_ms=None)
+    # A partition that the run did not look at stands where it stood.
+    if any(stands_still(one.error) and not one.lost_records for one in run.partitions):
+        held = max(held, begun.lost_held)
+    lost = begun.lost_records - begun.lost_held + max(begun.lost_held, held + gone)
+    return replace(
+        begun,
+        losing=True,
+        lost_now=sum(one.lost_records for one in run.partitions),
+        lost_records=lost,
+        lost_held=held,
+        lost_since_ms=begun.lost_since_ms or report.reported_ms,
+        lost_ms=report.reported_ms,
+        lost_text=loss_told((one.trouble for one in run.failed_partitions), run.notes),
+    )
+
+
+def _with_late(history: FlowHistory, report: RunReport) -> FlowHistory:
+    run = report.run
+    if report.ok and (history.good_run_ended_ms or 0) < report.ended_ms:
+        history = replace(history, good_run_ended_ms=report.ended_ms)
+    # What still stands has been found again since.
+    gone = 0 if run is None else sum(one.lost_records for one in run.partitions if one.error is None)
+    if run is None or not gone:
+        return history
+    return replace(
+        history,
+        lost_records=history.lost_records + gone,
+        lost_since_ms=min(history.lost_since_ms or report.reported_ms, report.reported_ms),
+        lost_ms=max(history.lost_ms or 0, report.reported_ms),
+        lost_text=history.lost_text or loss_told((), run.notes),
+    )

@@ -1,0 +1,152 @@
+"""What is known of a flow after each report, told from its runs by hand and for any runs at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import reduce
+
+import pytest
+from hypothesis import given
+
+from srm_common.domain.amount import Amount
+from srm_common.domain.monitoring.flow_history import NO_RUNS, FlowHistory, fold
+from srm_common.domain.monitoring.run_report import GroupSample, RunReport
+from srm_common.domain.runs.run_record import PartitionRecord, RunState
+from tests.unit.domain.monitoring.reports import OBJECTIVE, START, report
+from tests.unit.domain.monitoring.run_stories import stories
+
+HELD = "7 offsets were deleted; set on.data.loss to skip or reset to go on without them"
+
+
+def after(*reports: RunReport) -> FlowHistory:
+    return reduce(fold, reports, NO_RUNS)
+
+
+def with_lags(one: RunReport, *lags: int | None) -> RunReport:
+    """With these lags of partitions; None: nobody knows."""
+    assert one.run is not None
+    partitions = (
+        PartitionRecord("t", "a.t", number, position=5, end=None if lag is None else 5 + lag)
+        for number, lag in enumerate(lags)
+    )
+    return replace(one, run=replace(one.run, partitions=tuple(partitions)))
+
+
+@pytest.mark.parametrize(
+    ("told", "lost", "held"),
+    [
+        # Each of these runs went on, so each has lost others.
+        ([report(0, lost=10), report(30, lost=20), report(60, lost=5), report(90)], 35, 0),
+        # A partition that stands still finds the same ones again, and once more when it goes on.
+        ([report(0, lost=7, error=HELD), report(30, lost=7, error=HELD)], 7, 7),
+        ([report(0, lost=7, error=HELD), report(30, lost=9, error=HELD), report(60, lost=9), report(90)], 9, 0),
+        ([report(0, lost=7, error=HELD), report(30, lost=7), report(60, lost=2)], 9, 0),
+        # A run that could not begin, or did not look at the partition, changes nothing of it.
+        ([report(0, lost=7, error=HELD), report(30, error=HELD), report(60, lost=7, error=HELD)], 7, 7),
+        ([report(0, lost=7, error=HELD), replace(report(30), run=None, fault="away"), report(60, lost=7)], 7, 0),
+        # Somebody moved its offsets past the gap: what was lost is lost.
+        ([report(0, lost=7, error=HELD), report(30, error="it broke"), report(60)], 7, 0),
+        # After a good run without a loss it is another one.
+        ([report(0, lost=10), report(30), report(60, lost=3)], 3, 0),
+    ],
+)
+def test_what_was_lost(told: list[RunReport], lost: int, held: int) -> None:
+    found = after(*told)
+    assert (found.lost_records, found.lost_held) == (lost, held)
+
+
+def test_a_partition_stands_still_while_another_goes_on() -> None:
+    def run(second: int, held: int, gone: int) -> RunReport:
+        one = report(second, lost=held, error=HELD)
+        assert one.run is not None
+        other = PartitionRecord("t", "a.t", 1, lost_records=gone)
+        return replace(one, run=replace(one.run, partitions=(*one.run.partitions, other)))
+
+    found = after(run(0, 70, 5), run(30, 70, 5), run(60, 70, 0))
+    assert (found.lost_records, found.lost_held, found.lost_now) == (80, 70, 70)
+    both = report(90, lost=70)
+    assert fold(found, both).lost_records == 80
+    assert (found.lost_since_ms, found.lost_ms) == (START, START + 60_000)
+
+
+def test_the_same_run_again_counts_once() -> None:
+    before, one = after(report(0, lag=3)), report(30, lost=10)
+    assert fold(fold(before, one), one) == fold(before, one)
+    failed = replace(one, fault="the task was killed", reported_ms=one.reported_ms + 5)
+    again = fold(fold(before, failed), replace(one, reported_ms=one.reported_ms + 9))
+    assert (again.ok, again.failing_since_ms, again.lost_records) == (True, None, 10)
+    assert again.lag_before == before.lag
+    late = replace(one, reported_ms=one.reported_ms - 1)
+    assert fold(fold(before, one), late) == fold(before, one)
+
+
+def test_a_report_that_comes_late_changes_nothing_but_what_is_lost() -> None:
+    known = after(report(60, lag=5))
+    late = fold(known, report(30, lag=99, lost=4, error=None))
+    assert (late.lag, late.reported_ms, late.ok) == (known.lag, known.reported_ms, True)
+    assert (late.lost_records, late.lost_ms) == (4, START + 30_000)
+    assert late.good_run_ended_ms == START + 60_000
+    assert fold(after(report(60, error="it broke")), report(30)).good_run_ended_ms == START + 30_000
+    # What a late one stood still for, the newer ones have found again.
+    standing = after(report(60, lost=7, error=HELD))
+    assert fold(standing, report(30, lost=7, error=HELD)).lost_records == 7
+
+
+def test_since_when_the_lag_is_over_goes_on_while_it_is_unknown() -> None:
+    over, unsure = with_lags(report(0), OBJECTIVE + 1, 0), with_lags(report(30), 1, None)
+    assert after(over, unsure).lag_over_since_ms == START
+    assert after(unsure).lag_over_since_ms is None, "at least 1 is not over it"
+    assert after(over, with_lags(report(30), 1, 2)).lag_over_since_ms is None
+    assert after(over, replace(report(30), run=None, fault="away")).lag_over_since_ms == START
+    assert after(with_lags(report(0), OBJECTIVE + 1, None)).lag_over_since_ms == START, "at least so many are"
+    assert after(over, unsure).lag == Amount(1, 1, parts=2, unknown=1)
+
+
+def test_a_run_at_work_is_neither_good_nor_bad() -> None:
+    failed, one = report(0, error="it broke"), report(30)
+    assert one.run is not None
+    at_work = replace(one, run=replace(one.run, state=RunState.RUNNING, finished_ms=None))
+    found = after(failed, at_work)
+    assert (found.ok, found.failing_since_ms) == (None, START)
+
+
+def test_groups_are_known_until_somebody_could_look_again() -> None:
+    told = replace(report(0), groups=(GroupSample("g", 2, 1, "too old"),))
+    away = replace(report(30), run=None, fault="away")
+    assert after(told, away).untranslated_groups == 1
+    assert (after(told, away, report(60)).untranslated_groups, after(told, report(30)).untranslated_text) == (0, None)
+
+
+@given(stories())
+def test_whatever_happens(story: Sequence[RunReport]) -> None:
+    """Kept and read back after each report it is the same; and what must hold of any flow holds."""
+    known = NO_RUNS
+    for one in story:
+        before, known = known, fold(known, one)
+        assert FlowHistory.from_json(json.loads(json.dumps(known.to_json()))) == known
+        if one.run_id == known.run_id:
+            assert fold(known, one) == known, "the same run again"
+        assert 0 <= known.lost_held <= known.lost_records
+        assert known.lost_records >= known.lost_now
+        if before.losing and known.losing and before.run_id != known.run_id:
+            assert known.lost_records >= before.lost_records, "what is lost does not come back"
+        assert (known.failing_since_ms is not None) == (known.ok is False)
+        if known.reported_ms == one.reported_ms:
+            assert (known.lag is None) == (one.lag is None)
+
+
+@pytest.mark.parametrize("document", [None, "x", {"lag": "many"}, {"run_id": 5}, {"before": 3}])
+def test_what_is_no_history(document: object) -> None:
+    with pytest.raises((TypeError, ValueError)):
+        FlowHistory.from_json(document)
+
+
+def test_what_older_software_remembered_is_read() -> None:
+    """Of the asset state: plain numbers, and neither the newest run nor when a loss was seen last."""
+    old = {"good_run_ended_ms": 5, "failing_since_ms": 7, "lag": 12, "losing": True, "lost_records": 3}
+    known = FlowHistory.from_json({**old, "lost_since_ms": 6, "lag_before": None, "told": {}})
+    assert (known.ok, known.lag, known.lag_before, known.lost_ms) == (False, Amount.exactly(12), None, 6)
+    assert FlowHistory.from_json({"good_run_ended_ms": 5}).ok
+    assert FlowHistory.from_json({"told": {}}).ok is None
