@@ -85,6 +85,10 @@ REST API, `/metrics`, `srm-control top` and `srm-control status` tell the lag of
   was committed since. They are opened with the flow's own connection settings. Nobody looking: nobody is asked.
 - No request waits. It gets what was found last, with its time (`lag_ms`); the first look has the report's. A cluster
   that does not answer leaves the last figure, with its age, and `lag_fault` says why. `status` waits for the answer.
+- A partition without a leader, without an answer, or that may not be seen has a lag that nobody knows, and so has
+  every sum that it is part of: `lag` and `behind_ms` are null, and `lag_bounds` has what is known: "at least 8, unknown
+  in 1 of 3 partitions". There is no sample then, so lines have a gap; `replication-lag-unknown-partitions` counts the
+  partitions.
 - `behind_ms` is how old the first record is that is not copied, by its timestamp, which the source's log is searched
   for; no record is fetched. Where producers set timestamps out of order it is that of a record nearby.
 - A partition that was added is counted from its start; a topic that the source does not have any more is left out; a
