@@ -236,7 +236,7 @@ def _text(
 ) -> list[RenderableType]:
     from srm_common.usecases.replicate import summary
 
-    moved = [one for one in record.partitions if one.records or one.error or one.lag]
+    moved = [one for one in record.partitions if one.records or one.error or one.lag != 0]
     text: list[RenderableType] = []
     if moved:
         rows = [

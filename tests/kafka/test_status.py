@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from srm_common.airflow_bridge.lag_report import LagReport
 from srm_common.cli.main import run
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.health import HealthState
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.slot import copy_slot
 from srm_common.testing import LocalKafka
+from srm_common.usecases.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.replicate import replicate
+from srm_common.usecases.report_run import make_report
 from srm_common.usecases.status import status
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 
@@ -54,6 +58,27 @@ def test_status_before_after_and_without_the_source(
     assert not report.healthy
     assert f"cluster {flow.source.alias} is not reachable: no broker of 127.0.0.1:1" in str(report.source_fault)
     assert [(row.end, row.live) for row in report.partitions] == [(30, False), (0, False)]
+
+
+def test_a_flow_whose_filters_let_nothing_through_copies_heartbeats_only(flow: FlowSettings) -> None:
+    flow = replace(flow, topics=("no-topic-has-this-name",), heartbeats_replication=True, emit_heartbeats=True)
+    new = status(flow).health
+    assert new is not None
+    assert (new.state, new.help and new.help.command) == (
+        HealthState.NOT_RUN,
+        f"srm-control run --flow '{flow.name}'",
+    )
+    emit_heartbeat(flow)
+    prepare(flow)
+    replicate(flow, RunOptions("first"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    told = make_report(flow, "first")
+    assert (told.data_topics, told.run is not None and len(told.run.partitions) > 0) == (0, True)
+    health = LagReport.of(told).health
+    assert (health.state, health.help and health.help.command) == (
+        HealthState.HEARTBEAT_ONLY,
+        f"srm-control topics --explain --flow '{flow.name}'",
+    )
+    assert "nothing but heartbeats is copied" in status(flow).headline()
 
 
 def _top_asks_the_clusters(
