@@ -5,15 +5,18 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import kafka.errors as Errors
 import pytest
+from confluent_kafka.admin import NewTopic
 from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.client.dialing import SILENT
+from srm_common.kafka.compacted import StateReader, admin_client
 from srm_common.kafka.link import ClusterLink, RetriableFault
 from srm_common.kafka.log_facts import compaction
 from srm_common.kafka.producer_ids import init_producer
@@ -85,6 +88,55 @@ def test_every_address_of_a_name_is_tried(source_kafka: LocalKafka) -> None:
         add_broker(link, 7, f"kafka.example:{port}")
         request = ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
         assert link.run(lambda: link.send(7, request)).error_code == 0
+
+
+def test_an_address_that_takes_connections_without_a_word_is_not_waited_for(source_kafka: LocalKafka) -> None:
+    """Its process hangs or is stopped: the kernel takes connections all the same."""
+    port = port_of(source_kafka.bootstrap_servers)
+    request = ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+    with (
+        named("kafka.example", "127.0.0.9", "127.0.0.1"),
+        peer(host="127.0.0.9", port=port),
+        ClusterLink(settings_of(f"kafka.example:{port}"), request_timeout_ms=PATIENCE_MS) as link,
+    ):
+        link.run(lambda: link.open(timeout_seconds=300))
+        assert ("127.0.0.9", port) in SILENT
+        for _ in range(2):
+            SILENT.forget(("127.0.0.9", port))
+            # A broker's own connection, by a name that it advertises.
+            add_broker(link, 7, f"kafka.example:{port}")
+            assert link.run(lambda: link.send(7, request)).error_code == 0
+            assert link.run(lambda: link.send(7, request)).error_code == 0
+            link.disconnect(7)
+        assert ("127.0.0.9", port) in SILENT
+
+
+def test_an_address_that_closes_connections_is_passed_over(source_kafka: LocalKafka) -> None:
+    port = port_of(source_kafka.bootstrap_servers)
+    request = ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+    with (
+        named("kafka.example", "127.0.0.9", "127.0.0.1"),
+        peer(b"", host="127.0.0.9", port=port),
+        ClusterLink(settings_of(f"kafka.example:{port}")) as link,
+    ):
+        link.run(lambda: link.open(timeout_seconds=300))
+        add_broker(link, 7, f"kafka.example:{port}")
+        SILENT.forget(("127.0.0.9", port))
+        assert link.run(lambda: link.send(7, request)).error_code == 0
+
+
+def test_admin_clients_and_readers_go_by_a_silent_server(source_kafka: LocalKafka, name: str) -> None:
+    source_kafka.create_topic(name)
+    with peer() as silent:
+        plain = ClusterSettings.plaintext("east", f"{silent},{source_kafka.bootstrap_servers}")
+        # Whoever waited for the silent one would do so longer than the questions may take.
+        limits = {"socket.connection.setup.timeout.ms": "2147483647", "api.version.request.timeout.ms": "300000"}
+        cluster = replace(plain, confluent={**plain.confluent, **limits})
+        for _ in range(4):  # which server is asked first is drawn
+            assert name in admin_client(cluster).list_topics(timeout=200).topics
+            with StateReader(cluster, timeout_seconds=200) as reader:
+                assert reader.partitions(name) == 1
+                assert reader.read(name) == []
 
 
 def test_a_handshake_that_never_ends_has_a_limit() -> None:
@@ -194,3 +246,50 @@ def test_metadata_goes_on_being_refreshed_after_a_failure(healthy: ClusterLink) 
         await updated
 
     healthy.run(work)
+
+
+@pytest.fixture(scope="module")
+def three_nodes() -> Iterator[LocalKafka]:
+    """Tests stop one of its nodes at a time, and start it again."""
+    with LocalKafka(nodes=3, name="stopped") as kafka:
+        yield kafka
+
+
+def test_a_broker_that_is_stopped_holds_up_no_link_and_goes_on(three_nodes: LocalKafka, name: str) -> None:
+    """SIGSTOP: its kernel takes connections, and nobody answers."""
+    three_nodes.create_topic(name)
+    request = ApiVersionsRequest(version=3, client_software_name="srm", client_software_version="1")
+    servers = three_nodes.bootstrap_servers.split(",")
+    three_nodes.wait_until_ready()
+    for node in three_nodes.nodes:
+        cluster = settings_of(servers[node - 1], *(one for one in servers if one != servers[node - 1]))
+        three_nodes.pause(node)
+        try:
+            with ClusterLink(cluster, request_timeout_ms=PATIENCE_MS) as link:
+                link.run(lambda: link.open(timeout_seconds=300))
+                assert {broker.node_id for broker in link.manager.cluster.brokers()} >= set(three_nodes.nodes) - {node}
+                assert link.run(lambda: link.finalized_feature("transaction.version", 300)) >= 0
+                asked = link.loop.call_soon_with_future(link.send, node, request)
+                assert link.run(link.any_node) != node
+                assert not asked.is_done
+                three_nodes.resume(node)
+                assert link.run(lambda asked=asked: asked).error_code == 0  # type: ignore[misc]
+        finally:
+            three_nodes.resume(node)
+        three_nodes.wait_until_ready()
+
+
+@pytest.mark.parametrize("how", ["kill", "pause"])
+def test_admin_clients_hear_of_another_controller(three_nodes: LocalKafka, name: str, how: str) -> None:
+    """KRaft brokers name any of themselves as the controller. By librdkafka's own interval of five minutes, a request
+    to one that is gone waits longer than it may."""
+    three_nodes.wait_until_ready()
+    admin = admin_client(ClusterSettings.plaintext("east", three_nodes.bootstrap_servers))
+    node = admin.list_topics(timeout=60).controller_id
+    getattr(three_nodes, how)(node)
+    try:
+        made = admin.create_topics([NewTopic(name, 1, 1)], operation_timeout=60, request_timeout=240)
+        assert made[name].result() is None
+    finally:
+        three_nodes.restart(node) if how == "kill" else three_nodes.resume(node)
+        three_nodes.wait_until_ready()

@@ -14,6 +14,8 @@ from srm_common.kafka.client.oauth_tokens import ClientCredentials, FetchedToken
 
 #: A connection is looked at so many times within its time limit.
 _LOOKS = 4
+#: What is waited for when a server takes a connection: ApiVersions.
+FIRST_REQUEST = "the first request"
 
 
 class _Never:
@@ -44,6 +46,8 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     _moved_at = 0.0
     #: What is being waited for while the connection is made, None until it is taken.
     step: str | None = None
+    broker_version_data: Any
+    _knows_versions = False
     #: When the connection was begun, in monotonic seconds.
     began = 0.0
 
@@ -55,7 +59,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     def connection_made(self, transport: Any) -> None:
         """As the library does, then the parser is put in place of its own."""
         super().connection_made(transport)
-        self.step = "the first request"
+        self.step = FIRST_REQUEST
         self.parser = FrameProtocol(client_id=self.config["client_id"])
 
     @property
@@ -186,6 +190,36 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     def explained(self, error: Exception) -> Exception:
         """Why the connection could not be made, as an error whose text is one sentence."""
         return explained(self.server, self.step, time.monotonic() - self.began, self.tls, error)
+
+    async def ask_versions(self, timeout_at: float) -> None:
+        """Send the first request of a connection that was just made.
+
+        Raises:
+            KafkaError: it was not answered before ``timeout_at`` (monotonic seconds), or the connection ended.
+        """
+        await super()._get_api_versions(timeout_at)
+        self._knows_versions = True
+
+    async def _get_api_versions(self, timeout_at: float | None = None) -> None:
+        if not self._knows_versions:
+            await super()._get_api_versions(timeout_at)
+
+    def take_over(self, greeted: FrameConnection) -> None:
+        """Go on with the transport of another connection, which has the answer of its first request.
+
+        Raises:
+            KafkaConnectionError: either was closed meanwhile.
+        """
+        transport, greeted.transport = greeted.transport, None
+        if transport is None:
+            raise Errors.KafkaConnectionError("socket disconnected")
+        try:
+            self.connection_made(transport)
+        except Exception:
+            transport.close()
+            raise
+        self.broker_version_data = greeted.broker_version_data
+        self._knows_versions = True
 
     async def _sasl_authenticate(self, timeout_at: float | None = None) -> None:
         self.step = "the login"

@@ -11,7 +11,7 @@ from typing import Any
 
 from srm_common.kafka.client.bootstrap import Bootstrap
 from srm_common.kafka.client.cluster_metadata import LinkMetadata
-from srm_common.kafka.client.connection import FrameConnection
+from srm_common.kafka.client.connection import FIRST_REQUEST, FrameConnection
 from srm_common.kafka.client.connection_faults import fault_text, handshake_fault, is_refusal
 from srm_common.kafka.client.dialing import NEXT_ATTEMPT_SECONDS, SILENT, Address, dial, place_text, resolve
 from srm_common.kafka.client.event_loop import EventLoop
@@ -135,7 +135,8 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
     async def establish(
         self, conn: FrameConnection, host: str, addresses: Sequence[Address], timeout_at: float
     ) -> None:
-        """Make a connection ready: TCP and TLS to whichever address answers, versions, login.
+        """Make a connection ready: TCP, TLS and the first request (ApiVersions) to whichever address answers that, and
+        the login there.
 
         Raises:
             KafkaError: it did not get ready before ``timeout_at`` (monotonic seconds), or the server refused; the text
@@ -144,13 +145,11 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         port = addresses[0].place[1] if addresses else 0
         conn.starts(place_text((host, port)))
         address: Address | None = None
-        transport: Any = None
         try:
             options = self.config["socket_options"]
-            secure = partial(self._secure, conn, host, timeout_at)
-            transport, address = await dial(self.loop, addresses, options, timeout_at, secure)
-            conn.connection_made(transport)
-            transport = None
+            greet = partial(self._greet, conn, host, timeout_at)
+            greeted, address = await dial(self.loop, addresses, options, timeout_at, greet)
+            conn.take_over(greeted)
             await conn.initialize(timeout_at=timeout_at)
             await conn.init_future
         except Exception as error:
@@ -161,9 +160,6 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
             if isinstance(error, Errors.KafkaError):
                 raise
             raise _unexpected(conn, error) from error
-        finally:
-            if transport is not None:
-                transport.close()
         SILENT.forget(address.place)
 
     def _transport(self, sock: Any, host: str) -> Any:
@@ -175,6 +171,20 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         except Exception:
             sock.close()
             raise
+
+    async def _greet(self, conn: FrameConnection, host: str, timeout_at: float, sock: Any) -> FrameConnection:
+        """A connection over a connected socket whose server has answered the first request: what is taken without a
+        word, by a process that hangs or is stopped, is no better than what is not taken at all."""
+        transport = await self._secure(conn, host, timeout_at, sock)
+        greeted = self.new_connection(conn.node_id)
+        greeted.starts(conn.server)
+        conn.step = FIRST_REQUEST
+        with ExitStack() as undo:
+            undo.callback(greeted.close)
+            greeted.connection_made(transport)
+            await greeted.ask_versions(timeout_at)
+            undo.pop_all()
+        return greeted
 
     async def _secure(self, conn: FrameConnection, host: str, timeout_at: float, sock: Any) -> Any:
         """The transport over a connected socket, after the TLS handshake."""

@@ -2,7 +2,8 @@
 
 A machine that is gone answers nothing at all, and one that hangs takes connections without a word: each attempt to
 reach it would last to its time limit. As in RFC 8305 (Happy Eyeballs), the next address is tried a quarter of a second
-after the one before, and the first that is ready is used. With TLS, that is the end of the handshake.
+after the one before, and the first that is ready is used. Ready is what has answered the first request: the kernel
+takes connections for a process that is stopped, too.
 """
 
 from __future__ import annotations
@@ -126,12 +127,12 @@ class _Dialing(Generic[T]):
         loop: EventLoop,
         options: Sequence[tuple[int, int, int]],
         timeout_at: float,
-        secure: Callable[[socket.socket], Awaitable[T]],
+        greet: Callable[[socket.socket], Awaitable[T]],
     ) -> None:
         self._loop = loop
         self._options = options
         self._timeout_at = timeout_at
-        self._secure = secure
+        self._greet = greet
         self._signal = Signal(loop)
         self._won: tuple[T, Address] | None = None
         #: address -> (task, when it began)
@@ -179,11 +180,11 @@ class _Dialing(Generic[T]):
         try:
             sock = await self._connected(address)
             self._taken.add(address)
-            secured = await self._secure(sock)
+            greeted = await self._greet(sock)
             if self._won is None:
-                self._won = secured, address
+                self._won = greeted, address
             else:
-                secured.close()
+                greeted.close()
         except OSError as error:
             self._faults.append(Errors.KafkaConnectionError(f"{address}: {error.strerror or error}"))
             SILENT.note(address.place)
@@ -218,18 +219,19 @@ async def dial(
     addresses: Iterable[Address],
     options: Sequence[tuple[int, int, int]],
     timeout_at: float,
-    secure: Callable[[socket.socket], Awaitable[T]],
+    greet: Callable[[socket.socket], Awaitable[T]],
 ) -> tuple[T, Address]:
-    """What ``secure`` makes of the first connected socket for which it succeeds, and the address that it leads to.
+    """What ``greet`` makes of the first connected socket for which it succeeds, and the address that it leads to.
 
     Args:
         options: for ``setsockopt``.
         timeout_at: monotonic seconds.
-        secure: agrees with the server upon TLS, where there is any; closes the socket when it fails or is cancelled.
+        greet: agrees with the server upon TLS, where there is any, and has its first answer; closes the socket when it
+            fails or is cancelled.
 
     Raises:
-        KafkaTimeoutError: an address took the connection, but ``secure`` did not end in time.
+        KafkaTimeoutError: an address took the connection, but ``greet`` did not end in time.
         KafkaConnectionError: no address took the connection.
-        Exception: what ``secure`` raised, where there is but one address.
+        Exception: what ``greet`` raised, where there is but one address.
     """
-    return await _Dialing(loop, options, timeout_at, secure).first(addresses)
+    return await _Dialing(loop, options, timeout_at, greet).first(addresses)

@@ -135,6 +135,7 @@ MEMBERS: dict[type, tuple[str, ...]] = {
         "unpause(why)",
         "send_request(request, request_timeout_ms=None)",
         "send_buffered()",
+        "_get_api_versions(timeout_at)",
         "_maybe_throttle(answer)",
         "_sasl_authenticate(timeout_at)",
         "_timeout_at()",
