@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -21,6 +21,11 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
 from srm_common.kafka.faults import cluster_error, is_final, kafka_error, transient
 from srm_common.kafka.security import librdkafka_settings
+from srm_common.wire.batch import SourceBatch
+from srm_common.wire.plain_records import read_plain_records
+
+if TYPE_CHECKING:
+    from srm_common.kafka.link import ClusterLink
 
 _BATCH = 20_000
 _POLL_SECONDS = 0.01
@@ -91,6 +96,7 @@ class StateReader:
         self._sure = patience_seconds is not None
         self._patience = min(timeout_seconds, _PATIENCE_SECONDS) if patience_seconds is None else patience_seconds
         self._last_fault: KafkaError | None = None
+        self._link: ClusterLink | None = None
         self._admin = admin_client(cluster)
         self._consumer = Consumer(
             {
@@ -120,6 +126,8 @@ class StateReader:
 
     def close(self) -> None:
         self._consumer.close()
+        if self._link is not None:
+            self._link.close()
 
     def partitions(self, topic: str) -> int:
         """The topic's number of partitions, 0 when it does not exist."""
@@ -203,17 +211,51 @@ class StateReader:
         self._read(topic, starts, ends, out.append)
         return out
 
-    def newest(self, topic: str) -> dict[bytes, LogRecord]:
-        """:func:`last_of_each_key` of all committed records, without holding the others."""
+    def newest(self, topic: str, ends: Mapping[int, int]) -> dict[bytes, LogRecord]:
+        """:func:`last_of_each_key` of what :meth:`read_by_markers` shows from the start on; the others are not held."""
         out: dict[bytes, LogRecord] = {}
 
         def take(record: LogRecord) -> None:
-            if record.key is not None:
-                out.pop(record.key, None)
-                out[record.key] = record
+            assert record.key is not None
+            out.pop(record.key, None)
+            out[record.key] = record
 
-        self._read(topic, None, None, take)
+        self.read_by_markers(topic, {}, ends, take)
         return out
+
+    def read_by_markers(
+        self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], take: Callable[[LogRecord], None]
+    ) -> None:
+        """Show ``take`` what :meth:`read` returns, of a topic that transactions write to: what was aborted is told by
+        the markers in the log, since a broker's list of aborted transactions may lack some (docs/adr/0008).
+
+        Records have no timestamp (-1), and those without a key are left out.
+
+        Args:
+            starts: as :meth:`read` takes them.
+            ends: as :meth:`offsets` or :meth:`stable_ends` lists them; only these partitions are read.
+        """
+        # Not at the top: most readers do without kafka-python.
+        from srm_common.kafka.committed_log import read_committed
+        from srm_common.kafka.link import ClusterLink
+
+        def look(partition: int, batch: SourceBatch) -> None:
+            first, end = starts.get(partition, 0), ends[partition]
+            for offset, key, value in read_plain_records(batch):
+                if key and first <= offset < end:
+                    take(LogRecord(partition, offset, key, value, -1))
+
+        if not ends:
+            return
+        if self._link is None:
+            self._link = ClusterLink(self._cluster, part="state")
+        link = self._link
+
+        async def work() -> None:
+            await link.open([topic], self._timeout)
+            await read_committed(link, topic, ends, look, patience_seconds=self._timeout, starts=starts)
+
+        link.run(work)
 
     def _read(
         self,

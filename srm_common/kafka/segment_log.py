@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation, Unmapped
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.compacted import EARLIEST, LATEST, StateReader
-from srm_common.kafka.long_topic import records_between
+from srm_common.kafka.compacted import EARLIEST, LATEST, LogRecord, StateReader
 from srm_common.wire.segment_map import CommittedSegments, SegmentMap
 from srm_common.wire.segments import (
     START_BYTES,
@@ -180,13 +179,15 @@ class SegmentLog:
 
     def _read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> SegmentBatch:
         batch = SegmentBatch()
-        for record in records_between(self._reader, self._topic, starts, ends):
-            if record.key is None:
-                continue
+
+        def take(record: LogRecord) -> None:
+            assert record.key is not None
             if starts.get(record.partition) and place_of_key(record.key) is not None:
-                continue  # what it holds was committed before the stretch, and is no news
+                return  # what it holds was committed before the stretch, and is no news
             try:
                 batch.put(record.key, record.value, record.offset)
             except CorruptRecord as error:
                 batch.unreadable.append(f"{self._topic}-{record.partition} at offset {record.offset}: {error}")
+
+        self._reader.read_by_markers(self._topic, starts, ends, take)
         return batch

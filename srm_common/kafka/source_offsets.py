@@ -8,7 +8,7 @@ from srm_common.domain import names
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import CorruptBatch, CorruptRecord, StateTopicInvalid
 from srm_common.kafka.committed_log import log_ends, newest_records
-from srm_common.kafka.compacted import StateReader, held_by_transaction
+from srm_common.kafka.compacted import LATEST, LogRecord, StateReader, held_by_transaction
 from srm_common.kafka.link import ClusterLink
 from srm_common.kafka.state_topics import StateTopics
 from srm_common.kafka.state_writer import NewRecord
@@ -145,10 +145,9 @@ def committed_places(reader: StateReader, flow: FlowName) -> set[Partition]:
     Args:
         reader: of the flow's target.
     """
-    topic = names.offsets_topic(flow.source)
     found = set()
-    for record in (reader.newest(topic) if reader.partitions(topic) else {}).values():
-        parsed = parse_source_offset_key(record.key)
+    for key, record in _newest(reader, flow).items():
+        parsed = parse_source_offset_key(key)
         if parsed is not None and parsed[:2] == (SOURCE_CONNECTOR, flow.source) and record.value is not None:
             found.add(parsed[2:])
     return found
@@ -160,10 +159,9 @@ def next_offsets(reader: StateReader, flow: FlowName) -> dict[Partition, int]:
     Args:
         reader: of the flow's target.
     """
-    topic = names.offsets_topic(flow.source)
     out = {}
-    for record in (reader.newest(topic) if reader.partitions(topic) else {}).values():
-        parsed = parse_source_offset_key(record.key)
+    for key, record in _newest(reader, flow).items():
+        parsed = parse_source_offset_key(key)
         if parsed is None or parsed[:2] != (SOURCE_CONNECTOR, flow.source):
             continue
         try:
@@ -173,6 +171,11 @@ def next_offsets(reader: StateReader, flow: FlowName) -> dict[Partition, int]:
         if last is not None:
             out[parsed[2:]] = last + 1
     return out
+
+
+def _newest(reader: StateReader, flow: FlowName) -> dict[bytes, LogRecord]:
+    topic = names.offsets_topic(flow.source)
+    return reader.newest(topic, reader.offsets(topic, range(reader.partitions(topic)), LATEST))
 
 
 async def _read(

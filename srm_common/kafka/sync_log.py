@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 
 from srm_common.domain.offsets.counting import current_syncs
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.compacted import LATEST, StateReader
-from srm_common.kafka.long_topic import records_between
+from srm_common.kafka.compacted import EARLIEST, LATEST, LogRecord, StateReader
 from srm_common.wire.mm2 import decode_offset_sync
 
 Partition = tuple[str, int]
+
+#: A long topic is not held in memory as records. So many offsets are read at a time; their records take about 30 MB.
+_WINDOW = 100_000
 
 
 def read_syncs(reader: StateReader, topic: str, places: Collection[Partition]) -> dict[Partition, list[OffsetSync]]:
@@ -35,3 +37,22 @@ def read_syncs(reader: StateReader, topic: str, places: Collection[Partition]) -
             if (sync.topic, sync.partition) in places:
                 written[sync.topic, sync.partition].append(sync)
     return {place: current_syncs(found) for place, found in written.items()}
+
+
+def records_between(
+    reader: StateReader, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[LogRecord]:
+    """As :meth:`StateReader.read`, piece by piece: a partition's records come in the order of its log."""
+    if not ends:
+        return
+    earliest = reader.offsets(topic, ends, EARLIEST)
+    at = {partition: max(earliest[partition], starts.get(partition, 0)) for partition in ends}
+    while at := {partition: start for partition, start in at.items() if start < ends[partition]}:
+        window: dict[int, int] = {}
+        room = _WINDOW
+        for partition, start in at.items():
+            if room > 0:
+                window[partition] = min(ends[partition], start + room)
+                room -= window[partition] - start
+        yield from reader.read(topic, at, window)
+        at |= window

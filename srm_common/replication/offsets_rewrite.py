@@ -38,7 +38,7 @@ def rewritten_offsets(
             if stable_within_seconds is None
             else reader.stable_ends(topic, partitions, stable_within_seconds)
         )
-        committed = last_of_each_key(reader.read(topic, ends=ends))
+        committed = reader.newest(topic, ends)
         marks = everything.offsets(topic, partitions, LATEST, committed=False)
         seen = last_of_each_key(everything.read(topic, ends=marks))
     found: list[NewRecord] = []

@@ -8,8 +8,9 @@ from confluent_kafka import Producer
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
-from srm_common.kafka.compacted import StateReader, last_of_each_key
+from srm_common.kafka.compacted import LogRecord, StateReader, last_of_each_key
 from srm_common.testing import LocalKafka
+from srm_common.wire import fetch
 
 pytestmark = pytest.mark.kafka
 
@@ -60,6 +61,37 @@ def test_reads_what_is_committed_and_nothing_else(target_kafka: LocalKafka, topi
     (tail,) = reader.read(topic, starts={2: 1}, ends={2: 8})
     assert (tail.offset, tail.value) == (4, b"3")
     assert reader.read(topic, ends={2: 4})[-1].offset == 0
+
+
+def test_markers_tell_what_was_aborted_where_a_broker_lists_nothing(
+    target_kafka: LocalKafka, topic: str, reader: StateReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    producer = transactional(target_kafka, topic)
+    for number, keep in enumerate((True, False, True, False)):
+        producer.begin_transaction()
+        for partition in (0, 2):
+            for key in (b"a", b"b"):
+                producer.produce(topic, key=key, value=None if number == 2 else b"%d" % number, partition=partition)
+        producer.flush()
+        (producer.commit_transaction if keep else producer.abort_transaction)()
+    ends = reader.stable_ends(topic, range(3), within_seconds=120)
+    expected = [(one.partition, one.offset, one.key, one.value) for one in reader.read(topic)]
+    assert len(expected) == 8
+    decode = fetch.decode
+
+    def listing_nothing(body: memoryview) -> fetch.FetchAnswer:
+        answer = decode(body)
+        return answer._replace(partitions=[one._replace(aborted=[]) for one in answer.partitions])
+
+    monkeypatch.setattr(fetch, "decode", listing_nothing)
+    for starts in ({}, {0: 2, 2: 5}, dict(ends)):
+        found: list[LogRecord] = []
+        reader.read_by_markers(topic, starts, ends, found.append)
+        rest = [one for one in expected if one[1] >= starts.get(one[0], 0)]
+        assert sorted((one.partition, one.offset, one.key, one.value) for one in found) == sorted(rest)
+    newest = reader.newest(topic, {2: ends[2]})
+    assert {key: (one.partition, one.value) for key, one in newest.items()} == {b"a": (2, None), b"b": (2, None)}
+    reader.read_by_markers(topic, {}, {}, found.append)
 
 
 def test_an_open_transaction_is_waited_for_and_then_named(

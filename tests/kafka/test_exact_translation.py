@@ -24,7 +24,7 @@ from srm_common.domain.offsets.translation import Evidence, NotReplicatedYet, Tr
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka import long_topic
+from srm_common.kafka import sync_log
 from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.state_topics import ensure_state_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
@@ -245,8 +245,8 @@ def test_long_state_topics_are_read_piece_by_piece(engine: Engine, name: str, mo
     with StateReader(engine.flow.target) as reader:
         ends = reader.offsets(name, range(3), LATEST)
         whole = reader.read(name, {0: 4}, ends)
-        monkeypatch.setattr(long_topic, "_WINDOW", 8)
-        pieces = list(long_topic.records_between(reader, name, {0: 4}, ends))
+        monkeypatch.setattr(sync_log, "_WINDOW", 8)
+        pieces = list(sync_log.records_between(reader, name, {0: 4}, ends))
     assert [one.offset for one in pieces if one.partition == 0] == list(range(4, 50))
     assert sorted(pieces, key=lambda one: (one.partition, one.offset)) == sorted(
         whole, key=lambda one: (one.partition, one.offset)

@@ -7,7 +7,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
-from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.compacted import LATEST, StateReader
 from srm_common.kafka.state_topics import present_state_topics
 from srm_common.kafka.state_writer import NewRecord, StateWriter
 from srm_common.replication.slot import copy_slot
@@ -72,7 +72,8 @@ def test_a_map_that_was_dropped_or_cannot_be_read_proves_nothing(
     segments = present_state_topics(flow).segments_topic
     changed = []
     with StateReader(flow.target) as reader:
-        for key, record in reader.newest(segments).items():
+        ends = reader.offsets(segments, range(reader.partitions(segments)), LATEST)
+        for key, record in reader.newest(segments, ends).items():
             assert record.value is not None
             damaged = {0: None, 1: record.value[: VALUE_HEAD.size] + b"\xff" * 3}
             number = decode_segment(key, record.value).partition
