@@ -92,8 +92,9 @@ def sides() -> Iterator[Sides]:
         for kafka in kafkas:
             stack.callback(kafka.close)
         for kafka, variable in zip(kafkas, "AB", strict=True):
-            for command in documented("acls.md", variable):
-                grant(kafka, command)
+            # Tests give the right to set offsets of groups, to one group at a time.
+            wanted = [one for one in documented("acls.md", variable) if variable == "A" or "--group" not in one]
+            grant(kafka, *wanted)
         yield Sides(*kafkas)
 
 
@@ -416,6 +417,8 @@ def test_without_the_right_to_change_acls(sides: Sides, make_flow: MakeFlow, nam
     sides.change(sides.source, "+", f"ALLOW READ bob {name}")
     flow = make_flow()
     alter = "kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm --operation Alter --cluster"
+    # Which comes with the other, else.
+    grant(sides.target, alter.replace("Alter", "Describe"))
     revoke(sides.target, alter)
     try:
         results = apply_plan(flow, plan_topics(flow))

@@ -284,3 +284,12 @@ def test_flow_state_names_foreign_records(flow: FlowSettings, state: StateTopics
             store.read("run")
         with pytest.raises(CorruptRecord, match="version 9, only 1"):
             store.read("plan")
+
+
+def test_brokers_that_want_more_replicas_in_sync_than_there_are_get_what_there_is(
+    flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
+) -> None:
+    alter(target_kafka, state.offsets_topic, "min.insync.replicas", "2")
+    mended = ensure_state_topics(flow)
+    assert any("set min.insync.replicas=1 on state topic" in note for note in mended.notes)
+    wait_until(lambda: settings_of(target_kafka, state.offsets_topic)["min.insync.replicas"] == "1")
