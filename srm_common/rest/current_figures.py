@@ -54,11 +54,14 @@ class CurrentFigures:
         order: TopicOrder = "topic",
         offset: int = 0,
         limit: int = 100,
+        metrics: Collection[Metric] | None = None,
     ) -> Page[TopicRow]:
         """As :meth:`MetricsStore.topics`."""
         lag = self._lags([flow]).get(flow)
         known = {} if lag is None else {topic: one.records.least for topic, one in lag.topics.items()}
-        page = self._store.topics(flow, span, search=search, order=order, offset=offset, limit=limit, lags=known)
+        page = self._store.topics(
+            flow, span, search=search, order=order, offset=offset, limit=limit, lags=known, metrics=metrics
+        )
         return Page([_topic_now(row, lag, span) for row in page.rows], page.total, page.offset)
 
     def partitions(

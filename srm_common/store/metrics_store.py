@@ -105,14 +105,19 @@ class MetricsStore:
         limit: int = 100,
         gone: bool = False,
         lags: Mapping[str, int] | None = None,
+        metrics: Collection[Metric] | None = None,
     ) -> Page[TopicRow]:
         """``search`` is a part of a topic's or remote topic's name, any case; ``gone``: also topics that are not copied
-        any more, and reported last within the range; ``lags``: newer than the report's, to sort by."""
+        any more, and reported last within the range; ``lags``: newer than the report's, to sort by; ``metrics``: of
+        which statistics are wanted, else of all."""
         with self._reading() as connection:
             if connection is None:
                 return Page((), 0, offset)
             return topic_page(
-                connection, flow, span, self._retention, search, order, offset, limit, gone=gone, lags=lags
+                *(connection, flow, span, self._retention, search, order, offset, limit),
+                gone=gone,
+                lags=lags,
+                metrics=metrics,
             )
 
     def partitions(

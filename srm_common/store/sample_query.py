@@ -55,7 +55,7 @@ def covered(span: TimeRange, tier: int) -> TimeRange:
 
 def statistics(connection: Connection, scope: Scope, span: TimeRange, tier: int) -> list[Row[Any]]:
     """One row for each series with samples: its identity, figures, low, high, total, latest, latest_ms, latencies."""
-    return list(connection.execute(_grouped(scope, _samples(scope, span, tier), None)))
+    return list(connection.execute(_grouped(scope, _samples(scope, span, tier), None)).all())
 
 
 def buckets(connection: Connection, scope: Scope, span: TimeRange, tier: int, step_ms: int) -> list[Row[Any]]:
@@ -63,7 +63,7 @@ def buckets(connection: Connection, scope: Scope, span: TimeRange, tier: int, st
     ``bucket``, its number. Sorted by it."""
     samples = _samples(scope, span, tier)
     bucket = (samples.c.at_ms - literal(covered(span, tier).start_ms, BigInteger)) // literal(step_ms, BigInteger)
-    return list(connection.execute(_grouped(scope, samples, bucket).order_by("bucket")))
+    return list(connection.execute(_grouped(scope, samples, bucket).order_by("bucket")).all())
 
 
 def bucket_span(span: TimeRange, tier: int, step_ms: int, bucket: int) -> TimeRange:

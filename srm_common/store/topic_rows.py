@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 from sqlalchemy import Connection, RowMapping, and_, func, or_, select
@@ -37,12 +37,14 @@ def topic_page(
     *,
     gone: bool = False,
     lags: Mapping[str, int] | None = None,
+    metrics: Collection[Metric] | None = None,
 ) -> Page[TopicRow]:
     """Topics that are copied now; of a range that was over before the newest report also those whose last report lies
     within it, and with ``gone`` of every range.
 
     Args:
         lags: by topic, newer than those of the report: the rows are sorted by them.
+        metrics: those that statistics are wanted of; all where it is None.
     """
     names = flow_names(connection, [flow])
     if not names:
@@ -79,11 +81,13 @@ def topic_page(
         rows.sort(key=lambda row: (row["id"] not in averages, sign * averages.get(row["id"], 0.0)))
         rows = rows[offset : offset + limit]
     figures: dict[int, dict[Metric, Stats]] = {row["id"]: {} for row in rows}
-    scope, measured = Scope(Level.TOPIC, [flow_id], topic_ids=list(figures)), covered(span, tier)
+    # Where most are wanted, naming each would take longer than reading the others.
+    wanted_ids = list(figures) if 2 * len(figures) < total else None
+    scope, measured = Scope(Level.TOPIC, [flow_id], topic_ids=wanted_ids, metrics=metrics), covered(span, tier)
     for row in statistics(connection, scope, span, tier) if figures else ():
-        known = METRICS.get(row.metric)
-        if known is not None:
-            figures[row.topic_id][known] = stats(known, measured, row)
+        known, mine = METRICS.get(row.metric), figures.get(row.topic_id)
+        if known is not None and mine is not None:
+            mine[known] = stats(known, measured, row)
     return Page([_topic(flow, row, figures[row["id"]]) for row in rows], total, offset)
 
 

@@ -27,7 +27,7 @@ from srm_common.rest.overview import Overview, look
 from srm_common.rest.ports import Caller, Right
 from srm_common.rest.prometheus.exposition import CONTENT_TYPE
 from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
-from srm_common.rest.prometheus.series import FlowFigures
+from srm_common.rest.prometheus.series import TOPIC_METRICS, FlowFigures
 from srm_common.rest.ranges import now_ms
 from srm_common.settings_files.service_settings import ServiceSettings, service_settings
 
@@ -133,7 +133,7 @@ def _flow(
     span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
     return replace(
         found,
-        topics=figures.topics(flow, span, limit=_ALL).rows,
+        topics=figures.topics(flow, span, limit=_ALL, metrics=TOPIC_METRICS).rows,
         groups=house.store.groups(flow, limit=_ALL).rows,
         partitions=figures.partitions(flow, limit=_ALL).rows if detail is Detail.PARTITION else (),
     )

@@ -249,6 +249,8 @@ GROUP_SERIES: tuple[Series[GroupRow], ...] = (
     ),
 )
 
+#: What TOPIC_SERIES, and MirrorMaker 2's series of topics, need the statistics of.
+TOPIC_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY)
 TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     Series(
         "srm_topic_lag_records",
