@@ -1,19 +1,21 @@
 """What many flows cost when they run by their schedule all the time: ``python -m bench.many_flows``.
 
-One source, one target, and so many flows between them, each with topics and a consumer group of its own to which
-records come steadily. First one MirrorMaker 2 copies all of them, then a real Airflow (LocalAirflow, LocalExecutor)
-does, with a run of each flow every ``--period`` seconds. Both are given time to start; then CPU and memory are measured
-for ``--minutes``. Airflow is measured without flows as well, so that its own share can be told from that of the flows.
+A mesh of as few clusters as have so many pairs (five for 20 flows, a broker each), and a flow for each pair, with
+topics and a consumer group of its own to which records come steadily. First one MirrorMaker 2 copies all of them, then
+a real Airflow (LocalAirflow, LocalExecutor) does, with a run of each flow every ``--period`` seconds. Both are given
+time to start; then CPU and memory are measured for ``--minutes``. Airflow is measured without flows as well, so that
+its own share can be told from that of the flows.
 
 CPU is user and system time of whole process trees (PySpark's workers, whom the kernel charges to nobody, excepted),
-memory the sum of proportional set sizes. MirrorMaker 2 copies exactly once, too; its heartbeats are off, since it would
-start a herder for each pair of clusters to write them.
+memory the sum of proportional set sizes; those of the brokers are left out. Both sides copy exactly once and write
+heartbeats, checkpoints and offset syncs by their defaults.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import statistics
 import sys
@@ -21,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -44,10 +46,12 @@ OUTPUT = results.LATEST.with_name("many_flows.json")
 _TOPICS, _PARTITIONS, _RECORD_BYTES = 3, 2, 500
 _START_SECONDS = 1800.0
 _LOOK_SECONDS = 5.0
-_REPLICATION = "".join(
-    f"{name}replication.factor = 1\n"
+_REPLICATION = [
+    f"{name}replication.factor = 1"
     for name in ("", "offset.storage.", "status.storage.", "config.storage.", "checkpoints.topic.", "heartbeats.topic.")
-)
+]
+#: Aliases of source and target.
+Pair = tuple[str, str]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -68,72 +72,89 @@ def main(arguments: Sequence[str]) -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Both sides on the same brokers, one after the other. Raises BenchError when a side does not copy."""
+    flows = pairs(options.flows)
     with tempfile.TemporaryDirectory(prefix="srm-bench-") as temporary:
         folder = Path(temporary)
-        with LocalKafka(name="source") as source, LocalKafka(name="target") as target:
-            flows = [f"s{number}" for number in range(1, options.flows + 1)]
-            for alias in flows:
-                for topic in _topics(alias):
-                    source.create_topic(topic, _PARTITIONS)
-            with _written(source, flows, options.rate):
-                print(f"MirrorMaker 2 with {len(flows)} flows", flush=True)
-                mirror_maker = _mirror_maker(folder, source, target, flows, options)
-            # It has left copies of the same names.
-        with LocalKafka(name="source") as source, LocalKafka(name="target") as target:
-            for alias in flows:
-                for topic in _topics(alias):
-                    source.create_topic(topic, _PARTITIONS)
-            with _written(source, flows, options.rate):
-                print(f"Airflow with {len(flows)} flows, a run of each every {options.period} s", flush=True)
-                airflow = _airflow(folder, source, target, flows, options)
+        with _clusters(flows, options.rate) as clusters:
+            print(f"MirrorMaker 2 with {len(flows)} flows", flush=True)
+            mirror_maker = _mirror_maker(folder, clusters, flows, options)
+        # New ones, since there are copies of the same names now.
+        with _clusters(flows, options.rate) as clusters:
+            print(f"Airflow with {len(flows)} flows, a run of each every {options.period} s", flush=True)
+            airflow = _airflow(folder, clusters, flows, options)
     names = ("flows", "period", "minutes", "rate", "parallelism")
     return {**{name: getattr(options, name) for name in names}, "mm2": mirror_maker, "srm": airflow}
 
 
-def _topics(alias: str) -> list[str]:
-    return [f"{alias}-{number}" for number in range(_TOPICS)]
+def pairs(count: int) -> list[Pair]:
+    """So many pairs of as few clusters as possible, source and target."""
+    clusters = next(number for number in itertools.count(2) if number * (number - 1) >= count)
+    return list(itertools.permutations([f"c{number}" for number in range(1, clusters + 1)], 2))[:count]
+
+
+def _topics(pair: Pair) -> list[str]:
+    return [f"to-{pair[1]}-{number}" for number in range(_TOPICS)]
+
+
+def _group(pair: Pair) -> str:
+    return f"to-{pair[1]}-readers"
+
+
+def _configuration(clusters: Mapping[str, LocalKafka], flows: Sequence[Pair]) -> list[str]:
+    """What both sides are told, as lines of properties."""
+    lines = [f"clusters = {', '.join(clusters)}", *_REPLICATION]
+    lines += [f"{alias}.bootstrap.servers = {kafka.bootstrap_servers}" for alias, kafka in clusters.items()]
+    for pair in flows:
+        arrow = "->".join(pair)
+        lines += [f"{arrow}.enabled = true", f"{arrow}.topics = to-{pair[1]}-.*", f"{arrow}.groups = {_group(pair)}"]
+    return lines
 
 
 # ---- load
 
 
 @contextmanager
-def _written(kafka: LocalKafka, flows: Sequence[str], rate: int) -> Iterator[None]:
-    """Records come to each flow's topics, and its group follows, as long as the block lasts."""
+def _clusters(flows: Sequence[Pair], rate: int) -> Iterator[Mapping[str, LocalKafka]]:
+    """Brokers by alias. Records come to each flow's topics, and its group follows, as long as the block lasts."""
     ended = threading.Event()
-    writer = threading.Thread(target=_write, args=(kafka, flows, rate, ended), daemon=True)
-    writer.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        writer.join()
+    with ExitStack() as stack:
+        clusters = {alias: stack.enter_context(LocalKafka(name=alias)) for alias in sorted({*sum(flows, ())})}
+        for pair in flows:
+            for topic in _topics(pair):
+                clusters[pair[0]].create_topic(topic, _PARTITIONS)
+        writers = [
+            threading.Thread(target=_write, args=(kafka, [pair for pair in flows if pair[0] == alias], rate, ended))
+            for alias, kafka in clusters.items()
+        ]
+        for writer in writers:
+            writer.start()
+        try:
+            yield clusters
+        finally:
+            ended.set()
+            for writer in writers:
+                writer.join()
 
 
-def _write(kafka: LocalKafka, flows: Sequence[str], rate: int, ended: threading.Event) -> None:
+def _write(kafka: LocalKafka, flows: Sequence[Pair], rate: int, ended: threading.Event) -> None:
     servers = {"bootstrap.servers": kafka.bootstrap_servers, "log_level": 0}
     producer = Producer({**servers, "linger.ms": 50, "compression.type": "lz4"})
-    groups = {alias: Consumer({**servers, "group.id": f"{alias}-readers"}) for alias in flows}
-    written = dict.fromkeys(
-        ((topic, one) for alias in flows for topic in _topics(alias) for one in range(_PARTITIONS)), 0
-    )
+    groups = {pair: Consumer({**servers, "group.id": _group(pair)}) for pair in flows}
+    written = {(topic, one): 0 for pair in flows for topic in _topics(pair) for one in range(_PARTITIONS)}
     tick = 0
     while not ended.wait(1.0):
-        for alias in flows:
+        for pair in flows:
             for record in range(rate):
-                topic, partition = _topics(alias)[record % _TOPICS], record % _PARTITIONS
+                topic, partition = _topics(pair)[record % _TOPICS], record // _TOPICS % _PARTITIONS
                 producer.produce(topic, bytes(_RECORD_BYTES), partition=partition)
                 written[topic, partition] += 1
         producer.flush()
         tick += 1
         if tick % 10 == 0:
-            for alias, group in groups.items():
-                places = [
-                    TopicPartition(topic, one, written[topic, one])
-                    for topic in _topics(alias)
-                    for one in range(_PARTITIONS)
-                ]
-                group.commit(offsets=places, asynchronous=False)
+            for pair, group in groups.items():
+                topics = _topics(pair)
+                ends = [TopicPartition(topic, one, end) for (topic, one), end in written.items() if topic in topics]
+                group.commit(offsets=ends, asynchronous=False)
     for group in groups.values():
         group.close()
 
@@ -142,30 +163,24 @@ def _write(kafka: LocalKafka, flows: Sequence[str], rate: int, ended: threading.
 
 
 def _mirror_maker(
-    folder: Path, source: LocalKafka, target: LocalKafka, flows: Sequence[str], options: argparse.Namespace
+    folder: Path, clusters: Mapping[str, LocalKafka], flows: Sequence[Pair], options: argparse.Namespace
 ) -> dict[str, Any]:
     port = ReservedPort()
-    properties = {"clusters": ",".join((*flows, "t")), "t.bootstrap.servers": target.bootstrap_servers}
-    for alias in flows:
-        properties |= {
-            f"{alias}.bootstrap.servers": source.bootstrap_servers,
-            f"{alias}->t.enabled": "true",
-            f"{alias}->t.topics": f"{alias}-.*",
-            f"{alias}->t.groups": f"{alias}-.*",
-        }
+    properties = dict(line.split(" = ") for line in _configuration(clusters, flows))
+    for pair in itertools.permutations(clusters, 2):
+        if pair not in flows:
+            # It starts a herder for each pair of clusters that is to have heartbeats.
+            properties[f"{pair[0]}->{pair[1]}.emit.heartbeats.enabled"] = "false"
     properties |= {
-        "emit.heartbeats.enabled": "false",
-        "offset-syncs.topic.location": "target",
-        "t.exactly.once.source.support": "enabled",
+        **{f"{alias}.exactly.once.source.support": "enabled" for alias in clusters},
         "dedicated.mode.enable.internal.rest": "true",
         "listeners": f"http://127.0.0.1:{port.number}",
         "offset-syncs.topic.replication.factor": "1",
-        **dict(line.split(" = ") for line in _REPLICATION.splitlines()),
     }
     maker = LocalMirrorMaker(properties, directory=folder / "mm2", heap="2g").start()
     try:
         started = time.monotonic()
-        _wait(lambda: _copied(target, flows), "MirrorMaker 2 to copy every flow")
+        _wait(lambda: all(_copied(clusters[pair[1]], pair) for pair in flows), "MirrorMaker 2 to copy every flow")
         start_cpu = _cpu([maker.pid])
         figures = _watched(lambda: [maker.pid], options.minutes * 60)
         return {
@@ -178,12 +193,12 @@ def _mirror_maker(
         port.release()
 
 
-def _copied(target: LocalKafka, flows: Sequence[str]) -> bool:
+def _copied(target: LocalKafka, pair: Pair) -> bool:
     """Whether the copy of each topic has records."""
     consumer = Consumer({"bootstrap.servers": target.bootstrap_servers, "group.id": "bench", "log_level": 0})
     try:
         known = consumer.list_topics(timeout=60).topics
-        copies = [f"{alias}.{topic}" for alias in flows for topic in _topics(alias)]
+        copies = [f"{pair[0]}.{topic}" for topic in _topics(pair)]
         return all(copy in known for copy in copies) and all(
             consumer.get_watermark_offsets(TopicPartition(copy, 0), timeout=60)[1] > 0 for copy in copies
         )
@@ -195,16 +210,12 @@ def _copied(target: LocalKafka, flows: Sequence[str]) -> bool:
 
 
 def _airflow(
-    folder: Path, source: LocalKafka, target: LocalKafka, flows: Sequence[str], options: argparse.Namespace
+    folder: Path, clusters: Mapping[str, LocalKafka], flows: Sequence[Pair], options: argparse.Namespace
 ) -> dict[str, Any]:
     configuration = folder / "srm.properties"
-    lines = [f"clusters = {', '.join((*flows, 't'))}", f"t.bootstrap.servers = {target.bootstrap_servers}"]
-    for alias in flows:
-        lines += [f"{alias}.bootstrap.servers = {source.bootstrap_servers}", f"{alias}->t.enabled = true"]
-        lines += [f"{alias}->t.topics = {alias}-.*", f"{alias}->t.groups = {alias}-.*"]
-    lines += [f"schedule.interval.seconds = {options.period}", "offset-syncs.topic.location = target"]
-    configuration.write_text("\n".join(lines) + "\n" + _REPLICATION)
-    dag_ids = [f"srm.{alias}.t" for alias in flows]
+    lines = [*_configuration(clusters, flows), f"schedule.interval.seconds = {options.period}"]
+    configuration.write_text("\n".join(lines) + "\n")
+    dag_ids = [f"srm.{source}.{target}" for source, target in flows]
     environment = {
         "SRM_CONFIG": str(configuration),
         "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"}),
@@ -225,14 +236,15 @@ def _airflow(
             for run in airflow.runs(dag_id):
                 _ended(airflow, dag_id, run["dag_run_id"])
         without = _watched(lambda: _pids(airflow), min(120.0, options.minutes * 60))
+        unpaused = time.time()
         for dag_id in dag_ids:
             airflow.unpause(dag_id)
-        _wait(lambda: all(_good(airflow, dag_id) for dag_id in dag_ids), "a run of every flow to succeed")
+        _wait(lambda: all(_good(airflow, dag_id, unpaused) for dag_id in dag_ids), "a run of every flow to succeed")
         began, tasks = time.time(), _tasks_cpu(airflow)
         figures = _watched(lambda: _pids(airflow), options.minutes * 60)
         tasks = _tasks_cpu(airflow) - tasks
         runs = [run for dag_id in dag_ids for run in airflow.runs(dag_id) if _began(run) >= began]
-    if any(run["state"] == "failed" for run in runs):
+    if not runs or any(run["state"] == "failed" for run in runs):
         raise BenchError(f"{sum(run['state'] == 'failed' for run in runs)} of {len(runs)} runs failed")
     seconds = [one for run in runs if (one := _seconds(run)) is not None]
     return {
@@ -254,8 +266,11 @@ def _ended(airflow: LocalAirflow, dag_id: str, run_id: str) -> None:
         airflow.patch(f"/api/v2/dags/{dag_id}/dagRuns/{run_id}", {"state": "failed"})
 
 
-def _good(airflow: LocalAirflow, dag_id: str) -> bool:
-    return any(run["state"] == "success" for run in airflow.runs(dag_id))
+def _good(airflow: LocalAirflow, dag_id: str, since: float) -> bool:
+    runs = [run for run in airflow.runs(dag_id) if _began(run) >= since]
+    if any(run["state"] == "failed" for run in runs):
+        raise BenchError(f"a run of {dag_id} failed; see the logs in {airflow.directory}")
+    return any(run["state"] == "success" for run in runs)
 
 
 def _began(run: Mapping[str, Any]) -> float:

@@ -3,6 +3,8 @@ from __future__ import annotations
 import os
 from io import StringIO
 
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.console import Console
 
 from bench import many_flows
@@ -41,3 +43,12 @@ def test_a_process_that_has_ended_meanwhile_counts_nothing() -> None:
     assert many_flows._cpu([gone]) == 0
     assert many_flows._cpu([gone, os.getpid()]) > 0
     assert many_flows._memory([os.getpid()]) > 1e6
+
+
+@given(st.integers(1, 60))
+def test_a_mesh_of_as_few_clusters_as_possible_has_so_many_flows(count: int) -> None:
+    found = many_flows.pairs(count)
+    assert len(set(found)) == count
+    assert all(source != target for source, target in found)
+    clusters = len({alias for pair in found for alias in pair})
+    assert clusters <= 2 or (clusters - 1) * (clusters - 2) < count
