@@ -13,6 +13,8 @@ from packaging.requirements import Requirement
 from packaging.version import Version
 
 from tests.compat.environment import ENVIRONMENTS, lower_bounds, project
+from tests.compat.table import COLUMNS, rows
+from tests.compat.trial import STEPS
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,15 +57,24 @@ def test_each_dependency_has_a_lower_bound_and_none_is_pinned() -> None:
     assert spark[0].specifier == spark[1].specifier
 
 
-def test_what_is_tried_has_each_lower_bound_and_each_airflow_with_each_python_and_spark() -> None:
+def test_what_is_tried_has_each_lower_bound_and_each_version_that_is_supported() -> None:
     (oldest,) = [one for one in ENVIRONMENTS if one.oldest]
     bounds = dict(one.split("==") for one in lower_bounds())
     assert Version(bounds["apache-airflow"]) == Version(".".join(oldest.airflow.split(".")[:2]))
     assert bounds["pyspark"] == oldest.spark
-    pythons = {(one.airflow[:3], one.python) for one in ENVIRONMENTS}
-    for pairs in (pythons, {(one.airflow[:3], one.spark[:3]) for one in ENVIRONMENTS}):
-        assert len(pairs) == len({one for one, _ in pairs}) * len({other for _, other in pairs})
-    named = [
-        classifier.rpartition(" ")[2] for classifier in project()["classifiers"] if ":: Python :: 3." in classifier
-    ]
-    assert {one for _, one in pythons} == set(named)
+    for airflow in {one.airflow[:3] for one in ENVIRONMENTS}:
+        its_own = [one for one in ENVIRONMENTS if one.airflow.startswith(airflow)]
+        assert len({one.python for one in its_own}) > 1
+        assert len({one.spark[:3] for one in its_own}) > 1
+    assert {one.spark[:3] for one in ENVIRONMENTS} == {"4.0", "4.1", "4.2"}
+    named = [one.rpartition(" ")[2] for one in project()["classifiers"] if ":: Python :: 3." in one]
+    assert {one.python for one in ENVIRONMENTS} == set(named)
+
+
+def test_the_table_says_of_each_that_it_works() -> None:
+    found = rows((ROOT / "docs" / "compatibility.md").read_text())
+    assert [row.name for row in found] == [one.name for one in ENVIRONMENTS]
+    for row, environment in zip(found, ENVIRONMENTS, strict=True):
+        assert row.good
+        assert len(row.cells) == len(COLUMNS) + len(STEPS) + 1
+        assert row.cells[1:3] == (environment.python, environment.airflow)
