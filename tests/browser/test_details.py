@@ -122,3 +122,17 @@ def test_runs_show_their_errors_and_lead_to_airflow(window: Window) -> None:
     expect(inside.locator("tr[data-testid^='run-']").last).to_contain_text(
         re.compile(rf"{FIRST_RECORDS * 3 // 1000},?\d")
     )
+
+
+def test_settings_tell_the_keys_that_do_nothing(window: Window) -> None:
+    window.open("#/flows/west/east/settings")
+    inside = window.inside
+    ignored = inside.get_by_test_id("ignored-settings").locator("li")
+    expect(ignored).to_have_count(1)
+    expect(ignored).to_contain_text("west->east.producer.linger.ms")
+    expect(ignored).to_contain_text("Batches are copied as the producer made them")
+    expect(inside.get_by_test_id("setting")).to_contain_text("returns")
+    # It is no setting of the other flow.
+    window.open(f"{FLOW}/settings")
+    expect(inside.get_by_test_id("setting")).to_contain_text("orders, clicks")
+    expect(ignored).to_have_count(0)
