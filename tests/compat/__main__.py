@@ -4,13 +4,14 @@ docs/compatibility.md; without names all of them. About six minutes each, and 2 
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.compat.environment import ENVIRONMENTS, ROOT, CannotBuild, Environment, built, built_wheel
+from tests.compat.environment import ENVIRONMENTS, ROOT, CannotBuild, Environment, built, built_wheel, downloads
 from tests.compat.table import Row, with_row
 from tests.compat.trial import Trial, tried
 
@@ -34,6 +35,7 @@ def main(names: Sequence[str]) -> int:
             DOCUMENT.write_text(with_row(DOCUMENT.read_text(), row))
             if not row.good:
                 failed.append(name)
+    shutil.rmtree(downloads(), ignore_errors=True)
     print(f"does not work: {', '.join(failed)}" if failed else "all good")
     return 1 if failed else 0
 

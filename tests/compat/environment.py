@@ -131,7 +131,14 @@ def run(command: list[str], folder: Path | None = None) -> str:
 
 def clean() -> dict[str, str]:
     """This process's environment without what belongs to its own Python."""
-    return {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    own = {name: value for name, value in os.environ.items() if not name.startswith(_FOREIGN)}
+    return own | {"UV_CACHE_DIR": str(downloads())}
+
+
+def downloads() -> Path:
+    """What uv keeps from one environment to the next, 3 GB for each Spark; on the disk of the environments, so that it
+    can link instead of copy."""
+    return cache_folder() / "compat" / ".downloads"
 
 
 def _interpreter(version: str) -> Path:
