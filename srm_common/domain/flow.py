@@ -158,7 +158,7 @@ class FlowSettings:
     execution_timeout_seconds: float = 21_600.0
     airflow_pool: str = "default_pool"
     spark_connection: str = "spark"
-    spark_min_bytes: int = 64 << 20
+    spark_min_bytes: int = 1 << 20
 
     @property
     def patience_seconds(self) -> float:

@@ -7,6 +7,7 @@ output; the exit code is that of the error (srm_common/errors.py), 1 when any pa
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import signal
 import sys
@@ -20,6 +21,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.runs.start_position import StartPosition
 from srm_common.errors import RunFailed, SrmError
+from srm_common.kafka.client.event_loop import interrupt
 from srm_common.replication.driver_pass import DriverPassRunner
 from srm_common.replication.spark_conf import spark_settings
 from srm_common.replication.spark_pass import SparkPassRunner, spark_context
@@ -34,8 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
     for foreign in ("kafka", "py4j", "pyspark"):
         logging.getLogger(foreign).setLevel(logging.ERROR)
-    # A polite end: what is open is fenced, and the record says that the run was stopped.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGTERM, _stop)
     try:
         configuration = load_configuration(given.config, connections=from_environment)
         flow = configuration.flow(given.flow)
@@ -73,6 +74,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("srm: the run was stopped before its end; the next one goes on where it was", file=sys.stderr)
         return 130
     return 0
+
+
+def _stop(*_: object) -> None:
+    """A polite end: what is open is fenced, and the record says that the run was stopped."""
+    # PySpark's handler cancels its jobs and raises KeyboardInterrupt, which would be lost within a task of the loop.
+    with contextlib.suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    interrupt()
 
 
 def _reported(

@@ -331,12 +331,12 @@ def scheduling_keys() -> Iterator[Key]:
         "spark.min.bytes",
         section,
         Kind.WHOLE,
-        "67108864",
+        "1048576",
         "A run with less than this to copy does without Spark: the task that copies does it itself, with the same "
         "code. Counted are the bytes that the source probably holds beyond the committed offsets; topics that were "
         "never copied, and runs that go on reading (`run.max.seconds`), always use Spark. 0: every run does.",
-        "As much as one transaction carries (`chunk.bytes`): starting Spark costs 4 CPU-seconds and more, copying so "
-        "much a tenth of one, and 1.5 in the worst case, batches of ten small records.",
+        "Starting Spark costs 4 CPU-seconds and more, copying a megabyte milliseconds. Where runs bring some megabytes "
+        "each, 67108864 saves most starts: to copy so much costs a tenth of a CPU-second, 1.5 in the worst case.",
         unit="bytes",
         minimum=0,
         levels=ALL_LEVELS,

@@ -59,6 +59,7 @@ MEMBERS: dict[type, tuple[str, ...]] = {
         "sleep(delay)",
         "wait_read(sock, timeout_at)",
         "wait_write(sock, timeout_at)",
+        "wakeup()",
         "run(work)",
         "close()",
         "_add_ready_task(task)",
