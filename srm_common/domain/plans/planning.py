@@ -5,9 +5,11 @@ Applying a plan twice is harmless, and a plan never deletes a topic or takes par
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from srm_common.domain.access.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.names import heartbeats_topic
 from srm_common.domain.plans.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange, counted
@@ -23,6 +25,9 @@ from srm_common.domain.topics.topic_settings import (
     TopicSetting,
     same_value,
 )
+
+#: An expression that is a topic's name.
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,23 @@ def make_plan(
             alteration = AlterConfigs(flow.name.target, remote, changes, f"keep it like {topic}")
             notices += undone(alteration, alterations)
             actions.append(alteration)
-    return Plan(flow.name, tuple(final), tuple(actions), (*notices, *drift.notices()))
+    return Plan(flow.name, tuple(final), tuple(actions), (*_unseen(flow, source), *notices, *drift.notices()))
+
+
+def _unseen(flow: FlowSettings, source: SourceView) -> Iterator[str]:
+    """A sentence about each topic that ``topics`` names and the source does not show: brokers leave out what the login
+    must not describe, so that nothing else would ever tell why it is not copied."""
+    if flow.topic_filter_class is not None:
+        return
+    for name in flow.topics:
+        if name in source.partitions or not _NAME.fullmatch(name) or flow.policy.is_heartbeats_topic(name):
+            continue
+        if "." in name and any(map(re.compile(name).fullmatch, source.partitions)):
+            continue
+        text = f"{name}, which topics names, is not copied: {flow.name.source} shows no such topic"
+        if login_principal(flow.source) != ANONYMOUS:
+            text += f"; if there is one, {Right('Describe', 'topic', name).missing(flow.source)}"
+        yield text
 
 
 def _creation(

@@ -104,6 +104,23 @@ def copied(
 ALWAYS = {BEFORE_MAX: LONG_MAX, AFTER_MAX: LONG_MAX, TIMESTAMP_TYPE: "CreateTime"}
 
 
+def test_a_topic_that_is_named_and_not_shown_is_told() -> None:
+    named = replace(FLOW, topics=("t", "ordres", "a.b", "a.c", "x.*", "heartbeats", "(a|b)"))
+    assert planned({"t": (1, settings()), "a-b": (1, settings())}, flow=named).notices == (
+        "ordres, which topics names, is not copied: A shows no such topic",
+        "a.c, which topics names, is not copied: A shows no such topic",
+    )
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}
+    secured = replace(FLOW, topics=("t",), source=replace(FLOW.source, confluent=login))
+    assert planned({}, flow=secured).notices == (
+        "t, which topics names, is not copied: A shows no such topic; if there is one, User:srm needs the right Describe "
+        "on topic 't' (kafka-acls.sh --add --allow-principal User:srm --operation Describe --topic t)",
+    )
+    assert planned({"t": (1, settings())}, flow=secured).notices == ()
+    own = replace(named, topic_filter_class="mine:Filter")
+    assert make_plan(own, [], SourceView({}, {}), TargetView({}, {}, 3)).notices == ()
+
+
 def test_a_topic_with_defaults_gets_what_must_hold_and_nothing_else() -> None:
     assert copied(settings()) == ALWAYS
 
