@@ -25,7 +25,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from srm_common.domain.cluster import NO_AUTO_CREATION
@@ -61,6 +61,8 @@ QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
     "throughput": {},
 }  # fmt: skip
 
+#: ``_DESTROY_BROKER``, which the oldest library does not name.
+_BROKER_LEFT = -137
 #: ``kafka.server.DefaultAutoTopicCreationManager``; written with Scala's brackets or Java's.
 _MADE_ON_DEMAND = re.compile(r"Sent auto-creation request for \w*[(\[](.+)[)\]] to the active controller")
 START_TIMEOUT_SECONDS = 180.0
@@ -297,11 +299,20 @@ class LocalKafka:
         topic = NewTopic(
             name, num_partitions=partitions, replication_factor=replication_factor, config=dict(config or {})
         )
-        try:
-            self.admin().create_topics([topic], operation_timeout=timeout_seconds)[name].result(timeout_seconds)
-        except KafkaException as failure:
-            raise LocalKafkaError(f"topic {name} was not created on {self.name}: {failure.args[0].str()}") from failure
         deadline = time.monotonic() + timeout_seconds
+        asked_before = False
+        while True:
+            try:
+                self.admin().create_topics([topic], operation_timeout=timeout_seconds)[name].result(timeout_seconds)
+                break
+            except KafkaException as failure:
+                error = failure.args[0]
+                if asked_before and error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    break
+                # Young nodes come and go in each other's metadata; the library drops what it asked of one that goes.
+                if error.code() != _BROKER_LEFT or time.monotonic() > deadline:
+                    raise LocalKafkaError(f"topic {name} was not created on {self.name}: {error.str()}") from failure
+                asked_before = True
         while True:
             seen = self.admin().list_topics(name, timeout=timeout_seconds).topics[name].partitions
             if len(seen) == partitions and all(p.leader >= 0 for p in seen.values()):

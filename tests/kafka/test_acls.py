@@ -121,6 +121,7 @@ def make_flow(sides: Sides, name: str) -> MakeFlow:
             checkpoints_replication_factor=-1,
             offset_syncs_replication_factor=-1,
             heartbeats_replication=False,
+            emit_checkpoints_in_runs_interval_seconds=0.0,
         )
         return replace(flow, **settings)  # type: ignore[arg-type]
 

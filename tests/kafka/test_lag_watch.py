@@ -123,7 +123,7 @@ def test_a_partition_without_a_leader_has_a_lag_that_nobody_knows(
     flow: FlowSettings, name: str, watch: LagWatch
 ) -> None:
     with LocalKafka(nodes=3, name="away") as source:
-        source.create_topic(name, 3)  # one on each node, and nowhere else
+        source.create_topic(name, 3, 1)  # one on each node, and nowhere else
         flow = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, source.bootstrap_servers))
         write(source, name, values(0, 30))
         copy(flow)

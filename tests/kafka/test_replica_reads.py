@@ -34,10 +34,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     nodes: list[int] = []
     real = ClusterLink.post
 
-    async def post(link: ClusterLink, node: Any, request: Any, timeout_ms: float | None = None) -> Any:
+    async def post(
+        link: ClusterLink, node: Any, request: Any, timeout_ms: float | None = None, reply: Any = None
+    ) -> Any:
         if isinstance(request, RawFetch):
             nodes.append(node)
-        return await real(link, node, request, timeout_ms)
+        return await real(link, node, request, timeout_ms, reply)
 
     monkeypatch.setattr(ClusterLink, "post", post)
     return nodes

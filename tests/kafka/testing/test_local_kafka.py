@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 
 from srm_common.errors import LocalKafkaError
 from srm_common.testing import LocalKafka
+from tests.kafka.records import eventually
 
 
 def produce(kafka: LocalKafka, topic: str, value: bytes) -> None:
@@ -66,8 +67,15 @@ def test_three_nodes_keep_three_copies_and_want_two_of_them() -> None:
         (partition,) = kafka.admin().list_topics("kept", timeout=60).topics["kept"].partitions.values()
         assert len(partition.replicas) == 3
         resource = ConfigResource(ConfigResource.Type.TOPIC, "kept")
-        settings = kafka.admin().describe_configs([resource])[resource].result(60)
-        assert settings["min.insync.replicas"].value == "2"
+
+        def wanted_in_sync() -> bool:
+            try:
+                settings = kafka.admin().describe_configs([resource])[resource].result(60)
+            except KafkaException:  # the node that is asked has not heard of it yet
+                return False
+            return settings["min.insync.replicas"].value == "2"
+
+        eventually(wanted_in_sync, 60, "the topic does not want two copies in sync")
 
 
 def test_new_clusters_have_the_versions_own_features(source_kafka: LocalKafka, name: str) -> None:

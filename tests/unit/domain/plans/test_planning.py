@@ -113,8 +113,8 @@ def test_a_topic_that_is_named_and_not_shown_is_told() -> None:
     login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}
     secured = replace(FLOW, topics=("t",), source=replace(FLOW.source, confluent=login))
     assert planned({}, flow=secured).notices == (
-        "t, which topics names, is not copied: A shows no such topic; if there is one, User:srm needs the right Describe "
-        "on topic 't' (kafka-acls.sh --add --allow-principal User:srm --operation Describe --topic t)",
+        "t, which topics names, is not copied: A shows no such topic; if there is one, User:srm needs the right "
+        "Describe on topic 't' (kafka-acls.sh --add --allow-principal User:srm --operation Describe --topic t)",
     )
     assert planned({"t": (1, settings())}, flow=secured).notices == ()
     own = replace(named, topic_filter_class="mine:Filter")
