@@ -66,14 +66,18 @@ class Round:
 
 @st.composite
 def commits(draw: st.DrawFn) -> list[Segment]:
-    """Small chunks; now and then a part is copied again, the topic created again, or the target's log cut."""
+    """Small chunks; now and then the topic is created again, and a part is copied again or the target's log cut.
+
+    Not both: where a repetition was cut away within the few chunks of one round, what it had replaced comes back with a
+    joined segment, which then knows of copies that single ones have forgotten.
+    """
     upstream = downstream = 0
     generation = 1
     out = []
-    restless = draw(st.booleans())
+    restless = draw(st.sampled_from([[], ["back", "anew"], ["cut", "anew"]]))
     starts: set[int] = set()
     for _ in range(draw(st.integers(5, 25))):
-        what = draw(st.sampled_from(["on"] * 20 + ["lost", "aborted", *["back", "cut", "anew"] * restless]))
+        what = draw(st.sampled_from(["on"] * 20 + ["lost", "aborted", *restless]))
         if what == "back":
             upstream = draw(st.integers(0, upstream))
         elif what == "cut":
@@ -128,16 +132,8 @@ def test_whoever_reads_at_any_moment_finds_the_same_map(history: list[Segment], 
 
 def same_map(history: list[Segment], committed: CommittedSegments) -> None:
     truth, found = current_map(history), SegmentMap(committed)
-    ends = {one.upstream_end for one in truth}
     touched = any(
-        one.joined
-        and (
-            one.runs[-1].upstream_end > after.upstream_start
-            or one.downstream_end > after.downstream_start
-            # What was copied again was cut from the target's log, and is there as it was copied first: only the joined
-            # one still says so.
-            or one.upstream_end not in ends
-        )
+        one.joined and (one.runs[-1].upstream_end > after.upstream_start or one.downstream_end > after.downstream_start)
         for one, after in pairwise(found)
     )
     if not touched:
