@@ -13,7 +13,7 @@ from srm_common.kafka.link import ClusterLink, Partition
 _TOLERANCE = 0.02
 _FINEST_MS = 1000
 #: Ages from a second to decades are told apart by no more questions than that.
-MOST_QUESTIONS = 16
+MOST_QUESTIONS = 18
 _LONGEST_MS = 40 * 366 * 86_400_000
 
 

@@ -14,8 +14,8 @@ CLUSTER = ClusterSettings("east", "h:1", {"sasl.password": "hush"}, {"sasl_plain
 CODES = {name: getattr(KafkaError, name) for name in dir(KafkaError) if isinstance(getattr(KafkaError, name), int)}
 CODES = {name: code for name, code in CODES.items() if name.strip("_").isupper() and name != "NO_ERROR"}
 
-UNREACHABLE = {"_ALL_BROKERS_DOWN", "_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_RESOLVE", "_MSG_TIMED_OUT",
-               "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "BROKER_NOT_AVAILABLE"}  # fmt: skip
+UNREACHABLE = {"_ALL_BROKERS_DOWN", "_DESTROY_BROKER", "_TRANSPORT", "_TIMED_OUT", "_TIMED_OUT_QUEUE", "_RESOLVE",
+               "_MSG_TIMED_OUT", "REQUEST_TIMED_OUT", "NETWORK_EXCEPTION", "BROKER_NOT_AVAILABLE"}  # fmt: skip
 DENIED = {"_AUTHENTICATION", "_SSL", "SASL_AUTHENTICATION_FAILED", "UNSUPPORTED_SASL_MECHANISM", "ILLEGAL_SASL_STATE",
           "TOPIC_AUTHORIZATION_FAILED", "GROUP_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED",
           "TRANSACTIONAL_ID_AUTHORIZATION_FAILED", "DELEGATION_TOKEN_AUTHORIZATION_FAILED", "DELEGATION_TOKEN_EXPIRED",
