@@ -32,6 +32,8 @@ _POLL_SECONDS = 0.01
 _REQUEST_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 _SETTLING_SECONDS = 1.0
+#: How often a read goes on where its offsets were not in the log, and the pause before.
+_TIMES_AGAIN, _AGAIN_SECONDS = 5, 0.2
 #: How long a cluster may be silent, and a leader be on its move, where the caller does not say, and one question of it.
 _PATIENCE_SECONDS, _ANSWER_SECONDS = 10.0, 3.0
 
@@ -281,6 +283,8 @@ class StateReader:
         self, topic: str, places: list[TopicPartition], open_ends: dict[int, int], take: Callable[[LogRecord], None]
     ) -> None:
         doing = f"read topic {topic}"
+        positions = {one.partition: one.offset for one in places}
+        again = _TIMES_AGAIN
         try:
             self._consumer.assign(places)
             heard = time.monotonic()
@@ -295,6 +299,15 @@ class StateReader:
                     if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
                         # The client looks for its group's coordinator, though nobody joins it: no right is needed.
                         continue
+                    if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET and again:
+                        # Retention has taken the beginning since it was listed, or a broker is behind what was listed.
+                        again -= 1
+                        time.sleep(_AGAIN_SECONDS)
+                        earliest = self.offsets(topic, open_ends, EARLIEST)
+                        positions = {one: max(positions[one], earliest[one]) for one in open_ends}
+                        open_ends = {one: end for one, end in open_ends.items() if positions[one] < end}
+                        self._consumer.assign([TopicPartition(topic, one, positions[one]) for one in open_ends])
+                        break
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise cluster_error(self._cluster, doing, error, Right("Read", "topic", topic))
                     assert partition is not None
@@ -310,6 +323,7 @@ class StateReader:
                         del open_ends[partition]
                         continue
                     take(LogRecord(partition, offset, message.key(), message.value(), message.timestamp()[1] or 0))
+                    positions[partition] = offset + 1
                     if offset + 1 == open_ends[partition]:
                         del open_ends[partition]
             self._consumer.unassign()

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import OffsetSpec
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
-from srm_common.kafka.compacted import LogRecord, StateReader, last_of_each_key
+from srm_common.kafka.compacted import EARLIEST, LogRecord, StateReader, last_of_each_key
 from srm_common.testing import LocalKafka
 from srm_common.wire import fetch
 
@@ -105,6 +106,29 @@ def test_an_open_transaction_is_waited_for_and_then_named(
         reader.stable_ends(topic, range(3), within_seconds=0.3)
     producer.commit_transaction()
     assert reader.stable_ends(topic, range(3), within_seconds=120) == {0: 0, 1: 2, 2: 0}
+
+
+def test_what_retention_takes_while_it_is_read_is_passed_over(
+    target_kafka: LocalKafka, name: str, reader: StateReader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target_kafka.create_topic(name, 2, 1)
+    producer = Producer({"bootstrap.servers": target_kafka.bootstrap_servers})
+    for number in range(20):
+        producer.produce(name, key=b"k", value=b"%d" % number, partition=number % 2)
+    assert producer.flush(60) == 0
+    target_kafka.admin().delete_records([TopicPartition(name, 0, 6)])[TopicPartition(name, 0)].result(60)
+    real, stale = reader.offsets, [{0: 0, 1: 0}]
+
+    def offsets(topic: str, partitions: Iterable[int], spec: OffsetSpec, *, committed: bool = True) -> dict[int, int]:
+        return stale.pop() if stale and spec is EARLIEST else real(topic, partitions, spec, committed=committed)
+
+    monkeypatch.setattr(reader, "offsets", offsets)
+    records = reader.read(name)
+    assert not stale
+    assert sorted((one.partition, one.offset) for one in records) == [
+        *((0, offset) for offset in range(6, 10)),
+        *((1, offset) for offset in range(10)),
+    ]
 
 
 def test_a_missing_topic_has_no_partitions(reader: StateReader, topic: str) -> None:

@@ -73,7 +73,7 @@ def test_three_nodes_keep_three_copies_and_want_two_of_them() -> None:
                 settings = kafka.admin().describe_configs([resource])[resource].result(60)
             except KafkaException:  # the node that is asked has not heard of it yet
                 return False
-            return settings["min.insync.replicas"].value == "2"
+            return str(settings["min.insync.replicas"].value) == "2"
 
         eventually(wanted_in_sync, 60, "the topic does not want two copies in sync")
 
