@@ -18,15 +18,15 @@ from confluent_kafka import ConsumerGroupTopicPartitions, Producer, TopicPartiti
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.plans.actions import failed
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.replication.slot import copy_slot
+from srm_common.domain.topics.actions import failed
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.apply_plan import apply_plan
-from srm_common.usecases.plan_topics import plan_topics
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.plan_topics import plan_topics
 
 _TOPIC = "orders"
 _RECORDS = 1000

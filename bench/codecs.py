@@ -13,7 +13,7 @@ from functools import partial
 
 from bench.records import key_of, value_pool
 from bench.workloads import WORKLOADS
-from srm_common.domain.runs.copying import COMPRESSION_TYPES, Compression
+from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.wire.batch import SourceBatch, parse_header, stamp, write_varint
 from srm_common.wire.packed import Packed
 from srm_common.wire.recompress import recompress

@@ -16,7 +16,7 @@ import click
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, make_heartbeat_report
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport, TopicGroups
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from rich.console import Console
 from rich.table import Table
 
@@ -199,9 +199,14 @@ def _copied(target: LocalKafka, pair: Pair) -> bool:
     try:
         known = consumer.list_topics(timeout=60).topics
         copies = [f"{pair[0]}.{topic}" for topic in _topics(pair)]
-        return all(copy in known for copy in copies) and all(
-            consumer.get_watermark_offsets(TopicPartition(copy, 0), timeout=60)[1] > 0 for copy in copies
-        )
+        if not all(copy in known for copy in copies):
+            return False
+        try:
+            return all(consumer.get_watermark_offsets(TopicPartition(copy, 0), timeout=60)[1] > 0 for copy in copies)
+        except KafkaException as error:
+            if error.args[0].code() not in (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE):
+                raise
+            return False  # the topic was created a moment ago
     finally:
         consumer.close()
 

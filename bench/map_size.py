@@ -16,20 +16,19 @@ from bench.segment_files import read_topics
 from bench.side_by_side import BROKER_SETTINGS, SideBySide
 from bench.sides import Clusters
 from bench.workloads import WORKLOADS, Workload
-from srm_common.domain import names
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.plans.actions import failed
+from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.topics.actions import failed
 from srm_common.domain.topics.state_topics import SEGMENTS_PARTITIONS
-from srm_common.kafka.compacted import StateReader
-from srm_common.kafka.segment_log import SegmentLog
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.apply_plan import apply_plan
-from srm_common.usecases.plan_topics import plan_topics
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.plan_topics import plan_topics
 
 _KINDS = ("1k-lz4", "100b-lz4", "100b-tiny", "1k-compacted")
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, create_engine, text
 
-from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.metrics.metric import Metric
 from srm_common.store.engine import sqlite_file
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import CODES

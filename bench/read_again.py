@@ -23,16 +23,16 @@ from confluent_kafka import Consumer, Producer
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest
-from srm_common.domain.plans.actions import failed
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.topics.actions import failed
 from srm_common.errors import SrmError
-from srm_common.replication.slot import copy_slot
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.failover import Move
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.moving.failover import Move
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 
 _TOPIC, _GROUP, _PARTITIONS = "orders", "billing", 2
 

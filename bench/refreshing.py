@@ -17,11 +17,11 @@ import click
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.plans.actions import CreateTopic, failed
-from srm_common.kafka.admin import ClusterAdmin
+from srm_common.domain.topics.actions import CreateTopic, failed
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.testing import LocalKafka
-from srm_common.usecases.plan_topics import plan_topics
-from srm_common.usecases.refresh_topics import refresh_topics
+from srm_common.usecases.topics.plan_topics import plan_topics
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 
 #: A broker refuses to make thousands of topics for one request in time.
 _BATCH = 500

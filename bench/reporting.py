@@ -21,16 +21,16 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import groups_record
 from srm_common.domain.monitoring.run_report import GroupSample
-from srm_common.domain.plans.actions import failed
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
-from srm_common.kafka.flow_state import FlowState
-from srm_common.kafka.state_topics import ensure_state_topics
+from srm_common.domain.topics.actions import failed
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
-from srm_common.usecases.raw_metrics import publish_report
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.report_run import keep_report, make_report
+from srm_common.usecases.monitoring.raw_metrics import publish_report
+from srm_common.usecases.monitoring.report_run import keep_report, make_report
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 
 #: Seconds by the clock, seconds of CPU.
 Taken = tuple[float, float]

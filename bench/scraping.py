@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from bench.history import Shape, reports
-from srm_common.rest.app import House, create_app
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.ports import Access
 from srm_common.rest.serving.basic_access import OpenAccess
 from srm_common.settings_files.configuration import load_configuration
@@ -33,7 +33,7 @@ def served(store: MetricsStore, folder: Path, settings: str = _OPEN, access: Acc
     file = folder / "srm.properties"
     file.write_text(_FILE + settings)
     configuration = load_configuration(file)
-    app = create_app(House(access or OpenAccess(this_machine=True), store, None, lambda: configuration))
+    app = create_app(AppContext(access or OpenAccess(this_machine=True), store, None, lambda: configuration))
     with listening(app) as url:
         yield f"{url}/metrics"
 

@@ -18,7 +18,7 @@ import click
 
 from srm_common.domain.offsets.segments import Run, build_segment, generation_of
 from srm_common.domain.offsets.translation import Translated
-from srm_common.kafka.segment_log import SegmentBatch
+from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.segment_map import SegmentMap
 from srm_common.wire.segments import encode_segment
 

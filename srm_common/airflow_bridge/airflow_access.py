@@ -20,7 +20,7 @@ from fastapi import HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials
 from fastapi.security.utils import get_authorization_scheme_param
 
-from srm_common.domain.filtering.flow_filters import variable_name
+from srm_common.domain.filters.flow_filters import variable_name
 from srm_common.domain.flow import FlowName
 from srm_common.rest.faults import ApiError
 from srm_common.rest.ports import Caller, Right

@@ -8,7 +8,7 @@ from srm_common.airflow_bridge.airflow_access import AirflowAccess
 from srm_common.airflow_bridge.airflow_scheduler import AirflowScheduler
 from srm_common.airflow_bridge.configuration_path import configuration_path
 from srm_common.errors import ConfigError, StoreError
-from srm_common.rest.app import House, create_app
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.settings_files.configuration import Configuration
@@ -25,7 +25,7 @@ def airflow_app() -> FastAPI:
     except ConfigError:
         found = None  # each request reads the file again, and says what is wrong with it
     Advertiser(configuration).start()
-    house = House(
+    house = AppContext(
         access=AirflowAccess(),
         store=_store(found),
         scheduler=AirflowScheduler(),

@@ -14,14 +14,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.monitoring.alarm_memory import AlarmMemory
-from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier
-from srm_common.domain.monitoring.health import Alarm
-from srm_common.domain.monitoring.judge import Verdict, judge
-from srm_common.domain.monitoring.observe_flow import observe
+from srm_common.domain.flow.alarm_notifier import AlarmNotifier
+from srm_common.domain.health.alarm_memory import AlarmMemory
+from srm_common.domain.health.health import Alarm
+from srm_common.domain.health.judge import Verdict, judge
+from srm_common.domain.health.notified_alarms import ToldAlarms
+from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.health.watched_flow import WATCHED
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.monitoring.told_alarms import ToldAlarms
-from srm_common.domain.monitoring.watched_flow import WATCHED
 
 _LOG = logging.getLogger(__name__)
 #: Keys of the flow's asset state.
@@ -50,7 +50,7 @@ def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any
         _LOG.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
     state.set(ALARMS, [_begun(alarm) for alarm in alarms])
     mine = [alarm for alarm in alarms if alarm.kind not in WATCHED]
-    Teller(context).tell(
+    AlarmSender(context).tell(
         flow.alarm_notifiers,
         mine,
         memory,
@@ -60,7 +60,7 @@ def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any
     )
 
 
-class Teller:
+class AlarmSender:
     """Tells by notifiers, in one task. One that hung is not asked again: it would hold up what others are told."""
 
     def __init__(self, context: Mapping[str, Any]) -> None:
@@ -79,7 +79,7 @@ class Teller:
     ) -> None:
         """Tell each notifier what is new to it, going by ``memory``, which is kept after everything that was told, and
         at the end."""
-        memory = memory.known_to(one.name for one in notifiers)
+        memory = memory.limited_to(one.name for one in notifiers)
         for notifier in notifiers:
             begun, over = memory.news(notifier.name, alarms, informed=informed)
             news: list[tuple[dict[str, Any], str | None]] = [(_begun(alarm), alarm.text) for alarm in begun]
@@ -87,7 +87,7 @@ class Teller:
             for told, remembered in news:
                 if not self.told(notifier, told):
                     break  # its server is away, and would keep the task waiting once more
-                memory = memory.having_told(notifier.name, told["kind"], remembered)
+                memory = memory.mark_notified(notifier.name, told["kind"], remembered)
                 keep(memory)
         keep(memory)
 

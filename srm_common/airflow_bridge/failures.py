@@ -39,7 +39,7 @@ UNABLE_KEY = "unable"
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Inside, an :class:`SrmError` fails the task with its sentence: at once when it is final, else after retries."""
     try:
         yield

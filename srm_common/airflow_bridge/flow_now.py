@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import Variable
 
-from srm_common.domain.filtering.flow_filters import variable_name, variable_names
+from srm_common.domain.filters.flow_filters import variable_name, variable_names
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
-    from srm_common.usecases.effective_filters import EditedLists, EffectiveFilters
+    from srm_common.usecases.filters.effective_filters import EditedLists, EffectiveFilters
 
 _LOG = logging.getLogger(__name__)
 _ENVIRONMENT_PREFIX = "AIRFLOW_VAR_"  # airflow.secrets.environment_variables
@@ -30,7 +30,7 @@ def flow_now(config: str, flow: str) -> EffectiveFilters:
         UnreachableCluster, AccessDenied, ClusterError: there is no variable, or no good one, and the target, which
             has the edits made elsewhere and the last good ones, does not answer.
     """
-    from srm_common.usecases.effective_filters import effective_filters
+    from srm_common.usecases.filters.effective_filters import effective_filters
 
     configuration = load_configuration(Path(config))
     settings = configuration.flow(flow)
@@ -44,8 +44,8 @@ def flow_now(config: str, flow: str) -> EffectiveFilters:
 
 def edited_lists(flow: FlowName, flows: Sequence[FlowName]) -> EditedLists:
     """What the flow's Airflow variable holds. Raises :class:`ConfigError`."""
-    from srm_common.usecases.effective_filters import EditedLists
-    from srm_common.usecases.filter_history import IN_ENVIRONMENT
+    from srm_common.usecases.filters.effective_filters import EditedLists
+    from srm_common.usecases.filters.filter_history import IN_ENVIRONMENT
 
     for name in variable_names(flow, flows):
         text = Variable.get(name, default=None)

@@ -10,16 +10,16 @@ from typing import Any
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.flow import ARROW, FlowName
+from srm_common.domain.health.health import Health
+from srm_common.domain.health.judge import judge
+from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.metric_table import BY_METRIC, DEFINITIONS, Across, Level
+from srm_common.domain.metrics.sample import PERCENTILES, Sample
+from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
-from srm_common.domain.monitoring.health import Health
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
-from srm_common.domain.monitoring.judge import judge
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.metric_table import BY_METRIC, DEFINITIONS, Across, Level
-from srm_common.domain.monitoring.observe_flow import observe
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.monitoring.sample import PERCENTILES, Sample
-from srm_common.domain.monitoring.samples import by_topic, flow_samples, partition_samples
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord
 
 # Airflow keeps values of at most 65,535 bytes; a flow may have thousands of topics.

@@ -13,7 +13,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import BaseOperator, BaseOperatorLink
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from srm_common.airflow_bridge.failures import one_sentence
+from srm_common.airflow_bridge.failures import translate_errors
 from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.flow_schedule import FlowSchedule
 from srm_common.airflow_bridge.move_params import MoveParams
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from airflow.sdk.types import TaskInstanceKey
 
     from srm_common.domain.flow import FlowSettings
-    from srm_common.usecases.failover import Move
+    from srm_common.usecases.moving.failover import Move
 
 #: Runs of a flow that read on for longer than this are ended rather than waited for.
 _PATIENCE_SECONDS = 60.0
@@ -62,7 +62,7 @@ class MoveOperator(BaseOperator):
         opposite of the one that it has."""
         if self.is_configured(name):
             return flow_now(self.config, str(name)).flow
-        from srm_common.usecases.move_positions import opposite
+        from srm_common.usecases.offsets.resume_points import opposite
 
         return opposite(flow_now(self.config, str(FlowName(name.target, name.source))).flow)
 
@@ -90,7 +90,7 @@ class MoveStepOperator(MoveOperator):
         move, step = self.move(context), StepName(self.step)
         if step not in move.request.steps:
             raise AirflowSkipException(why_without(move))
-        with one_sentence():
+        with translate_errors():
             if step is StepName.STOP and self.is_configured(move.copying):
                 for sentence in self.schedule(move.copying, context).pause(f"ended by {self._me(context)}"):
                     self.log.info("%s", sentence)
@@ -102,8 +102,8 @@ class MoveStepOperator(MoveOperator):
         return self._told(result, context)
 
     def _work(self, move: MoveParams) -> Move:
-        from srm_common.usecases.failover import Move
-        from srm_common.usecases.switch_direction import SwitchMove
+        from srm_common.usecases.moving.failover import Move
+        from srm_common.usecases.moving.switch_direction import SwitchMove
 
         flow = self.settings(move.copying)
         if move.request.kind is MoveKind.SWITCH_DIRECTION:
@@ -177,11 +177,11 @@ class LastPassOperator(MoveOperator):
             raise AirflowSkipException(why_without(move))
         if not self.is_configured(move.copying):
             raise AirflowSkipException(f"flow {move.copying} is not configured, so it has copied nothing")
-        with one_sentence():
+        with translate_errors():
             return self._ended_well(move, context)
 
     def _ended_well(self, move: MoveParams, context: Context) -> str:
-        from srm_common.usecases.move_positions import answers
+        from srm_common.usecases.offsets.resume_points import answers
 
         disaster = move.request.mode is MoveMode.DISASTER
         settings = self.settings(move.copying)
@@ -223,7 +223,7 @@ class ResumeOperator(MoveOperator):
         if move.request.dry_run:
             raise AirflowSkipException(why_without(move))
         said: list[str] = []
-        with one_sentence():
+        with translate_errors():
             for name in self._flows(move):
                 said += self.schedule(name, context).resume()
         for sentence in said:

@@ -15,7 +15,7 @@ from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from srm_common.airflow_bridge.asset_state import ensure_asset_state
-from srm_common.airflow_bridge.failures import UNABLE_KEY, one_sentence, stop_if_unable, why_unable
+from srm_common.airflow_bridge.failures import UNABLE_KEY, stop_if_unable, translate_errors, why_unable
 from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.run_params import RunParams
 from srm_common.domain.flow import FlowName
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from srm_common.domain.flow import FlowSettings
     from srm_common.domain.monitoring.run_report import RunReport
-    from srm_common.usecases.effective_filters import EffectiveFilters
+    from srm_common.usecases.filters.effective_filters import EffectiveFilters
 
 
 class FlowOperator(BaseOperator):
@@ -56,13 +56,13 @@ class RefreshTopicsOperator(FlowOperator):
     """Makes the topics on the target ready; fails at the end when an action failed, having done all others."""
 
     def execute(self, context: Context) -> None:
-        from srm_common.domain.filtering.run_selection import narrowing
-        from srm_common.domain.plans.actions import failed
+        from srm_common.domain.runs.run_selection import narrowing
+        from srm_common.domain.topics.actions import failed
         from srm_common.errors import SrmError
-        from srm_common.usecases.effective_filters import record_found
-        from srm_common.usecases.refresh_topics import refresh_topics
+        from srm_common.usecases.filters.effective_filters import record_found
+        from srm_common.usecases.topics.refresh_topics import refresh_topics
 
-        with one_sentence():
+        with translate_errors():
             try:
                 options = RunParams.of(context["params"]).options(context["run_id"])
                 self._warn_of_keys()
@@ -96,10 +96,10 @@ class SyncCheckpointsOperator(FlowOperator):
     """Writes offset syncs and checkpoints; fails at the end when a group could not be read, having done all others."""
 
     def execute(self, context: Context) -> None:
-        from srm_common.usecases.sync_checkpoints import sync_checkpoints
+        from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 
         stop_if_unable(context)
-        with one_sentence():
+        with translate_errors():
             report = sync_checkpoints(self.flow_now().flow)
         self.log.info("%s: %s", self.flow, report)
         for line in report.lines():
@@ -112,9 +112,9 @@ class EmitHeartbeatOperator(FlowOperator):
     """Writes one heartbeat to each of the flow's clusters that is to have them."""
 
     def execute(self, context: Context) -> None:
-        from srm_common.usecases.emit_heartbeat import emit_heartbeat
+        from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 
-        with one_sentence():
+        with translate_errors():
             emit_heartbeat(self.settings())
         self.log.info("%s: heartbeat written", self.flow)
 
@@ -129,12 +129,12 @@ class ReportLagOperator(FlowOperator):
 
     def execute(self, context: Context) -> None:
         from srm_common.errors import ClusterError
-        from srm_common.usecases.raw_metrics import publish_report
-        from srm_common.usecases.report_run import keep_in_history, make_report, unreachable_report
+        from srm_common.usecases.monitoring.raw_metrics import publish_report
+        from srm_common.usecases.monitoring.report_run import keep_in_history, make_report, unreachable_report
 
         run_id = context["run_id"]
         configuration = load_configuration(Path(self.config), connections=None)
-        with one_sentence():
+        with translate_errors():
             try:
                 now = self.flow_now()
                 report = make_report(now.flow, run_id, unable=why_unable(context), warnings=now.faults, filters=now)
@@ -172,7 +172,7 @@ class MisconfiguredOperator(FlowOperator):
     ui_color = "#ffd9d9"
 
     def execute(self, context: Context) -> None:
-        with one_sentence():
+        with translate_errors():
             self.settings()
         # The worker's copy of the file is newer than the one this DAG was made from.
         raise AirflowFailException(f"{self.flow} is right again in {self.config}; its DAG comes back within a minute")

@@ -22,27 +22,24 @@ _LOG = logging.getLogger(__name__)
 #: ``0`` in the environment of scheduler and DAG processor switches it off.
 VARIABLE = "SRM_PRELOAD"
 _PACKAGE = "srm_common"
-_DAG_MODULES = (f"{_PACKAGE}.airflow_bridge.dag_factory", f"{_PACKAGE}.airflow_bridge.move_dag_factory")
+_DAG_MODULES = ("srm_common.airflow_bridge.dag_factory", "srm_common.airflow_bridge.move_dag_factory")
 #: What tasks import when they run.
-_TASK_MODULES = tuple(
-    f"{_PACKAGE}.{name}"
-    for name in (
-        "airflow_bridge.alarms",
-        "airflow_bridge.lag_report",
-        "domain.filtering.run_selection",
-        "replication.driver_pass",
-        "usecases.effective_filters",
-        "usecases.emit_heartbeat",
-        "usecases.failover",
-        "usecases.last_run",
-        "usecases.move_positions",
-        "usecases.raw_metrics",
-        "usecases.refresh_topics",
-        "usecases.replicate",
-        "usecases.report_run",
-        "usecases.switch_direction",
-        "usecases.sync_checkpoints",
-    )
+_TASK_MODULES = (
+    "srm_common.airflow_bridge.alarms",
+    "srm_common.airflow_bridge.lag_report",
+    "srm_common.domain.runs.run_selection",
+    "srm_common.replication.spark.driver_pass",
+    "srm_common.usecases.filters.effective_filters",
+    "srm_common.usecases.monitoring.raw_metrics",
+    "srm_common.usecases.monitoring.report_run",
+    "srm_common.usecases.moving.failover",
+    "srm_common.usecases.moving.switch_direction",
+    "srm_common.usecases.offsets.resume_points",
+    "srm_common.usecases.offsets.sync_checkpoints",
+    "srm_common.usecases.runs.emit_heartbeat",
+    "srm_common.usecases.runs.last_run",
+    "srm_common.usecases.runs.replicate",
+    "srm_common.usecases.topics.refresh_topics",
 )
 #: By the command of Airflow that this process runs.
 _MODULES: Mapping[str, tuple[str, ...]] = {

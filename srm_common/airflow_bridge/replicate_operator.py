@@ -21,16 +21,16 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException, Airfl
 from srm_common.airflow_bridge.failures import (
     FINAL_EXIT_CODES,
     RECORDED_EXIT_CODES,
-    one_sentence,
     stop_if_unable,
+    translate_errors,
 )
 from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.installation_id import installation_id
 from srm_common.airflow_bridge.run_params import RunParams
-from srm_common.domain.filtering.run_selection import RunSelection
+from srm_common.domain.runs.run_selection import RunSelection
 from srm_common.errors import RunFailed
-from srm_common.replication.run_folder import run_folder
-from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
+from srm_common.replication.driver.run_folder import run_folder
+from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from srm_common.domain.flow import FlowSettings
     from srm_common.domain.runs.run_record import RunRecord
-    from srm_common.usecases.effective_filters import EffectiveFilters
+    from srm_common.usecases.filters.effective_filters import EffectiveFilters
 
 # The job's last word: one sentence after this mark.
 ERROR_MARK = "srm: "
@@ -66,7 +66,7 @@ class ReplicateOperator(SparkSubmitOperator):
     def execute(self, context: Context) -> None:
         stop_if_unable(context)
         self._require_connection()
-        with one_sentence():
+        with translate_errors():
             params = RunParams.of(context["params"])
             params.options(context["run_id"])
             now = flow_now(self.config, self.flow)
@@ -105,9 +105,9 @@ class ReplicateOperator(SparkSubmitOperator):
 
     def _copied_here(self, now: EffectiveFilters, params: RunParams, run_id: str) -> bool:
         """Copy without Spark, if that will do."""
-        from srm_common.replication.driver_pass import DriverPassRunner, NeedsSpark
-        from srm_common.usecases.last_run import last_run
-        from srm_common.usecases.replicate import raise_if_failed, replicate, summary
+        from srm_common.replication.spark.driver_pass import DriverPassRunner, NeedsSpark
+        from srm_common.usecases.runs.last_run import last_run
+        from srm_common.usecases.runs.replicate import raise_if_failed, replicate, summary
 
         flow = now.flow
         options = replace(params.options(run_id), notes=now.faults, installation=installation_id())
@@ -180,7 +180,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:
     """Whether the run left a record whose errors only an operator can mend: then a retry is in vain."""
     from srm_common.errors import SrmError
-    from srm_common.usecases.last_run import last_run
+    from srm_common.usecases.runs.last_run import last_run
 
     try:
         record = last_run(flow)

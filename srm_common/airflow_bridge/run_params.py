@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.domain.runs.start_position import StartPosition
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError
 
-from srm_common.airflow_bridge.alarms import MEMORY, Teller
+from srm_common.airflow_bridge.alarms import MEMORY, AlarmSender
 from srm_common.airflow_bridge.asset_state import ensure_asset_state
-from srm_common.airflow_bridge.failures import one_sentence
+from srm_common.airflow_bridge.failures import translate_errors
 from srm_common.airflow_bridge.flow_tasks import Work, pool_of
 from srm_common.airflow_bridge.watch_overdue import DAG_ID, STATE, WATCH_ASSET, everybody
 from srm_common.domain.flow import FlowName
-from srm_common.domain.monitoring.alarm_memory import AlarmMemory
+from srm_common.domain.health.alarm_memory import AlarmMemory
+from srm_common.domain.health.watched_flow import FlowActivity, Look, WatchedFlow, WatchMemory, look_at
 from srm_common.domain.monitoring.schedule import waits_for_slot, waits_for_worker
-from srm_common.domain.monitoring.watched_flow import FlowActivity, Look, WatchedFlow, WatchMemory, look_at
 from srm_common.settings_files.configuration import Configuration, load_configuration
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class WatchOperator(BaseOperator):
         ensure_asset_state(context)
 
     def execute(self, context: Context) -> None:
-        with one_sentence():
+        with translate_errors():
             configuration = load_configuration(Path(self.config), connections=None)
         faults: list[str] = []
         watched: list[_Watched] = []
@@ -70,7 +70,7 @@ class WatchOperator(BaseOperator):
                 except AirflowRuntimeError as error:
                     faults.append(f"{flow}: {error}")
         # All are judged before anybody is told: notifiers may take their time.
-        teller = Teller(context)
+        teller = AlarmSender(context)
         for one in watched:
             try:
                 self._tell(one, configuration, teller)
@@ -85,7 +85,7 @@ class WatchOperator(BaseOperator):
         if faults:
             raise AirflowException(f"{len(faults)} of {len(self.flows)} flows were not watched, the first: {faults[0]}")
 
-    def _tell_of_itself(self, state: Any, configuration: Configuration, teller: Teller) -> None:
+    def _tell_of_itself(self, state: Any, configuration: Configuration, teller: AlarmSender) -> None:
         """That it looks again, where the triggerer has told that it does not."""
         memory = WatchMemory.from_json(state.get(STATE))
         if memory.told:
@@ -112,7 +112,7 @@ class WatchOperator(BaseOperator):
             self.log.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
         return _Watched(flow, state, before, look)
 
-    def _tell(self, one: _Watched, configuration: Configuration, teller: Teller) -> None:
+    def _tell(self, one: _Watched, configuration: Configuration, teller: AlarmSender) -> None:
         kept = one.before
 
         def keep(memory: WatchMemory) -> None:

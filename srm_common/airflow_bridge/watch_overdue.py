@@ -17,13 +17,13 @@ from typing import Any
 
 from airflow.sdk import Asset
 
-from srm_common.airflow_bridge.alarms import Teller
+from srm_common.airflow_bridge.alarms import AlarmSender
 from srm_common.airflow_bridge.asset_state import asset_state_outside_of_tasks
 from srm_common.domain.duration import duration
-from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier
-from srm_common.domain.monitoring.health import Alarm, AlarmKind, Help, Severity
-from srm_common.domain.monitoring.remedies import anchor
-from srm_common.domain.monitoring.watched_flow import WatchMemory
+from srm_common.domain.flow.alarm_notifier import AlarmNotifier
+from srm_common.domain.health.health import Alarm, AlarmKind, Help, Severity
+from srm_common.domain.health.remedies import anchor
+from srm_common.domain.health.watched_flow import WatchMemory
 from srm_common.settings_files.configuration import Configuration, load_configuration
 
 DAG_ID, TASK_ID = "srm.watch", "watch"
@@ -67,7 +67,7 @@ def _tell(config: str, run: Mapping[str, Any]) -> None:
     watch = SimpleNamespace(dag_id=DAG_ID, task_id=TASK_ID, run_id=run_id)
     before = WatchMemory.from_json(state.get(STATE))
     told: list[WatchMemory] = []
-    Teller({"run_id": run_id, "dag_run": run, "ti": watch, "task_instance": watch}).tell(
+    AlarmSender({"run_id": run_id, "dag_run": run, "ti": watch, "task_instance": watch}).tell(
         everybody(configuration),
         [_alarm(run_id, run.get("queued_at"))],
         before,

@@ -12,12 +12,12 @@ from typing import Literal, Protocol
 from srm_common.airflow_rest import URL, AirflowRest
 from srm_common.cli.airflow_home import AirflowHome
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.filtering.flow_filters import FilterLists
+from srm_common.domain.filters.flow_filters import FilterLists
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.names import CONTROL_TOPIC
+from srm_common.domain.flow.names import CONTROL_TOPIC
 from srm_common.errors import AirflowError, ConfigError
-from srm_common.usecases.edited_filters import FilterPlace, RecordedFilters, VariableFilters
-from srm_common.usecases.effective_filters import EffectiveFilters
+from srm_common.usecases.filters.edited_filters import FilterPlace, RecordedFilters, VariableFilters
+from srm_common.usecases.filters.effective_filters import EffectiveFilters
 
 Store = Literal["auto", "airflow", "kafka"]
 

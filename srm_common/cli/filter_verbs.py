@@ -16,16 +16,16 @@ from srm_common.cli.client_overrides import ClientOverrides, client_options
 from srm_common.cli.flow_choice import ChosenFlow, chosen_flow, flow_choice_options
 from srm_common.cli.invocation import Invocation, config_option, rows_output_option
 from srm_common.cli.output import Answer, table
-from srm_common.domain.control_record import ControlRecord
-from srm_common.domain.filtering.filter_edit import FilterEdit, edited
-from srm_common.domain.filtering.filters import split_list
-from srm_common.domain.filtering.flow_filters import FilterLists, FlowFilters
+from srm_common.domain.filters.filter_edit import FilterEdit, edited
+from srm_common.domain.filters.flow_filters import FilterLists, FlowFilters
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.control_record import ControlRecord
+from srm_common.domain.patterns.name_filter import split_list
 from srm_common.errors import ConfigError, SrmError
 
 if TYPE_CHECKING:
     from srm_common.cli.filter_store import FilterStore, Store
-    from srm_common.usecases.effective_filters import EffectiveFilters
+    from srm_common.usecases.filters.effective_filters import EffectiveFilters
 
 F = TypeVar("F", bound=Callable[..., Any])
 _PATIENCE_MS = 5_000
@@ -197,7 +197,7 @@ def listed(verb: Verb, effective: EffectiveFilters) -> Answer:
 
 def history(flow: FlowSettings) -> Answer:
     """All edits of the flow's lists, the newest last."""
-    from srm_common.usecases.filter_history import filter_history
+    from srm_common.usecases.filters.filter_history import filter_history
 
     records, unreadable = filter_history(flow)
     rows = [[one.when, one.who or "not known", one.origin, one.note, _changes(one)] for one in records]

@@ -18,7 +18,7 @@ from srm_common.errors import ConfigError, SrmError, UnknownFlow
 from srm_common.settings_files.configuration import Configuration, load_configuration
 
 if TYPE_CHECKING:
-    from srm_common.usecases.effective_filters import EffectiveFilters
+    from srm_common.usecases.filters.effective_filters import EffectiveFilters
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,6 +1,6 @@
 """``srm-control``: commands are loaded when they are asked for, answers printed and errors told in one place.
 
-A command is a module of this package with a click command called ``command``, which returns an
+A command is a module of ``srm_common.cli.commands`` with a click command called ``command``, which returns an
 :class:`~srm_common.cli.output.Answer`; its name and one line of help go into :data:`COMMANDS`.
 """
 
@@ -71,7 +71,7 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"srm_common.cli.{cmd_name.replace('-', '_')}").command
+        command = importlib.import_module(f"srm_common.cli.commands.{cmd_name.replace('-', '_')}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -15,13 +15,13 @@ from srm_common.airflow_rest import URL, AirflowRest
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option
 from srm_common.cli.output import Answer, table
 from srm_common.domain.duration import duration
-from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, PositionReport, StepName
+from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import AirflowError
-from srm_common.usecases.failover import Move
+from srm_common.usecases.moving.failover import Move
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Positions in the table for people; JSON has all.
@@ -88,9 +88,9 @@ def last_pass(master: str | None) -> Callable[[FlowSettings], RunRecord]:
     """Makes topics ready and copies once, as ``srm-control run`` does."""
 
     def copy(flow: FlowSettings) -> RunRecord:
-        from srm_common.cli.run import pass_runner
-        from srm_common.usecases.refresh_topics import refresh_topics
-        from srm_common.usecases.replicate import replicate
+        from srm_common.cli.commands.run import pass_runner
+        from srm_common.usecases.runs.replicate import replicate
+        from srm_common.usecases.topics.refresh_topics import refresh_topics
 
         refresh_topics(flow, at_once=True)
         run_id = f"move__{time.strftime('%Y-%m-%dT%H:%M:%S')}__{uuid.uuid4().hex[:6]}"

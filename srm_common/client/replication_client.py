@@ -21,10 +21,10 @@ from srm_common.domain.policy import (
 from srm_common.domain.settings.layers import Entry
 from srm_common.domain.topics.remote_names import RemoteNames, SourceTopic
 from srm_common.errors import ConfigError
-from srm_common.kafka.admin import ClusterAdmin
-from srm_common.kafka.checkpoint_log import newest_checkpoints
-from srm_common.kafka.compacted import StateReader
-from srm_common.kafka.topic_registry import TopicRegistry
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.state.checkpoint_log import newest_checkpoints
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.settings_files.client_keys import cluster_settings, is_connection_key
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.policy_class import policy_of

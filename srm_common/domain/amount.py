@@ -111,3 +111,8 @@ class Amount:
 
 #: None at all, and nobody doubts it.
 NONE = Amount.exactly(0)
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 partition``, ``2 partitions``."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

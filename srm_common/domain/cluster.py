@@ -10,7 +10,7 @@ from typing import Any
 
 #: In every client of librdkafka. Its admin clients and producers ask for metadata as Kafka's producer does, and brokers
 #: whose ``auto.create.topics.enable`` is on then create each topic that is asked about. kafka-python's connections are
-#: told the same by :class:`~srm_common.kafka.link.ClusterLink`.
+#: told the same by :class:`~srm_common.kafka.client.link.ClusterLink`.
 NO_AUTO_CREATION: Mapping[str, str] = MappingProxyType({"allow.auto.create.topics": "false"})
 #: Where Kafka's clients have another default: librdkafka tries each address of a name for 30 s.
 LIBRDKAFKA_DEFAULTS: Mapping[str, str] = {"socket.connection.setup.timeout.ms": "10000"}
@@ -44,13 +44,14 @@ class ClusterSettings:
     (``bootstrap.servers`` and security included, and :data:`NO_AUTO_CREATION`). ``kafka_python`` holds keyword
     arguments of ``kafka.net.manager.KafkaConnectionManager`` (``bootstrap_servers`` as a list); a value of
     :class:`PemTexts` or :class:`OauthClient` in it becomes a live object in
-    :func:`srm_common.kafka.security.connection_arguments`. ``rack`` is where the readers of the cluster are (KIP-392).
+    :func:`srm_common.kafka.client.security.connection_arguments`. ``rack`` is where the readers of the cluster are
+    (KIP-392).
 
     ``client_id`` is the name that the file gives to clients; without one they are named after their ``owner``, a flow,
     and what they do. ``request_timeout_ms`` is None where the file says nothing about this cluster.
 
     ``truststore`` and ``keystore`` are Java's, which neither library can read: what is in them is added when a client
-    is made (:mod:`srm_common.kafka.security`).
+    is made (:mod:`srm_common.kafka.client.security`).
 
     ``clients`` holds the settings of the kinds of clients that have others than these.
     """

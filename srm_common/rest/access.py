@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import Depends, Path, Request
 
 from srm_common.domain.flow import FlowName
+from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import ApiError
-from srm_common.rest.house import HouseDep
 from srm_common.rest.ports import Caller, Right
 
 #: Names of clusters: what properties can say, and no longer than a topic's name.
@@ -17,7 +17,7 @@ Alias = Annotated[str, Path(min_length=1, max_length=249, examples=["east"])]
 TargetAlias = Annotated[str, Path(min_length=1, max_length=249, examples=["west"])]
 
 
-def caller(request: Request, house: HouseDep) -> Caller:
+def caller(request: Request, house: AppContextDep) -> Caller:
     """Whoever is logged in; 401 for nobody in particular. A plain function, as access may ask a database."""
     return house.access.caller(request)
 

@@ -6,16 +6,16 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware.gzip import GZipMiddleware
 
 from srm_common import __version__
-from srm_common.rest.description import TITLE, describe, operation_id
+from srm_common.rest.app_context import AppContext
 from srm_common.rest.faults import handle_faults
 from srm_common.rest.guards.body_limit import BodyLimit
 from srm_common.rest.guards.safe_headers import SafeHeaders
 from srm_common.rest.guards.same_origin import SameOrigin
-from srm_common.rest.house import House
+from srm_common.rest.openapi import TITLE, describe, operation_id
 from srm_common.rest.pages import api_docs, handbook, page
 from srm_common.rest.peers.details import pass_on
 from srm_common.rest.peers.gateway import Peers
-from srm_common.rest.peers.told_elsewhere import ToldElsewhere
+from srm_common.rest.peers.served_by_peer import ToldElsewhere
 from srm_common.rest.prometheus import metrics
 from srm_common.rest.srm import cluster_info, v1
 from srm_common.rest.v2 import (
@@ -31,7 +31,7 @@ from srm_common.rest.v2 import (
     whoami,
 )
 
-__all__ = ["ROUTERS", "House", "create_app"]
+__all__ = ["ROUTERS", "AppContext", "create_app"]
 
 #: Every route of the app, in the order of its description. Each asks for its caller itself
 #: (:mod:`srm_common.rest.access`); a test walks them.
@@ -55,7 +55,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 )
 
 
-def create_app(house: House) -> FastAPI:
+def create_app(house: AppContext) -> FastAPI:
     """The app for one house; it opens nothing before its first request."""
     app = FastAPI(
         title=TITLE, version=__version__, docs_url=None, redoc_url=None, generate_unique_id_function=operation_id

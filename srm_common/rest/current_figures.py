@@ -6,15 +6,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowName
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.stats import Stats
+from srm_common.domain.metrics.time_range import TimeRange
 from srm_common.domain.monitoring.flow_lag import FlowLag, LagSum
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.stats import Stats
-from srm_common.domain.monitoring.time_range import TimeRange
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.metrics_store import MetricsStore, TopicOrder
 from srm_common.store.rows import FlowRow, Page, PartitionRow, TopicRow
-from srm_common.usecases.lag_watch import LagWatch
+from srm_common.usecases.monitoring.lag_watch import LagWatch
 
 _LAGS = (Metric.RECORDS_LAG, Metric.UNKNOWN_LAGS, Metric.LAG_AGE)
 

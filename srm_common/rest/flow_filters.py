@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.rest.house import House
+from srm_common.rest.app_context import AppContext
 from srm_common.rest.live import hurried
 from srm_common.rest.ports import Caller, Scheduler
-from srm_common.usecases.edited_filters import FilterPlace, RecordedFilters, VariableFilters
+from srm_common.usecases.filters.edited_filters import FilterPlace, RecordedFilters, VariableFilters
 
 _HINT = (
     "name that Airflow to this service (SRM_AIRFLOW_URL), or edit them with srm-control topics --store kafka, which "
@@ -28,7 +28,7 @@ class CallersVariables:
         self._scheduler.set_variable(name, text, description, self._caller)
 
 
-def filters_of(house: House, name: FlowName, caller: Caller) -> tuple[FlowSettings, FilterPlace]:
+def filters_of(house: AppContext, name: FlowName, caller: Caller) -> tuple[FlowSettings, FilterPlace]:
     """The flow as the file has it, and where its edited lists are kept. Asks nobody yet.
 
     Raises:
@@ -42,7 +42,7 @@ def filters_of(house: House, name: FlowName, caller: Caller) -> tuple[FlowSettin
     return flow, VariableFilters(flow, flows, CallersVariables(house.scheduler, caller), who=caller.name)
 
 
-def flow_now(house: House, name: FlowName, caller: Caller) -> FlowSettings:
+def flow_now(house: AppContext, name: FlowName, caller: Caller) -> FlowSettings:
     """The flow with the lists that count.
 
     Raises:

@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.monitoring.deadline import overdue_since
-from srm_common.domain.monitoring.health import Observation
-from srm_common.domain.monitoring.judge import Verdict, judge
-from srm_common.domain.monitoring.observe_flow import observe
+from srm_common.domain.health.deadline import overdue_since
+from srm_common.domain.health.health import Observation
+from srm_common.domain.health.judge import Verdict, judge
+from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.errors import AirflowError, ConfigError, StoreError
+from srm_common.rest.app_context import AppContext
 from srm_common.rest.faults import ApiError, fault_of
-from srm_common.rest.house import House
 from srm_common.rest.ports import Caller
 from srm_common.rest.schemas import Fault
 from srm_common.store.rows import FlowRow
@@ -57,7 +57,7 @@ class Overview:
         return judge(self.observation(flow))
 
 
-def look(house: House, caller: Caller, now_ms: int, only: FlowName | None = None) -> Overview:
+def look(house: AppContext, caller: Caller, now_ms: int, only: FlowName | None = None) -> Overview:
     """Ask the file, the store and the scheduler; whoever does not answer is named in the faults.
 
     Raises:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.rest.app_context import AppContext
 from srm_common.rest.faults import ApiError
-from srm_common.rest.house import House
 from srm_common.rest.ports import Caller
 from srm_common.store.rows import TopicRow
 
 _PAGE = 1000
 
 
-def topic_row(house: House, flow: FlowName, topic: str, span: TimeRange) -> TopicRow:
+def topic_row(house: AppContext, flow: FlowName, topic: str, span: TimeRange) -> TopicRow:
     """The upstream topic ``topic``. Raises :class:`ApiError` (404) when the flow has never reported it."""
     for row in topics_named(house, flow, topic, span, gone=True):
         if row.topic == topic:
@@ -23,7 +23,7 @@ def topic_row(house: House, flow: FlowName, topic: str, span: TimeRange) -> Topi
 
 
 def upstream_of(
-    house: House, caller: Caller, target: str | None, remote_topic: str, span: TimeRange, field: str
+    house: AppContext, caller: Caller, target: str | None, remote_topic: str, span: TimeRange, field: str
 ) -> tuple[FlowName, str]:
     """The flow and topic that ``remote_topic`` on ``target`` (None: on any) is a copy of, as was reported.
 
@@ -52,7 +52,9 @@ def upstream_of(
     return found[0]
 
 
-def topics_named(house: House, flow: FlowName, name: str, span: TimeRange, *, gone: bool = False) -> Iterator[TopicRow]:
+def topics_named(
+    house: AppContext, flow: FlowName, name: str, span: TimeRange, *, gone: bool = False
+) -> Iterator[TopicRow]:
     """Every topic with ``name`` as a part of its name on one of both sides; ``gone`` as the store has it."""
     offset, total = 0, 1
     while offset < total:

@@ -9,16 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from srm_common.domain.cluster import Client, ClusterSettings
-from srm_common.domain.filtering.filter_classes import filter_class
-from srm_common.domain.filtering.filters import split_list
-from srm_common.domain.flow import FlowName, FlowSettings, OnDataLoss
-from srm_common.domain.monitoring.alarm_notifier import KEYS as NOTIFIER_KEYS
-from srm_common.domain.monitoring.alarm_notifier import AlarmNotifier, alarm_notifiers
+from srm_common.domain.filters.filter_classes import filter_class
+from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow, OnDataLoss
+from srm_common.domain.flow.alarm_notifier import KEYS as NOTIFIER_KEYS
+from srm_common.domain.flow.alarm_notifier import AlarmNotifier, alarm_notifiers
+from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.key import ALL_LEVELS, BadValue, Key, Level
 from srm_common.domain.settings.layers import Entry, Found, Layers, Scope
 from srm_common.domain.settings.table import BY_NAME, FLOW_KEYS
-from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.airflow_connections import AirflowConnection, Lookup, from_airflow, variable_name
 from srm_common.settings_files.client_keys import cluster_settings

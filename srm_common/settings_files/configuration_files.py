@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import ARROW
+from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.properties import Property, read_properties

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowName
+from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.settings.key import Level
 from srm_common.domain.settings.layers import Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import BY_NAME

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowName
+from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.key import Key
 from srm_common.domain.settings.layers import Entry
 from srm_common.domain.settings.table import CLIENT_SETTINGS, KEYS, known_key
-from srm_common.domain.settings.without_effect import CLIENT_KEYS
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import is_connection_key
 from srm_common.settings_files.configuration import Configuration

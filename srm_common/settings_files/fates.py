@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.other_tools import (
     ADMIN,
     CONNECTIONS,
@@ -17,7 +18,6 @@ from srm_common.domain.settings.other_tools import (
     WORKER,
 )
 from srm_common.domain.settings.table import ALSO, CLIENT_SETTINGS, known_key
-from srm_common.domain.settings.without_effect import CLIENT_KEYS
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, REFUSED
 
 _JAVA = "It is about TLS or logins inside Java."

@@ -9,12 +9,12 @@ import difflib
 from collections.abc import Collection, Iterable, Iterator
 
 from srm_common.domain.cluster import Client
-from srm_common.domain.filtering.filters import split_list
 from srm_common.domain.flow import FlowName
+from srm_common.domain.patterns.name_filter import split_list
+from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.key import Key, Level
 from srm_common.domain.settings.layers import Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import ALSO, BY_NAME, CLIENT_SETTINGS, known_key
-from srm_common.domain.settings.without_effect import CLIENT_KEYS
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
 from srm_common.settings_files.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
 from srm_common.settings_files.findings import Finding, Severity

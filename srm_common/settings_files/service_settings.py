@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from srm_common.domain.filtering.filters import PatternList
+from srm_common.domain.patterns.name_filter import PatternList
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.top_keys import TopKeys

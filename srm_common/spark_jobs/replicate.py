@@ -14,20 +14,20 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from srm_common.domain.filtering.filters import split_list
-from srm_common.domain.filtering.run_selection import RunSelection
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.start_position import StartPosition
+from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.domain.runs.start_position import StartPosition
+from srm_common.domain.runs.run_selection import RunSelection
 from srm_common.errors import RunFailed, SrmError
 from srm_common.kafka.client.event_loop import interrupt
-from srm_common.replication.driver_pass import DriverPassRunner
-from srm_common.replication.spark_conf import spark_settings
-from srm_common.replication.spark_pass import SparkPassRunner, spark_context
+from srm_common.replication.spark.driver_pass import DriverPassRunner
+from srm_common.replication.spark.spark_conf import spark_settings
+from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
 from srm_common.settings_files.airflow_connections import from_environment
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.usecases.replicate import raise_if_failed, replicate, summary
+from srm_common.usecases.runs.replicate import raise_if_failed, replicate, summary
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -90,7 +90,7 @@ def _reported(
     """``work``, with a report in the history when it was asked for; Airflow has a task for that."""
     if not given.report:
         return work()
-    from srm_common.usecases.report_run import report_by_hand  # the other runs need no database
+    from srm_common.usecases.monitoring.report_run import report_by_hand  # the other runs need no database
 
     try:
         record = work()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.metrics.metric import Metric
 
 CODES: dict[Metric, int] = {
     Metric.BYTE_RATE: 1,

@@ -10,10 +10,10 @@ from typing import Any
 from sqlalchemy import Connection, Insert, Table, column, delete, func, insert, select, text, update
 from sqlalchemy.dialects import postgresql, sqlite
 
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.samples import copying_seconds, flow_samples
 from srm_common.domain.monitoring.flow_history import FlowHistory, fold
-from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.monitoring.samples import copying_seconds, flow_samples
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import CODES

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from srm_common.domain.amount import Amount
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.sample import PERCENTILES, within
+from srm_common.domain.metrics.stats import Stats
 from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.flow_lag import FlowLag
-from srm_common.domain.monitoring.metric import Metric
 from srm_common.domain.monitoring.run_report import GroupSample
-from srm_common.domain.monitoring.sample import PERCENTILES, within
-from srm_common.domain.monitoring.stats import Stats
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 
 T = TypeVar("T")

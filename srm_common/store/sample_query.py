@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, and_, case, func, literal, select, union_all
 from sqlalchemy.sql.selectable import Subquery
 
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.stats import Stats
-from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.stats import Stats
+from srm_common.domain.metrics.time_range import TimeRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import CODES

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 
-from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.errors import CorruptRecord

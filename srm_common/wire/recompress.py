@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from srm_common.domain.runs.copying import COMPRESSION_TYPES, Compression
+from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch
 from srm_common.wire.batch import CODEC_MASK, SourceBatch
 from srm_common.wire.codec import compress, decompress, library_level

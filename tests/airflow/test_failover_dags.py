@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 from demo.move_run import MoveRun
 from srm_common.airflow_rest import AirflowRest
 from srm_common.errors import AirflowError
-from srm_common.rest.app import House, create_app
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.basic_access import OpenAccess
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
@@ -299,7 +299,7 @@ def test_the_api_steers_from_inside_and_from_elsewhere(site: Site, airflow: Loca
     airflow_elsewhere = RemoteScheduler(AirflowRest(airflow.url, "admin", "admin"))
     store = MetricsStore(f"sqlite:///{tmp_path}/metrics.db")
     everybody = OpenAccess(this_machine=False)
-    app = create_app(House(everybody, store, airflow_elsewhere, WatchedConfiguration(lambda: site.file)))
+    app = create_app(AppContext(everybody, store, airflow_elsewhere, WatchedConfiguration(lambda: site.file)))
 
     for about in (AirflowRest.is_paused, AirflowRest.active_runs, lambda rest, dag: rest.start_run(dag, "")):
         with pytest.raises(AirflowError, match=r"has no DAG srm\.x\.y; is the flow in its configuration file\?"):

@@ -23,9 +23,9 @@ from confluent_kafka.admin import OffsetSpec
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import LocalAirflowError
-from srm_common.kafka import driver_presence
-from srm_common.kafka.flow_state import FlowState
-from srm_common.replication.run_folder import PREFIX
+from srm_common.kafka.state import driver_presence
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.replication.driver.run_folder import PREFIX
 from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.java import temporary_folder

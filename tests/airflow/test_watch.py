@@ -21,7 +21,7 @@ from srm_common.airflow_bridge import alarms
 from srm_common.airflow_bridge.watch_operator import WatchOperator, activity_of
 from srm_common.airflow_bridge.watch_overdue import WATCH_ASSET, everybody
 from srm_common.domain.flow import FlowName
-from srm_common.domain.monitoring.watched_flow import FlowActivity
+from srm_common.domain.health.watched_flow import FlowActivity
 from srm_common.settings_files.configuration import load_configuration
 from tests.airflow.mailbox import Mailbox
 

@@ -23,9 +23,9 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.errors import LostProcess, RunFailed, SrmError
-from srm_common.replication.passes import PassRunner
-from srm_common.replication.slot import copy_slot
-from srm_common.usecases.replicate import replicate
+from srm_common.replication.driver.passes import PassRunner
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.usecases.runs.replicate import replicate
 
 
 class WorkerProcesses:

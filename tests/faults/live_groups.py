@@ -16,18 +16,18 @@ from typing import Any, Self
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plans.actions import failed
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.progress import Progress
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.topics.actions import failed
 from srm_common.errors import SrmError
-from srm_common.kafka.compacted import silent_logger
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.client.admin_client import silent_logger
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 
 PATIENCE = 300.0
 

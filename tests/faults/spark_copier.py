@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.replication.spark_conf import local_master, spark_settings
-from srm_common.replication.spark_pass import SparkPassRunner, spark_context
+from srm_common.replication.spark.spark_conf import local_master, spark_settings
+from srm_common.replication.spark.spark_pass import SparkPassRunner, spark_context
 from tests.faults.copier import run
 
 

@@ -27,12 +27,12 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import SrmError
-from srm_common.kafka.source_offsets import read_source_offsets
-from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
+from srm_common.kafka.state.source_offsets import read_source_offsets
+from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import LocalKafka
 from srm_common.testing.java import LocalProcess
-from srm_common.usecases.apply_plan import apply_plan
-from srm_common.usecases.plan_topics import plan_topics
+from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.faults.live_writer import LiveWriter
 from tests.faults.verification import differences, ends, numbered_once, ongoing, read_committed, unstable
 

@@ -11,21 +11,21 @@ from confluent_kafka import TopicPartition
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
+from srm_common.domain.flow.names import checkpoints_topic
+from srm_common.domain.flow.start_rules import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult
-from srm_common.domain.names import checkpoints_topic
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from srm_common.domain.runs.start_rules import parse_topic_starts
-from srm_common.domain.topics.flow_graph import GraphFlow
 from srm_common.errors import ConfigError
-from srm_common.kafka.admin import ClusterAdmin
-from srm_common.kafka.checkpoint_log import newest_checkpoints
-from srm_common.kafka.compacted import LATEST, StateReader
-from srm_common.kafka.group_offsets import GroupReader
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.kafka.state.checkpoint_log import newest_checkpoints
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import LocalKafka
-from srm_common.usecases.failback import failback
-from srm_common.usecases.failover import Move, last_move, run_failover_step
-from srm_common.usecases.move_positions import opposite
+from srm_common.usecases.moving.failback import failback
+from srm_common.usecases.moving.failover import Move, last_move, run_failover_step
+from srm_common.usecases.offsets.resume_points import opposite
 from tests.faults.live_groups import (
     PATIENCE,
     Ledger,

@@ -15,16 +15,17 @@ from srm_common.domain.moving.handover import Verdict
 from srm_common.domain.moving.takeover import Takeover
 from srm_common.domain.offsets.translation import Translated
 from srm_common.errors import FlowRunning
-from srm_common.kafka.compacted import LATEST, LogRecord, StateReader, last_of_each_key
-from srm_common.kafka.producer import Producer
-from srm_common.kafka.segment_log import SegmentLog
-from srm_common.kafka.state_writer import NewRecord
-from srm_common.replication.offsets_rewrite import rewritten_offsets
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.state_transaction import write_transaction
+from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
+from srm_common.kafka.state.state_writer import NewRecord
+from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.driver.offsets_rewrite import rewritten_offsets
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
-from srm_common.usecases.hand_back import HandbackRequest, hand_back
-from srm_common.usecases.take_over import TakeoverRequest, take_over
+from srm_common.usecases.mirror_maker.handback import HandbackRequest, hand_back
+from srm_common.usecases.mirror_maker.takeover import TakeoverRequest, take_over
 from srm_common.wire.mm2 import (
     parse_source_offset_key,
     parse_source_offset_value,

@@ -11,8 +11,8 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import FlowOwnedElsewhere
-from srm_common.kafka.link import RetriableFault
-from srm_common.replication.ownership import Ownership
+from srm_common.kafka.client.link import RetriableFault
+from srm_common.replication.driver.ownership import Ownership
 from srm_common.testing import LocalKafka
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]

@@ -13,15 +13,15 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.flow_state import FlowState
-from srm_common.kafka.source_offsets import read_source_offsets
-from srm_common.kafka.state_topics import ensure_state_topics
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.slot import copy_slot
-from srm_common.replication.source_view import SourceView
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.source_offsets import read_source_offsets
+from srm_common.kafka.state.state_topics import ensure_state_topics
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.source_view import SourceView
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.topic_mappings import replicated_topics
+from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, write
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]

@@ -9,8 +9,8 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.log_windows import LogWindows
-from srm_common.replication.source_view import SourceView
+from srm_common.kafka.log.log_windows import LogWindows
+from srm_common.replication.driver.source_view import SourceView
 from srm_common.testing import LocalKafka
 from tests.faults.lossy_proxy import METADATA, LossyProxy
 

@@ -14,7 +14,7 @@ from confluent_kafka.admin import NewTopic, OffsetSpec
 from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.runs.run_record import RunState
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import raise_if_failed
+from srm_common.usecases.runs.replicate import raise_if_failed
 from tests.faults.live_groups import LiveFlow, copy_once, run_once, wait_for
 from tests.kafka.flows import Seen, flow_between
 from tests.kafka.records import mixed_records, produce, put, read_all, writer

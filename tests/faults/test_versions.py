@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.link import ClusterLink
-from srm_common.kafka.producer import Producer
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.transactions.producer import Producer
 from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
 from tests.faults.story import Story, take_over

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from srm_common.domain import names
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka.compacted import StateReader
-from srm_common.replication.slot import copy_slot
-from srm_common.usecases.replicate import replicate
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.mm2 import decode_checkpoint
 from tests.kafka.flows import prepare
 

@@ -15,13 +15,13 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
-from srm_common.kafka.compacted import StateReader
-from srm_common.kafka.link import ClusterLink
-from srm_common.kafka.segment_log import SegmentLog
-from srm_common.kafka.source_offsets import read_source_offsets
-from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.source_offsets import read_source_offsets
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from tests.kafka.flows import flow_between
 from tests.kafka.markers import wait_until_readable

@@ -11,10 +11,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.plans.actions import failed
+from srm_common.domain.topics.actions import failed
 from srm_common.testing import LocalKafka
-from srm_common.usecases.apply_plan import apply_plan
-from srm_common.usecases.plan_topics import plan_topics
+from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.kafka.markers import wait_until_readable
 
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable
 from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from srm_common.domain import names
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.kafka.compacted import StateReader
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import LocalKafka
 
 _SECONDS = 120.0

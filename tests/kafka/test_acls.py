@@ -14,28 +14,28 @@ from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, Unknown
 from srm_common.domain.access.acls import AclBinding
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.offsets.group_offsets_file import GroupOffset
-from srm_common.domain.plans.actions import ActionResult, failed
+from srm_common.domain.groups.group_offsets_file import GroupOffset
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.settings.layers import Entry
+from srm_common.domain.topics.actions import ActionResult, failed
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Job
 from srm_common.errors import AccessDenied
-from srm_common.kafka.acl_admin import AclAdmin
-from srm_common.kafka.acl_record import read_acl_record, write_acl_record
-from srm_common.kafka.group_offsets import GroupReader
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.admin.acl_admin import AclAdmin
+from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.kafka.state.acl_record import read_acl_record, write_acl_record
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
-from srm_common.usecases.apply_offsets import apply_offsets
-from srm_common.usecases.apply_plan import apply_plan
-from srm_common.usecases.emit_heartbeat import emit_heartbeat
-from srm_common.usecases.plan_topics import plan_topics
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.groups.apply_offsets import apply_offsets
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.groups import commit
 from tests.kafka.records import eventually, grow

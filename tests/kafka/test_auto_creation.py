@@ -14,13 +14,13 @@ from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec, Resou
 
 from srm_common.cli.main import cli, run
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.names import CONTROL_TOPIC, META_TOPIC
+from srm_common.domain.flow.names import CONTROL_TOPIC, META_TOPIC
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.kafka.link import ClusterLink
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.runs.replicate import replicate
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, properties_of, read, write
 from tests.kafka.groups import commit

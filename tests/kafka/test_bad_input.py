@@ -23,10 +23,10 @@ from confluent_kafka.admin import (
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyRange, SlotTask
 from srm_common.errors import AccessDenied, UnreachableCluster
-from srm_common.kafka.producer import Producer
-from srm_common.replication import chunk
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.slots import chunk
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.testing.formatting import random_id
 from srm_common.wire.batch import HEADER_SIZE, Checked, stamp

@@ -7,18 +7,17 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from srm_common.domain import names
-from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.flow import FlowSettings, OnDataLoss, names
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka.checkpoint_log import newest_checkpoints
-from srm_common.kafka.compacted import StateReader
-from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.checkpoint_log import newest_checkpoints
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.testing import LocalKafka
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.mm2 import encode_checkpoint
 from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
 from tests.kafka.flows import flow_between, write

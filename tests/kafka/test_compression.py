@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from srm_common.domain.runs.copying import COMPRESSION_TYPES, Compression
+from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.testing import LocalKafka
 from srm_common.wire.batch import CODEC_MASK, CONTROL
 from tests.kafka.engine import Engine

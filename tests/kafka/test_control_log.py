@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from srm_common.domain.control_record import FILTERS, SOURCE_OFFSETS
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.names import CONTROL_TOPIC
-from srm_common.kafka.admin import ClusterAdmin
-from srm_common.kafka.control_log import ControlLog
-from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.domain.flow.control_record import FILTERS, SOURCE_OFFSETS
+from srm_common.domain.flow.names import CONTROL_TOPIC
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.state.control_log import ControlLog
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.testing import LocalKafka
 from tests.kafka.flows import flow_between
 

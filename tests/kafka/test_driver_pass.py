@@ -17,13 +17,13 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.client.event_loop import interrupt
-from srm_common.kafka.driver_presence import drivers
-from srm_common.kafka.flow_state import FlowState
-from srm_common.replication.driver_pass import DriverPassRunner, NeedsSpark
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.state.driver_presence import drivers
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.replication.spark.driver_pass import DriverPassRunner, NeedsSpark
 from srm_common.testing import LocalKafka
-from srm_common.usecases.last_run import last_run
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.runs.last_run import last_run
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, read, write
 from tests.kafka.markers import wait_until_readable
 
@@ -99,7 +99,7 @@ def test_a_pass_that_turns_out_to_be_large_does_not_end_the_run(
     write(source_kafka, name, [b"small"] * 1000)
     replicate(flow, RunOptions("measured"), DriverPassRunner(LIMIT, Elsewhere()))
     write(source_kafka, name, [b"x" * 2000] * 1000)
-    monkeypatch.setattr("srm_common.replication.driver_pass._SECONDS", 1e-9)  # a pass ends after its first chunk
+    monkeypatch.setattr("srm_common.replication.spark.driver_pass._SECONDS", 1e-9)  # a pass ends after its first chunk
     changed = replace(flow, chunk_bytes=300_000, fetch_partition_bytes=100_000)
     runner = DriverPassRunner(LIMIT, None)
     record = replicate(changed, RunOptions("heavier than expected"), runner)

@@ -14,9 +14,9 @@ from srm_common.domain.offsets.joining import Candidate, groups, joined
 from srm_common.domain.offsets.translation import translate
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.replication.slot import copy_slot
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.batch import CODEC_MASK, CONTROL
 from srm_common.wire.codec import NAMES
 from tests.kafka.engine import Background, Engine, assert_same

@@ -15,23 +15,23 @@ import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from srm_common.domain import names
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.flow import FlowSettings, OnDataLoss, names
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState
 from srm_common.domain.offsets.segments import Run, Segment
 from srm_common.domain.offsets.translation import Evidence, NotReplicatedYet, Translated, Translation
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka import sync_log
-from srm_common.kafka.compacted import LATEST, StateReader
-from srm_common.kafka.state_topics import ensure_state_topics
-from srm_common.kafka.state_writer import NewRecord, StateWriter
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.state import sync_log
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import ensure_state_topics
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.exact_translation import ExactTranslation
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.offsets.exact_translation import ExactTranslation
+from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.mm2 import encode_offset_sync, source_offset_key, source_offset_value
 from srm_common.wire.murmur2 import partition_for
 from srm_common.wire.segments import encode_segment, segment_partition

@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow.start_position import OF_EDITS, StartPosition
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.domain.runs.start_position import OF_EDITS, StartPosition
 from srm_common.errors import UnreachableCluster
-from srm_common.replication.slot import copy_slot
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import read, write
 
 pytestmark = pytest.mark.kafka

@@ -17,11 +17,11 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka.group_offsets import GroupReader
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.consumer_groups_tool import reset_offsets
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.groups import commit

@@ -15,10 +15,10 @@ from srm_common.cli.main import run
 from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName
-from srm_common.kafka.group_offsets import GroupReader
+from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.failover import Move, run_failover_step
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.moving.failover import Move, run_failover_step
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, properties_of, write
 from tests.kafka.groups import commit

@@ -13,14 +13,21 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from srm_common.cli.main import run
-from srm_common.domain.control_record import FILTERS
-from srm_common.domain.filtering.flow_filters import FilterLists
+from srm_common.domain.filters.flow_filters import FilterLists
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.control_record import FILTERS
 from srm_common.errors import EditConflict
-from srm_common.kafka.control_log import ControlLog
+from srm_common.kafka.state.control_log import ControlLog
 from srm_common.testing import LocalKafka
-from srm_common.usecases.effective_filters import EditedLists, effective_filters, record_found
-from srm_common.usecases.filter_history import IN_AIRFLOW, IN_KAFKA, filter_history, last_edit, make_edit, record_edit
+from srm_common.usecases.filters.effective_filters import EditedLists, effective_filters, record_found
+from srm_common.usecases.filters.filter_history import (
+    IN_AIRFLOW,
+    IN_KAFKA,
+    filter_history,
+    last_edit,
+    make_edit,
+    record_edit,
+)
 from tests.kafka.flows import flow_between, properties_of
 from tests.kafka.groups import commit
 

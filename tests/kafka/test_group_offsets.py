@@ -5,7 +5,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 from srm_common.testing import LocalKafka
 from tests.kafka.groups import commit
 

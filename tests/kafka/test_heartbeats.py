@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Producer
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
+from srm_common.domain.flow.names import segments_topic
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
-from srm_common.domain.names import segments_topic
 from srm_common.domain.offsets.joining import joined
 from srm_common.domain.offsets.segments import Run, Segment
 from srm_common.domain.policy import (
@@ -26,16 +26,15 @@ from srm_common.domain.policy import (
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.domain.topics.flow_graph import GraphFlow
-from srm_common.kafka.compacted import StateReader
-from srm_common.kafka.heartbeat_log import arrival_ms
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.state.heartbeat_log import arrival_ms
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.emit_heartbeat import SteadyHeartbeats, emit_heartbeat
-from srm_common.usecases.heartbeats import heartbeat_report, heartbeats_by_hop
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.status import status
+from srm_common.usecases.monitoring.heartbeats import heartbeat_report, heartbeats_by_hop
+from srm_common.usecases.monitoring.status import status
+from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats, emit_heartbeat
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.mm2 import decode_heartbeat
 from srm_common.wire.segments import encode_joined, encode_segment
 from tests.kafka.flows import flow_between

@@ -12,10 +12,10 @@ import pytest
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
-from srm_common.kafka.compacted import StateReader
-from srm_common.kafka.link import ClusterLink
-from srm_common.kafka.security import connection_arguments
-from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.security import connection_arguments
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.wire.java_stores import read_java_store

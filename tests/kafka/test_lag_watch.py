@@ -14,13 +14,13 @@ from confluent_kafka.admin import NewPartitions
 from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.samples import flow_samples
 from srm_common.domain.monitoring.flow_lag import FlowLag
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.samples import flow_samples
 from srm_common.testing import LocalKafka
-from srm_common.usecases.lag_watch import LagWatch, lag_now
-from srm_common.usecases.report_run import make_report
-from srm_common.usecases.status import status
+from srm_common.usecases.monitoring.lag_watch import LagWatch, lag_now
+from srm_common.usecases.monitoring.report_run import make_report
+from srm_common.usecases.monitoring.status import status
 from tests.kafka.checkpoint_rounds import copy, values
 from tests.kafka.flows import flow_between, write
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from srm_common.domain.runs.copying import CopyRange
+from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.client.signal import Signal
-from srm_common.kafka.link import ClusterLink
-from srm_common.kafka.producer import Producer
-from srm_common.replication.chunk import Chunk
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.ranges import RangeState, Share
+from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.slots.chunk import Chunk
+from srm_common.replication.slots.ranges import RangeState, Share
 from srm_common.testing import LocalKafka
 from srm_common.wire.packed import Packed
 from srm_common.wire.segments import segment_partition

@@ -16,15 +16,15 @@ import pytest
 
 from srm_common.domain.offsets.segments import Run, Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotTask
-from srm_common.kafka import leftovers
 from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.leftovers import left_open
-from srm_common.kafka.link import ClusterLink, Partition
-from srm_common.kafka.producer import Producer
-from srm_common.kafka.source_offsets import read_source_offsets
-from srm_common.replication.held_partitions import Copy, Freed, free_held_partitions
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.kafka.state.source_offsets import read_source_offsets
+from srm_common.kafka.transactions import hanging_transactions
+from srm_common.kafka.transactions.hanging_transactions import left_open
+from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.driver.hanging_transactions import Copy, Freed, free_held_partitions
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.wire.batch import TRANSACTIONAL, stamp
 from srm_common.wire.mm2 import source_offset_key, source_offset_value
@@ -115,7 +115,9 @@ class Scene:
         found: set[Partition] = set()
 
         async def work() -> None:
-            found.update(await leftovers.held_back(self.link, {(self.place[0], number) for number in range(2)}))
+            found.update(
+                await hanging_transactions.held_back(self.link, {(self.place[0], number) for number in range(2)})
+            )
 
         self.run(work)
         return found
@@ -139,7 +141,7 @@ class Scene:
 
 @pytest.fixture
 def scene(source_kafka: LocalKafka, target: LocalKafka, name: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
-    monkeypatch.setattr(leftovers, "_MARKERS_SECONDS", 0.3)
+    monkeypatch.setattr(hanging_transactions, "_MARKERS_SECONDS", 0.3)
     engine = Engine(source_kafka, target, name)
     engine.create(name, 2)
     for partition in range(2):
@@ -259,7 +261,7 @@ def test_a_slot_may_die_while_it_brings_a_commit(
 
 
 def _impatient_slot(job: CopyJob, task: SlotTask) -> None:
-    leftovers._MARKERS_SECONDS = 0.3
+    hanging_transactions._MARKERS_SECONDS = 0.3
     copy_slot(job, task)
 
 

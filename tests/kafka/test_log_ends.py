@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.log_windows import LogWindows, Window
+from srm_common.kafka.log.log_windows import LogWindows, Window
 from srm_common.testing import LocalKafka
 from tests.kafka.engine import Engine
 from tests.kafka.records import mixed_records, produce

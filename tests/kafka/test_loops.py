@@ -12,18 +12,18 @@ from click.testing import CliRunner
 
 from srm_common.cli.main import cli
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.plans.actions import failed
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.topics.actions import failed
 from srm_common.errors import ConfigError, UnreachableCluster
-from srm_common.kafka.topic_registry import TopicRegistry
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
-from srm_common.usecases.apply_plan import apply_plan
-from srm_common.usecases.plan_topics import decide_topics, plan_topics
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.topic_mappings import replicated_topics
+from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from tests.kafka.flows import read, write
 
 pytestmark = pytest.mark.kafka

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from srm_common.domain.runs.copying import CopyRange, SlotResult, SlotTask
-from srm_common.replication.ownership import Ownership
+from srm_common.replication.driver.ownership import Ownership
 from srm_common.testing import LocalKafka
 from tests.kafka.engine import Engine
 from tests.kafka.records import writer
@@ -19,7 +19,7 @@ LAG_RECORDS = 3000
 
 _COPY = """
 import pickle, sys
-from srm_common.replication.slot import copy_slot
+from srm_common.replication.slots.slot import copy_slot
 job, task = pickle.load(sys.stdin.buffer)
 sys.stdout.buffer.write(pickle.dumps(copy_slot(job, task)))
 """

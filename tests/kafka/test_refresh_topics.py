@@ -11,16 +11,16 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.plans.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_settings import AFTER_MAX, BEFORE_MAX, LONG_MAX, Source
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.admin import ClusterAdmin
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.apply_plan import apply_plan
-from srm_common.usecases.plan_topics import decide_topics, plan_topics
-from srm_common.usecases.topic_mappings import replicated_topics
+from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from tests.kafka.records import eventually, grow
 
 pytestmark = pytest.mark.kafka

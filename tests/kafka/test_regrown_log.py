@@ -13,18 +13,18 @@ from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.kafka.producer import Producer
-from srm_common.kafka.source_offsets import offset_record
-from srm_common.kafka.state_topics import present_state_topics
-from srm_common.kafka.state_writer import StateWriter
-from srm_common.replication.offsets_rewrite import rewritten_offsets
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.slot import copy_slot
-from srm_common.replication.state_transaction import write_transaction
+from srm_common.kafka.state.source_offsets import offset_record
+from srm_common.kafka.state.state_topics import present_state_topics
+from srm_common.kafka.state.state_writer import StateWriter
+from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.driver.offsets_rewrite import rewritten_offsets
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.source_offsets import committed_now
+from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.offsets.source_offsets import committed_now
+from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.leader_epoch_header import NAME
 from tests.kafka.engine import Engine
 from tests.kafka.flows import flow_between, prepare

@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import pytest
 
-from srm_common.domain import names
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
-from srm_common.kafka.compacted import LATEST, StateReader
-from srm_common.kafka.state_topics import present_state_topics
-from srm_common.kafka.state_writer import NewRecord, StateWriter
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import present_state_topics
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.foreign_records import check_copies
-from srm_common.usecases.repair_offsets import repair_offsets
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.report_run import make_report
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.monitoring.report_run import make_report
+from srm_common.usecases.offsets.foreign_records import check_copies
+from srm_common.usecases.offsets.repair_offsets import repair_offsets
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
 from srm_common.wire.segments import VALUE_HEAD, decode_segment
 from tests.kafka.flows import flow_between, prepare, read, write
 from tests.kafka.markers import wait_for_markers

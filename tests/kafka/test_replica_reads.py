@@ -11,8 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.link import ClusterLink
-from srm_common.kafka.log_windows import LogWindows, Window
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.log.log_windows import LogWindows, Window
 from srm_common.testing import LocalKafka
 from tests.kafka.engine import Background, Engine, wait_for_copies
 from tests.kafka.records import eventually, mixed_records, produce, writer

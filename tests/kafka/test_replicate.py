@@ -13,19 +13,19 @@ from confluent_kafka.admin import AdminClient
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.progress import Progress
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.domain.runs.start_position import StartPosition
 from srm_common.errors import FlowOwnedElsewhere, LostProcess, UnreachableCluster
-from srm_common.kafka.admin import ClusterAdmin
-from srm_common.kafka.flow_state import FlowState
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.passes import Passes
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.passes import Passes
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, read, write
 from tests.kafka.markers import wait_until_readable
 
@@ -61,7 +61,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr("srm_common.usecases.replicate.Passes", partial(Passes, clock=clock))
+    monkeypatch.setattr("srm_common.usecases.runs.replicate.Passes", partial(Passes, clock=clock))
     return clock
 
 
@@ -127,7 +127,7 @@ def test_a_run_copies_what_is_there_and_the_next_what_came_since(pair: Pair) -> 
 def test_a_long_run_follows_the_source_and_grows_with_it(
     pair: Pair, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("srm_common.replication.passes.PASS_SECONDS", 2.0)
+    monkeypatch.setattr("srm_common.replication.driver.passes.PASS_SECONDS", 2.0)
     write(pair.source, pair.topic, values(0, 100))
     seen: list[Progress] = []
 
@@ -254,7 +254,7 @@ def test_a_lost_worker_costs_a_fence_and_another_pass(pair: Pair) -> None:
 
 
 def test_a_backlog_is_copied_in_several_passes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srm_common.replication.passes.PASS_SECONDS", 0.05)
+    monkeypatch.setattr("srm_common.replication.driver.passes.PASS_SECONDS", 0.05)
     for partition in range(3):
         write(pair.source, pair.topic, [bytes(1000) for _ in range(3000)], partition, batch_size=16_000)
     small = replace(pair.flow, chunk_bytes=100_000, fetch_partition_bytes=50_000, fetch_bytes=150_000)

@@ -12,24 +12,23 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, ResourceType
 
-from srm_common.domain import names
 from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowSettings
-from srm_common.domain.monitoring.metric import Metric
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.samples import flow_samples
+from srm_common.domain.metrics.time_range import TimeRange
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.domain.monitoring.samples import flow_samples
-from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.domain.plans.actions import failed
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka.metrics_log import MetricsLog
+from srm_common.domain.topics.actions import failed
+from srm_common.kafka.state.metrics_log import MetricsLog
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
-from srm_common.usecases.raw_metrics import follow_metrics_topic, publish_report
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.report_run import keep_report, make_report
-from srm_common.usecases.status import status
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.monitoring.raw_metrics import follow_metrics_topic, publish_report
+from srm_common.usecases.monitoring.report_run import keep_report, make_report
+from srm_common.usecases.monitoring.status import status
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.checkpoint_rounds import copy, values
 from tests.kafka.flows import flow_between, write
 from tests.kafka.groups import commit

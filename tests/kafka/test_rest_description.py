@@ -12,14 +12,14 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.kafka.admin import ClusterAdmin
-from srm_common.replication.slot import copy_slot
-from srm_common.rest.app import House, create_app
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.groups import commit
 from tests.unit.rest.descriptions import LIVE, check, description_of
@@ -45,18 +45,18 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka) -> FlowSettings:
 
 
 @pytest.fixture(scope="module")
-def house(flow: FlowSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(flow: FlowSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
     """Without an Airflow: lists are edited in Kafka."""
     folder = tmp_path_factory.mktemp("described")
     file = folder / "srm.properties"
     file.write_text("".join(f"{key} = {value}\n" for key, value in properties_of(flow).items()))
     store = MetricsStore(f"sqlite:///{folder}/metrics.db")
-    yield House(HeaderAccess(), store, None, WatchedConfiguration(lambda: file))
+    yield AppContext(HeaderAccess(), store, None, WatchedConfiguration(lambda: file))
     store.close()
 
 
 @pytest.fixture(scope="module")
-def description(house: House, flow: FlowSettings) -> OpenApiSchema:
+def description(house: AppContext, flow: FlowSettings) -> OpenApiSchema:
     cluster = ClusterAdmin(flow.source, timeout_seconds=60).cluster_id()
     names = {
         "source": [flow.name.source],

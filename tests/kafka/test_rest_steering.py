@@ -12,19 +12,19 @@ import pytest
 from confluent_kafka import TopicPartition
 from fastapi.testclient import TestClient
 
-from srm_common.domain.filtering.flow_filters import variable_name
+from srm_common.domain.filters.flow_filters import variable_name
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.replication.slot import copy_slot
-from srm_common.rest.app import House, create_app
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
-from srm_common.usecases.filter_history import filter_history
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.filters.filter_history import filter_history
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.groups import commit
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
@@ -44,7 +44,7 @@ class Desk:
 
     def ask(self, method: str, path: str, body: Any = None, *, code: int = 200, airflow: bool = True) -> Any:
         """``path`` is below that of the flow; the caller is an op."""
-        house = House(
+        house = AppContext(
             HeaderAccess(), self.store, self.scheduler if airflow else None, WatchedConfiguration(lambda: self.file)
         )
         name = self.flow.name

@@ -8,17 +8,17 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.names import checkpoints_topic
+from srm_common.domain.flow.names import checkpoints_topic
 from srm_common.domain.policy import DefaultReplicationPolicy
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.kafka.checkpoint_log import newest_checkpoints
-from srm_common.kafka.compacted import StateReader
-from srm_common.kafka.group_offsets import GroupReader
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.kafka.state.checkpoint_log import newest_checkpoints
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.move_positions import opposite
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.resume_points import opposite
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.groups import commit
 

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, ResourcePatternType, ResourceType
 
 from srm_common.cli.main import run
-from srm_common.replication.slot import copy_slot
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
 from tests.kafka.acl_commands import bindings_of, create, documented, grant
@@ -197,7 +197,7 @@ def make_flow(
 ) -> Callable[[int], Flow]:
     # Slots are copied here, not in Spark.
     monkeypatch.setattr(
-        "srm_common.cli.run.pass_runner",
+        "srm_common.cli.commands.run.pass_runner",
         lambda settings, master: lambda job, tasks: [copy_slot(job, task) for task in tasks],
     )
     return lambda number: Flow(number, kafkas, tmp_path, capsys)

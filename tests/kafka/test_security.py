@@ -24,9 +24,9 @@ from srm_common.domain.cluster import ClusterSettings, OauthClient
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotTask
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.client.dialing import SILENT
-from srm_common.kafka.link import ClusterLink
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
 from tests.silent_peers import named, peer

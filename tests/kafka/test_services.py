@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from srm_common.domain.names import SERVICES_TOPIC
-from srm_common.kafka.service_log import read_services
-from srm_common.kafka.state_writer import NewRecord, StateWriter
+from srm_common.domain.flow.names import SERVICES_TOPIC
+from srm_common.kafka.state.service_log import read_services
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.testing import LocalKafka
 from tests.kafka.authority import Authority
 from tests.kafka.flows import write

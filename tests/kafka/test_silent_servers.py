@@ -15,12 +15,13 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
+from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.dialing import SILENT
-from srm_common.kafka.compacted import StateReader, admin_client
-from srm_common.kafka.link import ClusterLink, RetriableFault
-from srm_common.kafka.log_facts import compaction
-from srm_common.kafka.producer_ids import init_producer
-from srm_common.kafka.topic_ids import topic_ids
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.log.log_facts import compaction
+from srm_common.kafka.log.topic_ids import topic_ids
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.transactions.producer_ids import init_producer
 from srm_common.testing import LocalKafka
 from tests.silent_peers import black_hole, named, peer, relay
 

@@ -17,28 +17,28 @@ from confluent_kafka import Producer
 
 from srm_common.cli.main import run as srm_control
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.control_record import SOURCE_OFFSETS
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.control_record import SOURCE_OFFSETS
+from srm_common.domain.flow.start_position import OF_EDITS, StartPosition
 from srm_common.domain.offsets.translation import Translated
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.domain.runs.start_position import OF_EDITS, StartPosition
 from srm_common.errors import FlowOwnedElsewhere
-from srm_common.kafka import driver_presence
-from srm_common.kafka.compacted import StateReader
-from srm_common.kafka.control_log import ControlLog
-from srm_common.kafka.segment_log import SegmentLog
-from srm_common.kafka.state_topics import ensure_state_topics
-from srm_common.replication.ownership import Ownership
-from srm_common.replication.slot import copy_slot
-from srm_common.replication.state_transaction import write_transaction
+from srm_common.kafka.state import driver_presence
+from srm_common.kafka.state.control_log import ControlLog
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import ensure_state_topics
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
-from srm_common.usecases import edit_source_offsets as editing
-from srm_common.usecases import idle_flow
-from srm_common.usecases.edit_source_offsets import Request, edit_source_offsets
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.source_offsets import list_source_offsets
+from srm_common.usecases.flows import idle_flow
+from srm_common.usecases.offsets import edit_source_offsets as editing
+from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.offsets.source_offsets import list_source_offsets
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 
 pytestmark = pytest.mark.kafka
@@ -251,9 +251,9 @@ def test_a_run_that_died_is_found_dead_and_fenced(story: Story) -> None:
     ready = (
         "import sys, time; from pathlib import Path\n"
         "from srm_common.settings_files.configuration import load_configuration\n"
-        "from srm_common.kafka.driver_presence import DriverPresence\n"
-        "from srm_common.kafka.flow_state import FlowState\n"
-        "from srm_common.kafka.state_topics import ensure_state_topics\n"
+        "from srm_common.kafka.state.driver_presence import DriverPresence\n"
+        "from srm_common.kafka.state.flow_state import FlowState\n"
+        "from srm_common.kafka.state.state_topics import ensure_state_topics\n"
         f"flow = load_configuration(Path({str(story.file)!r})).flow({str(story.flow.name)!r})\n"
         "ensure_state_topics(flow)\n"
         "DriverPresence(FlowState(flow), 'dead').__enter__(); print('there', flush=True); time.sleep(60)\n"

@@ -13,9 +13,9 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.offsets.segments import Run, build_segment
 from srm_common.errors import CorruptRecord, StateTopicInvalid, StateUnavailable
-from srm_common.kafka.flow_state import FlowState
-from srm_common.kafka.source_offsets import read_source_offsets
-from srm_common.kafka.state_topics import StateTopics, ensure_state_topics
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.source_offsets import read_source_offsets
+from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import LocalKafka
 from srm_common.wire.mm2 import source_offset_key, source_offset_value
 from srm_common.wire.murmur2 import partition_for

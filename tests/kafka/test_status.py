@@ -10,16 +10,16 @@ from srm_common.airflow_bridge.lag_report import LagReport
 from srm_common.cli.main import run
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.monitoring.health import HealthState
+from srm_common.domain.health.health import HealthState
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
-from srm_common.replication.slot import copy_slot
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.emit_heartbeat import emit_heartbeat
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.report_run import make_report
-from srm_common.usecases.status import status
+from srm_common.usecases.monitoring.report_run import make_report
+from srm_common.usecases.monitoring.status import status
+from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 
 pytestmark = pytest.mark.kafka

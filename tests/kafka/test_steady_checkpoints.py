@@ -19,13 +19,13 @@ from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.progress import Progress
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.kafka import group_watch
-from srm_common.kafka.flow_state import FlowState
-from srm_common.kafka.group_watch import GroupWatch
+from srm_common.kafka.groups import group_watch
+from srm_common.kafka.groups.group_watch import GroupWatch
+from srm_common.kafka.state.flow_state import FlowState
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.steady_checkpoints import CheckpointRounds, SteadyCheckpoints
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.steady_checkpoints import CheckpointRounds, SteadyCheckpoints
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.groups import commit

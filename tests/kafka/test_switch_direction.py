@@ -8,20 +8,19 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
+from srm_common.domain.flow.start_rules import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, StepResult
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.domain.runs.start_rules import parse_topic_starts
-from srm_common.domain.topics.flow_graph import GraphFlow
-from srm_common.replication.slot import copy_slot
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.failover import last_move
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.replicate import raise_if_failed, replicate
-from srm_common.usecases.switch_direction import SwitchMove
+from srm_common.usecases.moving.failover import last_move
+from srm_common.usecases.moving.switch_direction import SwitchMove
+from srm_common.usecases.runs.replicate import raise_if_failed, replicate
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, read, write
 from tests.kafka.groups import commit
 

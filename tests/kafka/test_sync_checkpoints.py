@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 from confluent_kafka import Producer, TopicPartition
 
-from srm_common.domain import names
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.translation import Translated
-from srm_common.kafka.compacted import LATEST, StateReader, last_of_each_key
-from srm_common.kafka.segment_log import SegmentLog
+from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.testing import LocalKafka
-from srm_common.usecases.emit_heartbeat import emit_heartbeat
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.wire.mm2 import decode_heartbeat, decode_offset_sync
 from tests.kafka.checkpoint_rounds import checkpoints, copy, values
 from tests.kafka.flows import flow_between, write

@@ -13,12 +13,12 @@ from confluent_kafka import Consumer, TopicPartition
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, StepName
-from srm_common.kafka.group_offsets import GroupReader
-from srm_common.kafka.topic_registry import TopicRegistry
+from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import LocalKafka
-from srm_common.usecases.decide_groups import decide_groups
-from srm_common.usecases.failover import Move
-from srm_common.usecases.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.groups.decide_groups import decide_groups
+from srm_common.usecases.moving.failover import Move
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from tests.kafka.checkpoint_rounds import checkpoints, copy
 from tests.kafka.flows import flow_between, write
 from tests.kafka.groups import commit

@@ -14,8 +14,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from srm_common.cli.main import run as srm_control
-from srm_common.domain import names
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.moving.connect_names import ConnectNames
 from srm_common.domain.moving.handover import Verdict
 from srm_common.domain.offsets.offset_syncs import OffsetSync
@@ -23,15 +22,15 @@ from srm_common.domain.offsets.translation import Translated
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
-from srm_common.kafka.compacted import StateReader, last_of_each_key
-from srm_common.kafka.segment_log import SegmentLog
-from srm_common.kafka.state_topics import ensure_state_topics
-from srm_common.kafka.state_writer import NewRecord, StateWriter
-from srm_common.kafka.topic_registry import TopicRegistry
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
+from srm_common.kafka.state.state_topics import ensure_state_topics
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import raise_if_failed, replicate
-from srm_common.usecases.source_offsets import committed_now
+from srm_common.usecases.offsets.source_offsets import committed_now
+from srm_common.usecases.runs.replicate import raise_if_failed, replicate
 from srm_common.wire.mm2 import encode_offset_sync, parse_source_offset_value, source_offset_key, source_offset_value
 from srm_common.wire.murmur2 import partition_for
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write

@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.kafka.log_windows import LogWindows, Window
+from srm_common.kafka.log.log_windows import LogWindows, Window
 from srm_common.testing import LocalKafka
 from srm_common.testing.tiered_storage import TIERED_TOPIC, wait_until_remote
 from tests.kafka.engine import Background, Engine

@@ -11,24 +11,24 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.plans.actions import AlterConfigs, CreateTopic, StartOver, failed
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.plan_file import PlanFile, plan_file_text
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, StartOver, failed
 from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.refresh_memory import Job
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import ConfigError
-from srm_common.kafka.flow_state import FlowState
-from srm_common.kafka.topic_registry import TopicRegistry
-from srm_common.replication.slot import copy_slot
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.apply_printed import apply_printed
-from srm_common.usecases.plan_topics import decide_topics, plan_topics
-from srm_common.usecases.refresh_topics import refresh_topics
-from srm_common.usecases.replicate import replicate
-from srm_common.usecases.topic_mappings import replicated_topics
+from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.apply_printed import apply_printed
+from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
+from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, properties_of, read, write
 from tests.kafka.test_cli_plan import srm_control
 from tests.kafka.test_refresh_topics import alter, settings_shown

@@ -8,10 +8,10 @@ import pytest
 from confluent_kafka import Producer
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.names import META_TOPIC
+from srm_common.domain.flow.names import META_TOPIC
 from srm_common.domain.topics.topic_records import Ancestor, ClusterBinding, TopicRecord, TopicState
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.topic_registry import TopicRegistry
+from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.testing import LocalKafka
 
 pytestmark = pytest.mark.kafka

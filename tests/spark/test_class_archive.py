@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.replication.class_archive import make_class_archive
-from srm_common.replication.spark_conf import class_archive, spark_settings
+from srm_common.replication.spark.class_archive import make_class_archive
+from srm_common.replication.spark.spark_conf import class_archive, spark_settings
 
 pytestmark = pytest.mark.spark
 

@@ -16,12 +16,12 @@ import pytest
 from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka.link import ClusterLink
-from srm_common.kafka.writers_at_work import writers_at_work
-from srm_common.replication.spark_conf import LAUNCH_SETTINGS, spark_settings
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.transactions.active_writers import active_writers
+from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.last_run import last_run
+from srm_common.usecases.runs.last_run import last_run
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 from tests.spark.standalone import SPARK_HOME
 
@@ -179,7 +179,7 @@ def wait_for_a_commit(flow: FlowSettings, topic: str) -> None:
 
 
 def assert_nothing_is_open(flow: FlowSettings, topic: str) -> None:
-    assert writers_at_work(flow) == []
+    assert active_writers(flow) == []
     # Markers of what was ended are on their way for a moment.
     copies = [(f"{flow.name.source}.{topic}", partition) for partition in range(2)]
     deadline = time.monotonic() + 180

@@ -19,11 +19,11 @@ from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotT
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.errors import LostProcess
-from srm_common.kafka.link import ClusterLink
-from srm_common.replication.spark_conf import local_master, patient_master, spark_settings
-from srm_common.replication.spark_pass import SparkPassRunner
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.replication.spark.spark_conf import local_master, patient_master, spark_settings
+from srm_common.replication.spark.spark_pass import SparkPassRunner
 from srm_common.testing import LocalKafka
-from srm_common.usecases.replicate import replicate
+from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, read, write
 
 if TYPE_CHECKING:

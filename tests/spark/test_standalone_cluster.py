@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.kafka.link import ClusterLink
-from srm_common.replication.worker_archive import pack_worker_archive
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.replication.spark.worker_archive import pack_worker_archive
 from srm_common.testing import LocalKafka
-from srm_common.usecases.last_run import last_run
+from srm_common.usecases.runs.last_run import last_run
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 from tests.spark.standalone import SPARK_HOME, StandaloneSpark, temporary_environment
 

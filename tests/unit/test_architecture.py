@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.replication.worker_archive import NEEDED
+from srm_common.replication.spark.worker_archive import NEEDED
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {
@@ -82,7 +82,7 @@ def test_importing_the_domain_is_light() -> None:
 
 def test_slots_need_only_what_the_worker_archive_brings() -> None:
     """A Spark worker may have nothing installed; of the Kafka clients only kafka-python is pure enough to be sent."""
-    statements = "import srm_common.replication.spark_pass, srm_common.replication.slot"
+    statements = "import srm_common.replication.spark.spark_pass, srm_common.replication.slots.slot"
     shipped = {re.split("[-.]", needed)[0].replace("-", "_") for needed in NEEDED}
     loaded = loaded_after(statements) & HEAVY
     assert not loaded - shipped

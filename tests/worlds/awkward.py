@@ -9,7 +9,7 @@ from dataclasses import replace
 from confluent_kafka import Producer
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.kafka.state_topics import ensure_state_topics
+from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.testing import LocalKafka
 from tests.kafka.engine import Engine
 from tests.kafka.flows import Seen

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from srm_common.domain.access.acls import EVERYONE, AclBinding, Operation, Permission, TopicPattern
-from srm_common.domain.plans.actions import Difference, action_json
+from srm_common.domain.topics.actions import Difference, action_json
 
 NAME_IT = "name it by sync.topic.acls.replicator.principals"
 REVOKED = "the source does not have it any more, or nothing is copied that it is about"

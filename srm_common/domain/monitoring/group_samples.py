@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any
 
+from srm_common.domain.amount import counted
 from srm_common.domain.monitoring.run_report import GroupSample, TopicGroups
 from srm_common.domain.offsets.checkpoints import Untranslated
-from srm_common.domain.plans.actions import counted
 
 #: The key in the flow's state.
 KEY = "groups"

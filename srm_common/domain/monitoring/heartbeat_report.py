@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from srm_common.domain.duration import duration, latency
 from srm_common.domain.flow import ARROW, FlowSettings
-from srm_common.domain.heartbeats import Heartbeat, beat_seconds, silent_after_seconds
+from srm_common.domain.flow.heartbeats import Heartbeat, beat_seconds, silent_after_seconds
 
 
 @dataclass(frozen=True, slots=True)

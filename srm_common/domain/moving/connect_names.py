@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srm_common.domain import names
-from srm_common.domain.flow import FlowName
+from srm_common.domain.flow import FlowName, names
 
 
 @dataclass(frozen=True, slots=True)

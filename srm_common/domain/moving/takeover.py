@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.moving.handover import HandoverPosition, unproved
-from srm_common.domain.plans.actions import ActionResult, failed
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.actions import ActionResult, failed
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from srm_common.domain.amount import counted
 from srm_common.domain.offsets.checkpoints import Untranslated
-from srm_common.domain.plans.actions import counted
 
 _SHOWN = 3
 #: Lines about single groups in a task's log; the flow's state topic has all.

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowName, OnDataLoss
-from srm_common.domain.plans.actions import Action, counted
+from srm_common.domain.topics.actions import Action
 from srm_common.domain.topics.lifecycle import LOSSES
 from srm_common.domain.topics.selection import TopicDecision
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from srm_common.domain.plans.actions import ActionResult, failed
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.actions import ActionResult, failed
 
 #: Actions that are kept; a first plan of thousands needs no second copy of the topics.
 _ACTIONS_KEPT = 500

@@ -9,11 +9,12 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from srm_common.domain.access.principals import ANONYMOUS, Right, login_principal
+from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.names import heartbeats_topic
-from srm_common.domain.plans.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange, counted
+from srm_common.domain.flow.names import heartbeats_topic
+from srm_common.domain.flow.principals import ANONYMOUS, Right, login_principal
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.setting_notices import RETENTION, Drift, undone

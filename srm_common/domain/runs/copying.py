@@ -9,18 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import Compression
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
-
-#: Kafka's codecs, by their ids in the attributes of a batch (``CompressionType``).
-COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-@dataclass(frozen=True, slots=True)
-class Compression:
-    """A codec of :data:`COMPRESSION_TYPES`, and its level in the words of Kafka's producer (KIP-390)."""
-
-    codec: str
-    level: int = 0
 
 
 @dataclass(frozen=True, slots=True)

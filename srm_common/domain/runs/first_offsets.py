@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.partition_track import PartitionTrack
-from srm_common.domain.runs.start_position import StartPosition
 
 
 def explicit_offset(track: PartitionTrack, where: StartPosition, start: int, why: str) -> int | str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from srm_common.domain.filtering.filters import PatternList, check_patterns
-from srm_common.domain.runs.start_position import StartPosition
+from srm_common.domain.flow.start_position import StartPosition
+from srm_common.domain.patterns.name_filter import PatternList, check_patterns
 from srm_common.errors import ConfigError
 
 

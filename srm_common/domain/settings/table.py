@@ -5,16 +5,16 @@ docs/configuration.md is written from this table.
 
 from __future__ import annotations
 
+from srm_common.domain.settings.alarm_keys import alarm_keys
+from srm_common.domain.settings.file_keys import file_keys
+from srm_common.domain.settings.ineffective_keys import without_effect_keys
 from srm_common.domain.settings.key import Key, Level
-from srm_common.domain.settings.of_alarms import alarm_keys
-from srm_common.domain.settings.of_files import file_keys
-from srm_common.domain.settings.of_metrics_topic import metrics_topic_keys
-from srm_common.domain.settings.of_offsets import offsets_keys, state_keys
-from srm_common.domain.settings.of_runs import copying_keys, scheduling_keys
-from srm_common.domain.settings.of_services import service_keys
-from srm_common.domain.settings.of_store import store_keys
-from srm_common.domain.settings.of_topics import selection_keys, topics_keys
-from srm_common.domain.settings.without_effect import without_effect_keys
+from srm_common.domain.settings.metrics_topic_keys import metrics_topic_keys
+from srm_common.domain.settings.offset_keys import offsets_keys, state_keys
+from srm_common.domain.settings.run_keys import copying_keys, scheduling_keys
+from srm_common.domain.settings.service_keys import service_keys
+from srm_common.domain.settings.store_keys import store_keys
+from srm_common.domain.settings.topic_keys import selection_keys, topics_keys
 
 KEYS: tuple[Key, ...] = (
     *file_keys(),

@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
+from srm_common.domain.flow.start_position import StartKind
+from srm_common.domain.flow.start_rules import StartRules
 from srm_common.domain.policy import is_cycle, is_shipped
-from srm_common.domain.runs.start_position import StartKind
-from srm_common.domain.runs.start_rules import StartRules
-from srm_common.domain.topics.flow_graph import GraphFlow, Knowledge
+from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState
 
 #: A cluster (its id; ``alias:`` and the alias where the id is not known) and a topic.
@@ -325,7 +325,7 @@ class CopyGraph:
         """Whether the flow in the other direction has ended and this one starts behind what it copied.
 
         That it really does is held by the run, partition by partition
-        (:mod:`srm_common.replication.starting_points`).
+        (:mod:`srm_common.replication.driver.starting_points`).
         """
         return not self._opposite_runs and self._starts.of(topic)[0].kind is StartKind.OPPOSITE
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plans.actions import Difference, action_json
 from srm_common.domain.policy import policy_name
+from srm_common.domain.topics.actions import Difference, action_json
+from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.copy_graph import CopyGraph
-from srm_common.domain.topics.flow_graph import Knowledge
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Ancestor, TopicRecord, TopicState
 

@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import Any, Self
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plans.actions import ActionResult, AlterConfigs
 from srm_common.domain.policy import policy_name
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs
 
 _DAY_MS = 86_400_000
 #: Who undoes a change does so within minutes (an operator), hours or a day (a tool that runs each night).

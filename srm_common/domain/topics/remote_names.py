@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.heartbeats import ancestry, hops
+from srm_common.domain.flow.heartbeats import ancestry, hops
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.topics.topic_records import TopicRecords, TopicState
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
+from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plans.actions import AlterConfigs, SettingChange, counted
+from srm_common.domain.topics.actions import AlterConfigs, SettingChange
 from srm_common.domain.topics.refresh_memory import Alterations
 from srm_common.domain.topics.topic_settings import FOLLOWED, Source, TargetAbilities, TopicSetting, same_value
 

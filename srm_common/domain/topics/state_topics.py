@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from srm_common.domain import names
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowSettings, names
 
 #: As many as Connect's offsets topic has by default: a chunk adds the partitions it writes to its transaction, so
 #: more of them cost more markers, while fewer let one open transaction hide more of the map.

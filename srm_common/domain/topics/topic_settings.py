@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from srm_common.domain.filtering.filter_classes import property_filter
+from srm_common.domain.filters.filter_classes import property_filter
 from srm_common.domain.flow import FlowSettings
 
 LONG_MAX = str(2**63 - 1)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from srm_common.kafka.buffers import Lease
+from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.library import Errors, KafkaProtocol
 from srm_common.wire import fetch, produce
 from srm_common.wire.batch import Buffer

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Self
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.service_advertisement import Advertisement
+from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.errors import ConfigError, SrmError
-from srm_common.kafka.service_log import ServiceLog
+from srm_common.kafka.state.service_log import ServiceLog
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.service_settings import service_settings
 

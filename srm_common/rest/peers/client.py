@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from pydantic import BaseModel, ValidationError
 
-from srm_common.domain.service_advertisement import Advertisement
+from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.errors import PeerError, PeerSilent
 from srm_common.rest.faults import Faults
 from srm_common.rest.schemas import Fault

@@ -15,7 +15,7 @@ from srm_common.rest.live import TAG
 from srm_common.rest.peers.client import PeerRefusal
 from srm_common.rest.peers.flows import foreign
 from srm_common.rest.peers.gateway import peers
-from srm_common.rest.peers.told_elsewhere import ToldElsewhere
+from srm_common.rest.peers.served_by_peer import ToldElsewhere
 from srm_common.rest.schemas import Answer, FlowDetail, RunList, Series
 
 #: What whoever asked can mend; other refusals are the service's own trouble.

@@ -16,9 +16,9 @@ from typing import Annotated, Generic, Protocol, cast
 from fastapi import Depends, Query, Request
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.service_advertisement import Advertisement
+from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.errors import ClusterError, ConfigError, PeerError, PeerSilent
-from srm_common.kafka.service_log import read_services
+from srm_common.kafka.state.service_log import read_services
 from srm_common.rest.faults import fault_of
 from srm_common.rest.peers.client import Answer, ask
 from srm_common.rest.ranges import now_ms
@@ -36,7 +36,7 @@ _THREADS = 16
 
 
 class ReadServices(Protocol):
-    """As :func:`srm_common.kafka.service_log.read_services`."""
+    """As :func:`srm_common.kafka.state.service_log.read_services`."""
 
     def __call__(
         self, cluster: ClusterSettings, *, timeout_seconds: float
@@ -63,12 +63,12 @@ class _Listing:
 
 @dataclass
 class _Book:
-    """What is remembered between requests. ``alone_until`` is by address, in monotonic seconds; ``tellers`` are
+    """What is remembered between requests. ``open_until`` is by address, in monotonic seconds; ``tellers`` are
     addresses by flow."""
 
     listings: dict[str, _Listing] = field(default_factory=dict)
     reading: dict[str, Future[None]] = field(default_factory=dict)
-    alone_until: dict[str, float] = field(default_factory=dict)
+    open_until: dict[str, float] = field(default_factory=dict)
     tellers: dict[str, str] = field(default_factory=dict)
 
 
@@ -174,7 +174,7 @@ class Peers:
         settings: ServiceSettings,
     ) -> Future[Answer]:
         """Raises :class:`PeerError` for one that is left alone."""
-        left = self._book.alone_until.get(peer.url, 0.0) - time.monotonic()
+        left = self._book.open_until.get(peer.url, 0.0) - time.monotonic()
         if left > 0:
             raise PeerError(f"{_called(peer)} did not answer; it is asked again in {left:.0f} s")
         return self._pool.submit(ask, peer, path, [*query, ("local", "true")], model, settings)
@@ -190,7 +190,7 @@ class Peers:
         except PeerSilent:
             if held_against:
                 with self._lock:
-                    self._book.alone_until[peer.url] = time.monotonic() + _LEFT_ALONE_SECONDS
+                    self._book.open_until[peer.url] = time.monotonic() + _LEFT_ALONE_SECONDS
             raise
 
     def _find(

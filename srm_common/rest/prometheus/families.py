@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from srm_common.domain.monitoring.health import AlarmKind, HealthState, Severity
+from srm_common.domain.health.health import AlarmKind, HealthState, Severity
 from srm_common.rest.prometheus.exposition import Series, escaped, family, histogram_family, labels
 from srm_common.rest.prometheus.series import (
     ALARM,

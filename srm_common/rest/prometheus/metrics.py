@@ -16,13 +16,13 @@ from fastapi import APIRouter, Query, Request, Response
 
 from srm_common import __version__
 from srm_common.domain.flow import FlowName
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.stats import Stats
-from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.stats import Stats
+from srm_common.domain.metrics.time_range import TimeRange
 from srm_common.errors import ConfigError, StoreError
 from srm_common.rest.access import require
+from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import responses
-from srm_common.rest.house import House, HouseDep
 from srm_common.rest.overview import Overview, look
 from srm_common.rest.ports import Caller, Right
 from srm_common.rest.prometheus.exposition import CONTENT_TYPE
@@ -61,7 +61,7 @@ class Scraper:
 )
 def metrics(
     request: Request,
-    house: HouseDep,
+    house: AppContextDep,
     detail: Annotated[Detail, Query(description="how fine; each includes what is coarser")] = Detail.PARTITION,
     mirror_maker: Annotated[bool, Query(description="with MirrorMaker 2's series (kafka_connect_*)")] = True,
 ) -> Response:
@@ -82,7 +82,7 @@ def metrics(
     return Response(text, media_type=CONTENT_TYPE, headers=headers)
 
 
-def _caller(request: Request, house: House) -> Caller:
+def _caller(request: Request, house: AppContext) -> Caller:
     try:
         settings = service_settings(house.configuration())
     except ConfigError:
@@ -101,7 +101,7 @@ def _has_token(request: Request, token: str | None) -> bool:
     )
 
 
-def _figures(house: House, overview: Overview, detail: Detail) -> tuple[Sequence[FlowFigures], bool]:
+def _figures(house: AppContext, overview: Overview, detail: Detail) -> tuple[Sequence[FlowFigures], bool]:
     """The flows, and whether the history could be read; without it there are still their states."""
     names = [str(name) for name in overview.names]
     span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
@@ -124,7 +124,7 @@ def _judged(overview: Overview, name: FlowName) -> FlowFigures:
 
 
 def _flow(
-    house: House, overview: Overview, name: FlowName, stats: dict[str, dict[Metric, Stats]], detail: Detail
+    house: AppContext, overview: Overview, name: FlowName, stats: dict[str, dict[Metric, Stats]], detail: Detail
 ) -> FlowFigures:
     figures, flow = house.figures, str(name)
     found = replace(_judged(overview, name), stats=stats.get(flow, {}))

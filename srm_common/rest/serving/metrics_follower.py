@@ -9,7 +9,7 @@ from typing import Self
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.usecases.raw_metrics import follow_metrics_topic
+from srm_common.usecases.monitoring.raw_metrics import follow_metrics_topic
 
 #: A cluster that does not answer must not keep the service from ending.
 _PATIENCE_SECONDS = 5.0

@@ -18,7 +18,7 @@ from fastapi import FastAPI
 
 from srm_common.airflow_rest import AirflowRest
 from srm_common.errors import ConfigError
-from srm_common.rest.app import House, create_app
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.rest.ports import Access
 from srm_common.rest.serving.basic_access import BasicAccess, OpenAccess
@@ -135,7 +135,7 @@ def access_of(listener: Listener, password_file: Path | None, environment: Mappi
     return BasicAccess(Logins(own)) if own else OpenAccess(this_machine=listener.this_machine)
 
 
-def service_house(path: Path, access: Access, environment: Mapping[str, str]) -> House:
+def service_house(path: Path, access: Access, environment: Mapping[str, str]) -> AppContext:
     """What the service lives in: a properties file, the history, and an Airflow where the environment names one.
 
     Raises:
@@ -144,7 +144,7 @@ def service_house(path: Path, access: Access, environment: Mapping[str, str]) ->
     """
     configuration = WatchedConfiguration(lambda: path)
     airflow = AirflowRest.from_environment(environment, timeout_seconds=_AIRFLOW_SECONDS)
-    return House(
+    return AppContext(
         access=access,
         store=open_store(configuration(), environment),
         scheduler=None if airflow is None else RemoteScheduler(airflow),
@@ -152,12 +152,12 @@ def service_house(path: Path, access: Access, environment: Mapping[str, str]) ->
     )
 
 
-def companions(house: House) -> list[AbstractContextManager[object]]:
+def companions(house: AppContext) -> list[AbstractContextManager[object]]:
     """What runs beside the app while it serves."""
     return [Advertiser(house.configuration), MetricsFollower(house.configuration().flows.values(), house.store)]
 
 
-def serve(house: House, listener: Listener) -> None:
+def serve(house: AppContext, listener: Listener) -> None:
     """Answer until the process is told to end (SIGTERM, SIGINT). Raises :class:`ConfigError` when it cannot begin."""
     opened = listener.open()
     listener = replace(listener, port=opened.getsockname()[1])

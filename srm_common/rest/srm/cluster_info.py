@@ -10,10 +10,10 @@ from fastapi import APIRouter, Path
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import ClusterError
-from srm_common.kafka.admin import ClusterAdmin
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.rest.access import ReaderDep
+from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import ApiError, responses
-from srm_common.rest.house import HouseDep
 from srm_common.rest.live import CALLS, TAG
 from srm_common.rest.overview import look
 from srm_common.rest.ranges import RangeDep, now_ms
@@ -37,7 +37,7 @@ _ClusterId = Annotated[
 
 
 @router.get("/cluster-info/{kafkaClusterId}", responses=responses(404, 422, 503, 504))
-def cluster_info(house: HouseDep, caller: ReaderDep, cluster_id: _ClusterId, span: RangeDep) -> ClusterInfo:
+def cluster_info(house: AppContextDep, caller: ReaderDep, cluster_id: _ClusterId, span: RangeDep) -> ClusterInfo:
     """Flows from and to a cluster. The clusters are asked for their ids; ``errors`` has those that do not answer."""
     seen = look(house, caller, now_ms())
     aliases = {alias for flow in seen.names for alias in (flow.source, flow.target)}

@@ -11,16 +11,16 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.monitoring.health import HealthState
-from srm_common.domain.monitoring.judge import Verdict
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.metric_table import BY_METRIC, Across
-from srm_common.domain.monitoring.stats import Stats
-from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.health.health import HealthState
+from srm_common.domain.health.judge import Verdict
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.metric_table import BY_METRIC, Across
+from srm_common.domain.metrics.stats import Stats
+from srm_common.domain.metrics.time_range import TimeRange
 from srm_common.domain.policy import ReplicationPolicy
 from srm_common.rest.access import Alias, ReaderDep
+from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import ApiError, responses
-from srm_common.rest.house import House, HouseDep
 from srm_common.rest.overview import Overview, look
 from srm_common.rest.ranges import Hours, Minutes, now_ms, time_range
 from srm_common.rest.srm import schemas
@@ -39,7 +39,7 @@ _AT_WORK = {HealthState.FAILING, HealthState.LOST_DATA}
 
 @router.get("/replications", responses=responses(422, 503))
 def replications(
-    house: HouseDep,
+    house: AppContextDep,
     caller: ReaderDep,
     source: _Sources = [],  # noqa: B006  FastAPI copies it
     minutes: Minutes = None,
@@ -54,7 +54,7 @@ def replications(
 
 @router.get("/remote-topics/{source}", responses=_KNOWN)
 def remote_topics(
-    house: HouseDep,
+    house: AppContextDep,
     caller: ReaderDep,
     source: Alias,
     target: _Target = None,
@@ -90,7 +90,7 @@ def remote_topics(
 @router.get("/topic-metrics/{topic}/{metric}", responses=_KNOWN)
 @router.get("/topic-metrics-local/{topic}/{metric}", responses=_KNOWN, include_in_schema=False)
 def topic_metrics(
-    house: HouseDep,
+    house: AppContextDep,
     caller: ReaderDep,
     topic: DownstreamTopic,
     metric: Metric,
@@ -108,7 +108,7 @@ def topic_metrics(
 @router.get("/cluster-metrics/{cluster}/{metric}", responses=_KNOWN)
 @router.get("/cluster-metrics-local/{cluster}/{metric}", responses=_KNOWN, include_in_schema=False)
 def cluster_metrics(
-    house: HouseDep,
+    house: AppContextDep,
     caller: ReaderDep,
     cluster: Alias,
     metric: Metric,
@@ -124,7 +124,7 @@ def cluster_metrics(
 
 
 def replication_infos(
-    house: House, seen: Overview, flows: Sequence[FlowName], span: TimeRange
+    house: AppContext, seen: Overview, flows: Sequence[FlowName], span: TimeRange
 ) -> dict[str, schemas.ReplicationInfo]:
     """Flows as version 1 shows them."""
     if seen.store_fault is not None:
@@ -193,7 +193,7 @@ def _original(policy: ReplicationPolicy, topic: str, aliases: Collection[str]) -
 
 
 def _series(
-    house: House,
+    house: AppContext,
     seen: Overview,
     flow: FlowName,
     metric: Metric,

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from srm_common.domain.filtering.filter_edit import Edited, FilterEdit, edited
-from srm_common.domain.filtering.flow_filters import FIELDS, FilterLists, FlowFilters
+from srm_common.domain.filters.filter_edit import Edited, FilterEdit, edited
+from srm_common.domain.filters.flow_filters import FIELDS, FilterLists, FlowFilters
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ConfigError, EditConflict, SrmError
 from srm_common.rest.access import CallerDep, EditableFlow, ReadableFlow
+from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import ApiError, fault_of, responses
 from srm_common.rest.flow_filters import filters_of
-from srm_common.rest.house import HouseDep
 from srm_common.rest.live import CALLS, TAG
 from srm_common.rest.ports import Right
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.schemas import Decision, Fault
 from srm_common.rest.v2.steering_schemas import Done, FilterEditRequest, FilterPreview, Filters
-from srm_common.usecases.edited_filters import FilterPlace
-from srm_common.usecases.effective_filters import EffectiveFilters
-from srm_common.usecases.filter_effect import groups_effect, topics_effect
-from srm_common.usecases.filter_history import filter_history
+from srm_common.usecases.filters.edited_filters import FilterPlace
+from srm_common.usecases.filters.effective_filters import EffectiveFilters
+from srm_common.usecases.filters.filter_effect import groups_effect, topics_effect
+from srm_common.usecases.filters.filter_history import filter_history
 
 router = APIRouter(prefix="/api/v2", tags=["filters", TAG])
 
@@ -36,7 +36,7 @@ _SHOWING_SECONDS = 5.0
 
 
 @router.get("/flows/{source}/{target}/filters", responses=responses(404, 422, 503, 504))
-def filters(flow: ReadableFlow, caller: CallerDep, house: HouseDep) -> Filters:
+def filters(flow: ReadableFlow, caller: CallerDep, house: AppContextDep) -> Filters:
     """The lists that count now, those of the file, and who edited them; where the edits cannot be read, the file's."""
     settings, place = filters_of(house, flow, caller)
     in_file = FlowFilters.of(settings)
@@ -68,7 +68,7 @@ def filters(flow: ReadableFlow, caller: CallerDep, house: HouseDep) -> Filters:
 
 
 @router.put("/flows/{source}/{target}/filters", responses=responses(404, 409, 415, 422, 502, 503, 504))
-def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, house: HouseDep) -> Done:
+def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, house: AppContextDep) -> Done:
     """Edit the lists; it acts at the flow's next run. With ``revision`` the edit is refused when somebody else has
     edited since it was read."""
     settings, place = filters_of(house, flow, caller)
@@ -86,7 +86,7 @@ def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerD
 
 
 @router.post("/flows/{source}/{target}/filters/preview", responses=responses(404, 409, 415, 422, 502, 503, 504))
-def preview(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, house: HouseDep) -> FilterPreview:
+def preview(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, house: AppContextDep) -> FilterPreview:
     """What the edit would start and stop being copied, going by the topics and groups that there are now."""
     settings, place = filters_of(house, flow, caller)
 

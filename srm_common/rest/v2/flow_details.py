@@ -7,10 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from srm_common.domain.flow import FlowName
-from srm_common.rest import answers
+from srm_common.rest import presenters
+from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import responses
-from srm_common.rest.house import House, HouseDep
-from srm_common.rest.known_flow import KnownFlow
+from srm_common.rest.flow_dependency import ExistingFlow
 from srm_common.rest.paging import Limit, Offset, Search
 from srm_common.rest.ranges import RangeDep, now_ms, shown
 from srm_common.rest.schemas import (
@@ -37,8 +37,8 @@ _Topic = Annotated[str | None, Query(min_length=1, max_length=249, description="
 
 @router.get("/topics", responses=_KNOWN)
 def topics(
-    house: HouseDep,
-    flow: KnownFlow,
+    house: AppContextDep,
+    flow: ExistingFlow,
     span: RangeDep,
     search: Search = "",
     order: TopicOrder = "topic",
@@ -48,7 +48,7 @@ def topics(
     """Topics that the flow copies, with their statistics of the range."""
     page = house.figures.topics(str(flow), span, search=search, order=order, offset=offset, limit=limit)
     return TopicList(
-        topics=[answers.topic(row) for row in page.rows],
+        topics=[presenters.topic(row) for row in page.rows],
         total=page.total,
         offset=page.offset,
         range=shown(span),
@@ -57,16 +57,16 @@ def topics(
 
 
 @router.get("/topics/{topic}", responses=_KNOWN)
-def topic(house: HouseDep, flow: KnownFlow, topic: TopicName, span: RangeDep) -> TopicDetail:
+def topic(house: AppContextDep, flow: ExistingFlow, topic: TopicName, span: RangeDep) -> TopicDetail:
     """One upstream topic."""
     row = house.figures.topic(topic_row(house, flow, topic, span), span)
-    return TopicDetail(topic=answers.topic(row), range=shown(span), now_ms=now_ms())
+    return TopicDetail(topic=presenters.topic(row), range=shown(span), now_ms=now_ms())
 
 
 @router.get("/partitions", responses=_KNOWN)
 def partitions(
-    house: HouseDep,
-    flow: KnownFlow,
+    house: AppContextDep,
+    flow: ExistingFlow,
     topic: _Topic = None,
     failed: Annotated[bool, Query(description="only those that failed")] = False,
     offset: Offset = 0,
@@ -74,30 +74,32 @@ def partitions(
 ) -> PartitionList:
     """Partitions as the last run left them, by topic."""
     page = house.figures.partitions(str(flow), topic=topic, failed_only=failed, offset=offset, limit=limit)
-    found = [answers.partition(row) for row in page.rows]
+    found = [presenters.partition(row) for row in page.rows]
     return PartitionList(partitions=found, total=page.total, offset=page.offset, now_ms=now_ms())
 
 
 @router.get("/groups", responses=_KNOWN)
-def groups(house: HouseDep, flow: KnownFlow, search: Search = "", offset: Offset = 0, limit: Limit = 100) -> GroupList:
+def groups(
+    house: AppContextDep, flow: ExistingFlow, search: Search = "", offset: Offset = 0, limit: Limit = 100
+) -> GroupList:
     """Consumer groups after the last checkpoints; those that are not translated completely come first."""
     page = house.store.groups(str(flow), search=search, offset=offset, limit=limit)
-    found = [answers.group(row) for row in page.rows]
+    found = [presenters.group(row) for row in page.rows]
     return GroupList(groups=found, total=page.total, offset=page.offset, now_ms=now_ms())
 
 
 @router.get("/runs", responses=_KNOWN)
-def runs(house: HouseDep, flow: KnownFlow, offset: Offset = 0, limit: Limit = 50) -> RunList:
+def runs(house: AppContextDep, flow: ExistingFlow, offset: Offset = 0, limit: Limit = 50) -> RunList:
     """Runs that were reported, the newest first."""
     page = house.store.runs(str(flow), offset=offset, limit=limit)
-    found = [answers.run(row, _run_url(house, flow, row.run_id)) for row in page.rows]
+    found = [presenters.run(row, _run_url(house, flow, row.run_id)) for row in page.rows]
     return RunList(runs=found, total=page.total, offset=page.offset, now_ms=now_ms())
 
 
 @router.get("/decisions", responses=_KNOWN)
 def decisions(
-    house: HouseDep,
-    flow: KnownFlow,
+    house: AppContextDep,
+    flow: ExistingFlow,
     search: Search = "",
     copied: Annotated[bool | None, Query(description="only topics that are, or are not, copied")] = None,
     offset: Offset = 0,
@@ -121,7 +123,7 @@ def decisions(
 
 
 @router.get("/plan", responses=_KNOWN)
-def plan(house: HouseDep, flow: KnownFlow) -> PlanAnswer:
+def plan(house: AppContextDep, flow: ExistingFlow) -> PlanAnswer:
     """What the last refresh changed; at most 500 changes, failed ones first."""
     document = _document(house, flow, "plan")
     if document is None:
@@ -146,9 +148,9 @@ def plan(house: HouseDep, flow: KnownFlow) -> PlanAnswer:
     )
 
 
-def _document(house: House, flow: FlowName, key: str) -> Document | None:
+def _document(house: AppContext, flow: FlowName, key: str) -> Document | None:
     return house.store.documents(str(flow), key).get(key)
 
 
-def _run_url(house: House, flow: FlowName, run_id: str) -> str | None:
+def _run_url(house: AppContext, flow: FlowName, run_id: str) -> str | None:
     return None if house.scheduler is None else house.scheduler.run_url(flow.dag_id, run_id)

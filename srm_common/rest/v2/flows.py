@@ -8,17 +8,17 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.monitoring.deadline import report_late
-from srm_common.domain.monitoring.health import HealthState
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.stats import Stats
-from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.health.deadline import report_late
+from srm_common.domain.health.health import HealthState
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.stats import Stats
+from srm_common.domain.metrics.time_range import TimeRange
 from srm_common.errors import StoreError
-from srm_common.rest import answers
+from srm_common.rest import presenters
 from srm_common.rest.access import ReaderDep
+from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import fault_of, responses
-from srm_common.rest.house import House, HouseDep
-from srm_common.rest.known_flow import FlowHere
+from srm_common.rest.flow_dependency import LocalFlow
 from srm_common.rest.overview import Overview, look
 from srm_common.rest.paging import Limit, Offset, Search
 from srm_common.rest.peers.flows import flows_of_peers
@@ -40,7 +40,7 @@ _States = Annotated[list[HealthState], Query(max_length=20, description="only fl
 
 @router.get("/flows", responses=responses(422))
 def flows(
-    house: HouseDep,
+    house: AppContextDep,
     peers: PeersDep,
     caller: ReaderDep,
     span: RangeDep,
@@ -77,7 +77,7 @@ def flows(
 
 
 @router.get("/flows/{source}/{target}", responses=responses(404, 422, 502, 503))
-def flow(house: HouseDep, caller: ReaderDep, name: FlowHere, span: RangeDep) -> FlowDetail:
+def flow(house: AppContextDep, caller: ReaderDep, name: LocalFlow, span: RangeDep) -> FlowDetail:
     """One flow, and its settings that differ from the defaults."""
     seen = look(house, caller, now_ms(), name)
     figures = Figures.read(house, [name], span)
@@ -101,7 +101,7 @@ class Figures:
         self.fault: StoreError | None = None
 
     @classmethod
-    def read(cls, house: House, flows: Sequence[FlowName], span: TimeRange) -> Figures:
+    def read(cls, house: AppContext, flows: Sequence[FlowName], span: TimeRange) -> Figures:
         found = cls(span)
         if not flows:
             return found
@@ -117,7 +117,7 @@ class Figures:
         return found
 
 
-def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> FlowSummary:
+def summary(seen: Overview, flow: FlowName, figures: Figures, house: AppContext) -> FlowSummary:
     """A flow as a row of the list."""
     row, scheduled = seen.rows.get(str(flow)), seen.scheduled.get(flow)
     verdict = seen.verdict(flow)
@@ -128,11 +128,11 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
         dag_id=flow.dag_id if scheduled is None else scheduled.dag_id,
         paused=None if scheduled is None else scheduled.paused,
         misconfigured=flow in seen.misconfigured or (scheduled is not None and scheduled.misconfigured is not None),
-        health=answers.health(verdict.health),
-        alarms=answers.alarms(verdict.alarms),
-        metrics=answers.stats(figures.stats.get(str(flow), {})),
+        health=presenters.health(verdict.health),
+        alarms=presenters.alarms(verdict.alarms),
+        metrics=presenters.stats(figures.stats.get(str(flow), {})),
         sparklines={
-            metric.value: answers.sparkline(line, figures.span, _POINTS, _pace(seen, flow))
+            metric.value: presenters.sparkline(line, figures.span, _POINTS, _pace(seen, flow))
             for metric, line in figures.lines.get(str(flow), {}).items()
         },
         next_run_ms=None if scheduled is None else scheduled.next_run_ms,
@@ -150,15 +150,15 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: House) -> F
             "failed_partitions": row.failed_partitions,
             "groups": row.groups,
             "untranslated_groups": row.history.untranslated_groups,
-            **answers.lag(row.lag_now),
+            **presenters.lag(row.lag_now),
             "lag_ms": None if row.lag_now is None else row.lag_ms,
             "behind_ms": row.behind_ms,
             "lag_fault": None if row.live is None else row.live.fault,
             "records_total": row.records_total,
             "bytes_total": row.bytes_total,
             "warnings": list(row.warnings),
-            "heartbeats": None if beats is None else answers.heartbeats(beats, seen.now_ms - row.reported_ms),
-            "last_run": answers.run(run, url),
+            "heartbeats": None if beats is None else presenters.heartbeats(beats, seen.now_ms - row.reported_ms),
+            "last_run": presenters.run(run, url),
             "reported_ms": row.reported_ms,
             "late": report_late(seen.observation(flow)),
         }
@@ -177,12 +177,12 @@ def _faults(seen: Overview, figures: Figures) -> list[Fault]:
     return [*seen.faults, *([fault_of(figures.fault)] if again and figures.fault is not None else [])]
 
 
-def _ignored(house: House, seen: Overview, flow: FlowName) -> list[str]:
+def _ignored(house: AppContext, seen: Overview, flow: FlowName) -> list[str]:
     """What the file says and nothing acts upon."""
     return [str(notice) for notice in notices(house.configuration())[flow]] if flow in seen.settings else []
 
 
-def _settings(house: House, seen: Overview, flow: FlowName) -> dict[str, str]:
+def _settings(house: AppContext, seen: Overview, flow: FlowName) -> dict[str, str]:
     """What the file says of the flow; secrets are masked."""
     if flow not in seen.settings and flow not in seen.misconfigured:
         return {}

@@ -8,20 +8,20 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets.group_offsets_file import GroupOffset
-from srm_common.domain.offsets.offset_application import AppliedOffset
+from srm_common.domain.groups.group_offsets_file import GroupOffset
+from srm_common.domain.groups.offset_application import AppliedOffset
 from srm_common.rest import schemas
 from srm_common.rest.access import CallerDep, EditableFlow
+from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import ApiError, responses
+from srm_common.rest.flow_dependency import LocalFlow
 from srm_common.rest.flow_filters import flow_now
-from srm_common.rest.house import HouseDep
-from srm_common.rest.known_flow import FlowHere
 from srm_common.rest.live import CALLS, TAG, hurried
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.v2.steering_schemas import OffsetsApplied, OffsetsRequest
-from srm_common.usecases.apply_offsets import apply_offsets
-from srm_common.usecases.export_offsets import export_offsets
-from srm_common.usecases.group_positions import group_positions
+from srm_common.usecases.groups.apply_offsets import apply_offsets
+from srm_common.usecases.groups.export_offsets import export_offsets
+from srm_common.usecases.groups.group_positions import group_positions
 
 router = APIRouter(prefix="/api/v2", tags=["groups", TAG])
 
@@ -31,7 +31,7 @@ _TOLD = 100
 
 
 @router.get("/flows/{source}/{target}/group-offsets", responses=responses(404, 422, 502, 503, 504))
-def group_offsets(flow: FlowHere, group: Group, caller: CallerDep, house: HouseDep) -> schemas.GroupOffsets:
+def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, house: AppContextDep) -> schemas.GroupOffsets:
     """Each partition of a group: committed at the source, translated, committed at the target, and why not."""
     found = CALLS.ask(
         f"where group {group} stands", lambda: group_positions(hurried(flow_now(house, flow, caller)), group)
@@ -55,7 +55,7 @@ def group_offsets(flow: FlowHere, group: Group, caller: CallerDep, house: HouseD
 
 
 @router.post("/flows/{source}/{target}/offsets", responses=responses(404, 409, 415, 422, 502, 503, 504))
-def set_offsets(flow: EditableFlow, request: OffsetsRequest, house: HouseDep) -> OffsetsApplied:
+def set_offsets(flow: EditableFlow, request: OffsetsRequest, house: AppContextDep) -> OffsetsApplied:
     """Commit offsets for groups that nobody reads with at the target: those of the newest checkpoints, or those that
     are sent. Nothing is set while a single one cannot be; every one is read again afterwards."""
     settings = hurried(house.configuration().flow(flow))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from srm_common import __version__
-from srm_common.domain.monitoring.health import HealthState
-from srm_common.rest import answers
+from srm_common.domain.health.health import HealthState
+from srm_common.rest import presenters
 from srm_common.rest.access import ReaderDep
+from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import responses
-from srm_common.rest.house import HouseDep
 from srm_common.rest.overview import Overview, look
 from srm_common.rest.peers.flows import health_of_peers
 from srm_common.rest.peers.gateway import Answers, Local, PeersDep
@@ -30,7 +30,7 @@ _GOOD = {
 
 
 @router.get("/health", responses=responses())
-def health(house: HouseDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
+def health(house: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
     """How the service and its flows do, and the other services and theirs where this one is a gateway. ``status`` is
     ``down`` when every flow is in trouble or nothing can be told, ``degraded`` when some are or something does not
     answer, else ``up``, as with flows that have not run yet or copy heartbeats only; it is about this service's own
@@ -46,7 +46,7 @@ def health(house: HouseDep, peers: PeersDep, caller: ReaderDep, local: Local = F
         status = "degraded" if bad or faults else "up"
     readable = caller.readable(others)
     found = {flow: one for flow, one in others.items() if flow in readable}
-    found |= {flow: answers.health(one) for flow, one in states.items()}
+    found |= {flow: presenters.health(one) for flow, one in states.items()}
     return HealthAnswer(
         status=status,
         store=seen.store_fault,
@@ -60,7 +60,7 @@ def health(house: HouseDep, peers: PeersDep, caller: ReaderDep, local: Local = F
 
 
 @router.get("/clusters", responses=responses(503))
-def clusters(house: HouseDep, caller: ReaderDep) -> ClusterGraph:
+def clusters(house: AppContextDep, caller: ReaderDep) -> ClusterGraph:
     """The clusters of the flows that the caller may see. Whether they can be reached is what the last runs told."""
     seen = look(house, caller, now_ms())
     aliases = sorted({alias for flow in seen.names for alias in (flow.source, flow.target)})

@@ -14,8 +14,8 @@ from srm_common.domain.monitoring.schedule import ScheduledRun
 from srm_common.domain.moving.moves import MODES, POSITIONS, READ_AGAIN, MoveKind, MoveMode, StepName
 from srm_common.errors import ConfigError
 from srm_common.rest.access import CallerDep, EditableFlow, require
+from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import ApiError, responses
-from srm_common.rest.house import HouseDep
 from srm_common.rest.ports import Right
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.v2.steering import scheduler_of
@@ -51,7 +51,7 @@ RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-1
 
 
 @router.post("/flows/{source}/{target}/moves", responses=responses(404, 409, 415, 422, 502, 503))
-def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, house: HouseDep) -> Done:
+def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, house: AppContextDep) -> Done:
     """Begin a move of consumer groups; a dry run unless told otherwise. How it goes on is told under ``run_id``."""
     kind, mode = _kind(request.kind), _mode(request)
     house.configuration().flow(flow)
@@ -73,7 +73,7 @@ def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, house: Hou
 
 
 @router.get("/moves/{kind}/{run_id}", responses=responses(404, 409, 422, 502, 503))
-def move_state(kind: Kind, run_id: RunId, caller: CallerDep, house: HouseDep) -> MoveState:
+def move_state(kind: Kind, run_id: RunId, caller: CallerDep, house: AppContextDep) -> MoveState:
     """How far a move is: each step with what it did, and where groups go on once that is known."""
     require(caller, Right.READ)
     scheduler = scheduler_of(house, "look at the output of srm-control")

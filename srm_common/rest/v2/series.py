@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.metric_table import BY_METRIC
-from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.rest import answers
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.metric_table import BY_METRIC
+from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.rest import presenters
 from srm_common.rest.access import ReaderDep, TargetAlias
+from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import ApiError, responses
-from srm_common.rest.house import House, HouseDep
-from srm_common.rest.known_flow import KnownFlow
+from srm_common.rest.flow_dependency import ExistingFlow
 from srm_common.rest.ranges import RangeDep, now_ms, shown
 from srm_common.rest.schemas import Series
 from srm_common.rest.topic_names import topic_row, upstream_of
@@ -31,8 +31,8 @@ DownstreamTopic = Annotated[str, Path(min_length=1, max_length=249, examples=["e
 
 @router.get("/flows/{source}/{target}/metrics/{metric}", responses=_KNOWN)
 def flow_series(
-    house: HouseDep,
-    flow: KnownFlow,
+    house: AppContextDep,
+    flow: ExistingFlow,
     metric: Metric,
     span: RangeDep,
     topic: _Topic = None,
@@ -47,7 +47,7 @@ def flow_series(
 
 @router.get("/cluster-metrics/{source}/{target}/{metric}", responses=_KNOWN)
 def cluster_metrics(
-    house: HouseDep, flow: KnownFlow, metric: Metric, span: RangeDep, samples: Samples = 1000
+    house: AppContextDep, flow: ExistingFlow, metric: Metric, span: RangeDep, samples: Samples = 1000
 ) -> Series:
     """One metric of a whole flow over time."""
     return _series(house, flow, metric, span, samples)
@@ -55,7 +55,7 @@ def cluster_metrics(
 
 @router.get("/topic-metrics/{source}/{target}/{topic}/{metric}", responses=_KNOWN)
 def topic_metrics(
-    house: HouseDep, flow: KnownFlow, topic: TopicName, metric: Metric, span: RangeDep, samples: Samples = 1000
+    house: AppContextDep, flow: ExistingFlow, topic: TopicName, metric: Metric, span: RangeDep, samples: Samples = 1000
 ) -> Series:
     """One metric of an upstream topic over time."""
     return _series(house, flow, metric, span, samples, topic)
@@ -63,7 +63,7 @@ def topic_metrics(
 
 @router.get("/topic-metrics/{target}/{downstream_topic}/{metric}", responses=responses(404, 409, 422, 503))
 def downstream_topic_metrics(
-    house: HouseDep,
+    house: AppContextDep,
     caller: ReaderDep,
     target: TargetAlias,
     downstream_topic: DownstreamTopic,
@@ -77,7 +77,7 @@ def downstream_topic_metrics(
 
 
 def _series(
-    house: House,
+    house: AppContext,
     flow: FlowName,
     metric: Metric,
     span: TimeRange,
@@ -94,7 +94,7 @@ def _series(
         unit=BY_METRIC[metric].unit,
         topic=topic,
         partition=partition,
-        points=[answers.point(one) for one in found],
+        points=[presenters.point(one) for one in found],
         range=shown(span),
         now_ms=now_ms(),
     )

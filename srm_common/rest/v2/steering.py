@@ -6,8 +6,8 @@ from fastapi import APIRouter
 
 from srm_common.domain.flow import FlowName
 from srm_common.rest.access import CallerDep, TriggerableFlow
+from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import ApiError, responses
-from srm_common.rest.house import House, HouseDep
 from srm_common.rest.ports import Scheduler
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.v2.steering_schemas import Done, Note
@@ -15,7 +15,7 @@ from srm_common.rest.v2.steering_schemas import Done, Note
 router = APIRouter(prefix="/api/v2", tags=["steering"])
 
 
-def scheduler_of(house: House, instead: str) -> Scheduler:
+def scheduler_of(house: AppContext, instead: str) -> Scheduler:
     """Raises :class:`ApiError` (409) where there is no Airflow; ``instead`` says what else can be done."""
     if house.scheduler is None:
         raise ApiError(
@@ -24,7 +24,7 @@ def scheduler_of(house: House, instead: str) -> Scheduler:
     return house.scheduler
 
 
-def known(house: House, flow: FlowName) -> None:
+def known(house: AppContext, flow: FlowName) -> None:
     """Raises :class:`UnknownFlow` for a flow that the file does not have; its keys may be wrong."""
     configuration = house.configuration()
     if flow not in configuration.faults:
@@ -32,7 +32,7 @@ def known(house: House, flow: FlowName) -> None:
 
 
 @router.post("/flows/{source}/{target}/pause", responses=responses(404, 409, 415, 422, 502, 503))
-def pause(flow: TriggerableFlow, note: Note, caller: CallerDep, house: HouseDep) -> Done:
+def pause(flow: TriggerableFlow, note: Note, caller: CallerDep, house: AppContextDep) -> Done:
     """Start no more runs. A run that is at work goes on to the end of the task it is in."""
     known(house, flow)
     scheduler_of(house, "stop whatever starts srm-control run").set_paused(flow, True, caller)
@@ -40,7 +40,7 @@ def pause(flow: TriggerableFlow, note: Note, caller: CallerDep, house: HouseDep)
 
 
 @router.post("/flows/{source}/{target}/resume", responses=responses(404, 409, 415, 422, 502, 503))
-def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, house: HouseDep) -> Done:
+def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, house: AppContextDep) -> Done:
     """Let the flow run by its schedule again."""
     known(house, flow)
     scheduler_of(house, f'run it with srm-control run --flow "{flow}"').set_paused(flow, False, caller)
@@ -48,7 +48,7 @@ def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, house: HouseDep
 
 
 @router.post("/flows/{source}/{target}/runs", responses=responses(404, 409, 415, 422, 502, 503))
-def run(flow: TriggerableFlow, note: Note, caller: CallerDep, house: HouseDep) -> Done:
+def run(flow: TriggerableFlow, note: Note, caller: CallerDep, house: AppContextDep) -> Done:
     """Start a run now. Where one is at work, it begins after that; where the flow is paused, once it is resumed."""
     known(house, flow)
     scheduler = scheduler_of(house, f'run it with srm-control run --flow "{flow}"')

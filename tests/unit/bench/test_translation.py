@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from bench.translation import positions, records
 from srm_common.domain.offsets.translation import Translated
-from srm_common.kafka.segment_log import SegmentBatch
+from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.segment_map import SegmentMap
 
 

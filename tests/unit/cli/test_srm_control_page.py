@@ -41,7 +41,7 @@ def test_every_option_is_on_the_page_and_none_else() -> None:
 
 
 def test_short_words_of_the_help_are_understood() -> None:
-    command = importlib.import_module("srm_common.cli.topics").command
+    command = importlib.import_module("srm_common.cli.commands.topics").command
     with click.Context(command) as context:
         params = command.make_parser(context).parse_args(
             ["--source", "a", "--target", "b", "--add", "x,y{1,2}", "--add-blacklist", "z", "--explain"]
@@ -59,13 +59,13 @@ def test_short_words_of_the_help_are_understood() -> None:
 )
 def test_lists_may_have_blanks_after_their_commas(words: list[str]) -> None:
     """``srm-control topics --source us-west --target us-east --add topic1, topic2, topic3``."""
-    command = importlib.import_module("srm_common.cli.topics").command
+    command = importlib.import_module("srm_common.cli.commands.topics").command
     context = command.make_context("topics", ["--source", "us-west", *words, "--target", "us-east", "--now"])
     assert context.params["add"] == ["topic1", "topic2", "topic3"]
     assert (context.params["target"], context.params["now"]) == ("us-east", True)
 
 
 def test_words_that_no_comma_joins_are_refused() -> None:
-    command = importlib.import_module("srm_common.cli.topics").command
+    command = importlib.import_module("srm_common.cli.commands.topics").command
     with pytest.raises(click.UsageError, match="unexpected extra argument"):
         command.make_context("topics", ["--add", "topic1", "topic2"])

@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from bench.history import Shape, flow_names, reports
 from srm_common.domain.flow import FlowName
-from srm_common.rest.app import House, create_app
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
@@ -39,7 +39,7 @@ def configuration_text(names: Sequence[FlowName] = NAMES) -> str:
 
 @dataclass(frozen=True)
 class Stage:
-    house: House
+    house: AppContext
     scheduler: MemoryScheduler
     file: Path
     database: Path
@@ -73,7 +73,7 @@ def opened(history: Path, folder: Path) -> Iterator[Stage]:
     store = MetricsStore(f"sqlite:///{database}", timeout_seconds=0.2)
     scheduler = MemoryScheduler(*NAMES)
     configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
-    house = House(HeaderAccess(), store, scheduler, configuration)
+    house = AppContext(HeaderAccess(), store, scheduler, configuration)
     yield Stage(house, scheduler, file, database)
     house.lag.close(0)  # its clusters are not there: nobody is to wait until it has noticed
     store.close()

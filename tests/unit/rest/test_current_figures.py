@@ -13,7 +13,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.rest.app import create_app
 from srm_common.rest.ranges import now_ms
-from srm_common.usecases.lag_watch import LagWatch
+from srm_common.usecases.monitoring.lag_watch import LagWatch
 from tests.unit.rest.conftest import NAMES, Stage
 from tests.unit.rest.people import HEADER
 

@@ -16,18 +16,18 @@ from fastapi.testclient import TestClient
 from hypothesis import HealthCheck, given, settings
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.monitoring.alarm_memory import AlarmMemory
-from srm_common.domain.monitoring.judge import Verdict, judge
-from srm_common.domain.monitoring.observe_flow import observe
+from srm_common.domain.health.alarm_memory import AlarmMemory
+from srm_common.domain.health.judge import Verdict, judge
+from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.rest import ranges
-from srm_common.rest.app import House, create_app
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.rest.srm.v1 import status_of
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.usecases.lag_watch import LagWatch
-from srm_common.usecases.list_flows import Schedule, list_flows
+from srm_common.usecases.monitoring.lag_watch import LagWatch
+from srm_common.usecases.monitoring.list_flows import Schedule, list_flows
 from tests.unit.domain.monitoring.reports import flow_of
 from tests.unit.domain.monitoring.run_stories import stories
 from tests.unit.rest.people import HEADER, HeaderAccess
@@ -57,12 +57,12 @@ def test_all_tell_the_same(story: Sequence[RunReport]) -> None:
         now_ms = max(one.reported_ms for one in story) + 1_000
         told = judge(observe(FLOW, memory.history, configuration.flow("a->b"), None, now_ms))
         watched = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
-        house = House(HeaderAccess(), store, None, watched, lag=Unasked())
+        house = AppContext(HeaderAccess(), store, None, watched, lag=Unasked())
         _compare(house, configuration, memory, told, now_ms)
         store.close()
 
 
-def _compare(house: House, configuration: Configuration, memory: AlarmMemory, told: Verdict, now_ms: int) -> None:
+def _compare(house: AppContext, configuration: Configuration, memory: AlarmMemory, told: Verdict, now_ms: int) -> None:
     known = memory.history
     (row,) = house.store.flows()
     assert row.history == known

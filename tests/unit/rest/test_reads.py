@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.history import Story, reports, story_of
-from srm_common.rest.app import House
+from srm_common.rest.app import AppContext
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.srm.schemas import TimeSeriesResponse
 from srm_common.store.metrics_store import MetricsStore
@@ -263,7 +263,7 @@ def test_without_airflow_everything_else_is_told(stage: Stage) -> None:
 def with_store(stage: Stage, url: str) -> Stage:
     house = stage.house
     store = MetricsStore(url, timeout_seconds=0.2)
-    broken = House(house.access, store, house.scheduler, house.configuration)
+    broken = AppContext(house.access, store, house.scheduler, house.configuration)
     return Stage(broken, stage.scheduler, stage.file, stage.database)
 
 

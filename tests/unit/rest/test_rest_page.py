@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from srm_common.cli.serve import command
+from srm_common.cli.commands.serve import command
 from srm_common.rest import faults
 from srm_common.rest.app import create_app
 from srm_common.rest.schemas import Fault

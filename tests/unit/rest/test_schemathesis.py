@@ -9,8 +9,8 @@ import pytest
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from srm_common.domain.monitoring.time_range import TimeRange
-from srm_common.rest.app import House, create_app
+from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
@@ -31,7 +31,7 @@ def description(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Open
     store = MetricsStore(f"sqlite:///{history}")
     flow, scheduler = NAMES[0], MemoryScheduler(*NAMES)
     move = scheduler.trigger("srm.failover", {"flow": str(flow)}, "", Person("op"))
-    house = House(
+    house = AppContext(
         HeaderAccess(),
         store,
         scheduler,

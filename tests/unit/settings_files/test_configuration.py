@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.domain.flow import FlowName, OnDataLoss
+from srm_common.domain.flow import Compression, FlowName, OnDataLoss
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
-from srm_common.domain.runs.copying import Compression
 from srm_common.domain.settings.key import Level
 from srm_common.errors import ConfigError, UnknownFlow
-from srm_common.kafka.state_topics import StateTopics
+from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.usecases.replicate import copy_job
+from srm_common.usecases.runs.replicate import copy_job
 
 Load = Callable[[str], Configuration]
 STATE = StateTopics("offsets", 25, "segments", 25)

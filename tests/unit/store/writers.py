@@ -6,8 +6,8 @@ import os
 import subprocess
 import sys
 
-from srm_common.domain.monitoring.metric import Metric
-from srm_common.domain.monitoring.time_range import TimeRange
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.time_range import TimeRange
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.store.made_up import FLOW, HOUR, MIDNIGHT, SECOND
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.errors import CorruptRecord

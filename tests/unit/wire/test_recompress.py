@@ -10,7 +10,7 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.runs.copying import COMPRESSION_TYPES, Compression
+from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge
 from srm_common.wire.batch import HEADER_SIZE, SourceBatch, parse_header, split
 from srm_common.wire.codec import GZIP, LZ4, SNAPPY, ZSTD, compress, decompress, library_level

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 
 from srm_common.domain.access.acls import AclBinding, TopicPattern, beginning, literal, prefixed
-from srm_common.domain.access.principals import ANONYMOUS, login_principal
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.principals import ANONYMOUS, login_principal
 from tests.unit.domain.access.test_acl_rules import TOPICS, bindings, patterns
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from srm_common.domain.heartbeats import Heartbeat
+from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport, TopicGroups
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState

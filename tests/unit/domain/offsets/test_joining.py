@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from srm_common.domain.offsets.foreign_records import suspicious_gaps
 from srm_common.domain.offsets.joining import MOST_BODY_BYTES, Candidate, groups, joined
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, resume_point
 from srm_common.domain.offsets.reverse_translation import translate_back
 from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, Run, Segment, build_segment, value_bytes
 from srm_common.domain.offsets.translation import current_map, translate
-from srm_common.domain.topics.foreign_records import suspicious_gaps
 from tests.unit.domain.offsets.test_translation import Copy, copies, offset_of
 
 

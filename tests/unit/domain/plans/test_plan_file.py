@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.plans.actions import AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.plan_file import PlanChanges, PlanFile, plan_file_text
+from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ConfigError
 

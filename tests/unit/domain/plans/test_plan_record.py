@@ -4,9 +4,9 @@ import json
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.plans.actions import ActionResult, GrowPartitions
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.plan_record import plan_notes, plan_record
+from srm_common.domain.topics.actions import ActionResult, GrowPartitions
 from srm_common.domain.topics.selection import TopicDecision
 
 GROW = GrowPartitions("B", "A.t", 1, 4, "t has 4 on A")

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, OnDataLoss
-from srm_common.domain.plans.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, StartOver
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
-from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, StartOver
+from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.lifecycle import TopicIds, settle
 from srm_common.domain.topics.recording import RecordTopic, plan_records
 from srm_common.domain.topics.selection import select_topics

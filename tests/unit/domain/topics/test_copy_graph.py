@@ -9,14 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from srm_common.domain.flow.start_rules import parse_topic_starts
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
-from srm_common.domain.runs.start_rules import parse_topic_starts
-from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_records import TopicState
 from tests.unit.domain.simulated_flows import World

@@ -8,7 +8,7 @@ from dataclasses import replace
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.policy import IdentityReplicationPolicy
-from srm_common.domain.topics.flow_graph import Knowledge
+from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.recording import RecordTopic, plan_records
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState

@@ -7,7 +7,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.plans.actions import ActionResult, AlterConfigs, SettingChange
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs, SettingChange
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
 
 FLOW = FlowSettings(

@@ -9,7 +9,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.link import ClusterLink
+from srm_common.kafka.client.link import ClusterLink
 from tests.silent_peers import peer
 
 ANSWERS = {

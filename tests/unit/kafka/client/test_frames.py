@@ -13,7 +13,7 @@ import pytest
 from kafka.protocol.consumer import FetchRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from srm_common.kafka.buffers import Lease
+from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.frames import FrameProtocol, RawFetch
 from srm_common.kafka.client.transport import FrameTlsTransport, FrameTransport

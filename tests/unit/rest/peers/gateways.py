@@ -12,8 +12,8 @@ from fastapi import FastAPI
 from bench.history import Shape, Story, flow_names, reports
 from bench.scraping import served
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.service_advertisement import Advertisement
-from srm_common.rest.app import House, create_app
+from srm_common.domain.flow.service_advertisement import Advertisement
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.peers.gateway import Peers
 from srm_common.rest.ports import Access
 from srm_common.rest.ranges import now_ms
@@ -50,7 +50,7 @@ def gateway_beside(theirs: MetricsStore, folder: Path, access: Access) -> Iterat
     )
     configuration = load_configuration(file)
     own = MetricsStore(f"sqlite:///{folder}/own.db")
-    app = create_app(House(access, own, None, lambda: configuration))
+    app = create_app(AppContext(access, own, None, lambda: configuration))
     with served(theirs, folder) as address:
         other = Advertisement.of(OTHER, address.removesuffix("/metrics"), [OTHER], 1000)
 

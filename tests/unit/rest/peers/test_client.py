@@ -12,7 +12,7 @@ from contextlib import closing
 import pytest
 from pydantic import BaseModel
 
-from srm_common.domain.service_advertisement import Advertisement
+from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.errors import PeerError
 from srm_common.rest.peers.client import ask
 from srm_common.settings_files.service_settings import Login, ServiceSettings

@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from bench.history import Shape, reports
 from srm_common.domain.flow import FlowName
-from srm_common.rest.app import House, create_app
+from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.ranges import now_ms
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
@@ -36,7 +36,7 @@ def client(store: MetricsStore, folder: Path, settings: str = "", access: Header
     file = folder / "srm.properties"
     file.write_text(CLUSTERS + settings)
     configuration = load_configuration(file)
-    return TestClient(create_app(House(access or HeaderAccess(), store, None, lambda: configuration)))
+    return TestClient(create_app(AppContext(access or HeaderAccess(), store, None, lambda: configuration)))
 
 
 def test_nobody_scrapes_without_a_login_or_the_token(store: MetricsStore, tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""The commands of ``srm-control``: a module each, with a click command called ``command``."""

@@ -1,1 +1,0 @@
-"""Which topics and groups a flow takes in, and edits of that."""

@@ -1,0 +1,213 @@
+"""What a flow copies, as it may be edited while the flow runs: the lists of the Airflow variable
+``srm_filters__<source>__<target>``, and what they make of the lists in the properties file.
+
+The variable holds a JSON object. Each key replaces the list of the same name; a key that is not there leaves the
+properties file's list as it is::
+
+    {"topics": ["orders.*"], "topics.exclude": ["orders\\.test.*"], "groups": [".*"], "groups.exclude": []}
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.patterns.name_filter import check_patterns, split_list
+from srm_common.errors import ConfigError
+
+#: Key of the document -> field of FlowFilters and of FlowSettings.
+FIELDS = {
+    "topics": "topics",
+    "topics.exclude": "topics_exclude",
+    "groups": "groups",
+    "groups.exclude": "groups_exclude",
+    "reverse.checkpointed.topics": "reverse_topics",
+    "reverse.checkpointed.topics.exclude": "reverse_topics_exclude",
+}
+IN_FILE = "the properties file"
+
+_AWKWARD = re.compile(r"[^A-Za-z0-9_]")
+
+
+@dataclass(frozen=True, slots=True)
+class FilterLists:
+    """The lists that an edit sets: the content of the variable. Keys that are absent stay as the file has them."""
+
+    lists: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @classmethod
+    def of(cls, lists: Mapping[str, Sequence[str]]) -> FilterLists:
+        """Lists by key, in the order of :data:`FIELDS`.
+
+        Raises:
+            ConfigError: an unknown key, or an expression that cannot be used; names key and position.
+        """
+        for key in lists:
+            if key not in FIELDS:
+                near = difflib.get_close_matches(key, FIELDS, n=1)
+                raise ConfigError(f"there is no list '{key}'; {'it may be ' + near[0] if near else _known()}")
+        made = tuple((key, _entries(key, lists[key])) for key in FIELDS if key in lists)
+        for key, patterns in made:
+            fault = check_patterns(patterns)
+            if fault is not None:
+                raise ConfigError(f"{key}: {fault}")
+        return cls(made)
+
+    @classmethod
+    def parse(cls, text: str) -> FilterLists:
+        """The variable's JSON; a list may also be one comma separated string. Raises :class:`ConfigError`."""
+        try:
+            document = json.loads(text, object_pairs_hook=_once)
+        except json.JSONDecodeError as error:
+            raise ConfigError(
+                f"this is not JSON: {error.msg} at line {error.lineno}, column {error.colno}; {_EXAMPLE}"
+            ) from None
+        except RecursionError:
+            raise ConfigError(f"this is not JSON that can be read: it is nested too deeply; {_EXAMPLE}") from None
+        return cls.from_json(document)
+
+    @classmethod
+    def from_json(cls, document: Any) -> FilterLists:
+        """A decoded document. Raises :class:`ConfigError`."""
+        if not isinstance(document, Mapping):
+            raise ConfigError(f"a JSON object is needed, and it is {_kind(document)}; {_EXAMPLE}")
+        lists: dict[str, Sequence[str]] = {}
+        for key, value in document.items():
+            if isinstance(value, str):
+                lists[key] = split_list(value)
+            elif isinstance(value, list) and all(isinstance(one, str) for one in value):
+                lists[key] = value
+            else:
+                raise ConfigError(f'{key} must be a list of expressions, such as ["orders.*"]; it is {_kind(value)}')
+        return cls.of(lists)
+
+    def to_json(self) -> dict[str, list[str]]:
+        return {key: list(patterns) for key, patterns in self.lists}
+
+    def format(self) -> str:
+        """The variable's text: a line a list, for whoever edits it in a browser."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False)
+
+    def get(self, key: str) -> tuple[str, ...] | None:
+        return dict(self.lists).get(key)
+
+    def with_list(self, key: str, patterns: Sequence[str]) -> FilterLists:
+        """Raises :class:`ConfigError`."""
+        return FilterLists.of({**dict(self.lists), key: patterns})
+
+    def over(self, flow: FlowSettings, origin: str) -> FlowFilters:
+        """What counts for ``flow``: these lists, which are from ``origin``, and the flow's own where there is none."""
+        return self.over_filters(FlowFilters.of(flow), origin)
+
+    def over_filters(self, filters: FlowFilters, origin: str = "") -> FlowFilters:
+        """The same over other lists."""
+        if not self.lists:
+            return filters
+        changes = {FIELDS[key]: patterns for key, patterns in self.lists}
+        return replace(filters, origin=origin, edited=tuple(key for key, _ in self.lists), **changes)
+
+
+@dataclass(frozen=True, slots=True)
+class FlowFilters:
+    """The lists that count for a flow. ``origin`` says where those named in ``edited`` come from; all others are in the
+    properties file."""
+
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...]
+    groups: tuple[str, ...]
+    groups_exclude: tuple[str, ...]
+    origin: str = IN_FILE
+    reverse_topics: tuple[str, ...] = ()
+    reverse_topics_exclude: tuple[str, ...] = ()
+    edited: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def of(cls, flow: FlowSettings) -> FlowFilters:
+        """The lists of the properties file."""
+        return cls(**{name: getattr(flow, name) for name in FIELDS.values()})
+
+    @classmethod
+    def parse(cls, text: str, flow: FlowSettings, origin: str) -> FlowFilters:
+        """The variable's JSON over the lists of ``flow``. Raises :class:`ConfigError`."""
+        return FilterLists.parse(text).over(flow, origin)
+
+    def applied_to(self, flow: FlowSettings) -> FlowSettings:
+        """The flow as it runs."""
+        return replace(flow, **{name: getattr(self, name) for name in FIELDS.values()})
+
+    def lists(self) -> FilterLists:
+        """All of them, spelled out."""
+        return FilterLists(tuple((key, getattr(self, name)) for key, name in FIELDS.items()))
+
+    def patterns(self, key: str) -> tuple[str, ...]:
+        """The list of a key of :data:`FIELDS`."""
+        found: tuple[str, ...] = getattr(self, FIELDS[key])
+        return found
+
+    def origin_of(self, key: str) -> str:
+        return self.origin if key in self.edited else IN_FILE
+
+
+def variable_name(flow: FlowName) -> str:
+    """The Airflow variable with a flow's filters; the aliases as they are written."""
+    return f"srm_filters__{flow.source}__{flow.target}"
+
+
+def environment_safe_name(flow: FlowName) -> str:
+    """The same, with ``_`` for what shells refuse in the name of an environment variable (``us-east``, ``eu.1``)."""
+    return _AWKWARD.sub("_", variable_name(flow))
+
+
+def variable_names(flow: FlowName, flows: Sequence[FlowName]) -> tuple[str, ...]:
+    """Names to look under; the first that exists counts. The safe name is left out where another flow may claim it.
+
+    Args:
+        flows: all flows of the file.
+
+    Raises:
+        ConfigError: two flows would share one variable (``a__b->c`` and ``a->b__c``).
+    """
+    others = [other for other in flows if other != flow]
+    name, safe = variable_name(flow), environment_safe_name(flow)
+    for other in others:
+        if variable_name(other) == name:
+            raise ConfigError(
+                f"flows {flow} and {other} would share the Airflow variable {name}; rename one of the clusters"
+            )
+    claimed = {
+        spelling.upper() for other in others for spelling in (variable_name(other), environment_safe_name(other))
+    }
+    return (name,) if safe == name or safe.upper() in claimed else (name, safe)
+
+
+def _entries(key: str, patterns: Sequence[str]) -> tuple[str, ...]:
+    stripped = tuple(pattern.strip() for pattern in patterns)
+    if not all(stripped):
+        raise ConfigError(f"{key} holds an empty expression")
+    return stripped
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [key for key, _ in pairs]
+        twice = next(key for key in names if names.count(key) > 1)
+        raise ConfigError(f"{twice} is there twice")
+    return found
+
+
+def _known() -> str:
+    return f"the lists are {', '.join(FIELDS)}"
+
+
+def _kind(value: Any) -> str:
+    kinds = {dict: "an object", list: "a list", str: "a text", bool: "true or false", type(None): "null"}
+    return kinds.get(type(value), "a number")
+
+
+_EXAMPLE = 'write it like {"topics": ["orders.*"], "topics.exclude": ["orders\\\\.test.*"]}'

@@ -1,0 +1,206 @@
+"""A flow: one directed pair of clusters, with every setting resolved and typed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.alarm_notifier import AlarmNotifier
+from srm_common.domain.flow.start_rules import TopicStart
+from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
+from srm_common.errors import ConfigError
+
+ARROW = "->"
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class FlowName:
+    """``source->target``."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}{ARROW}{self.target}"
+
+    @classmethod
+    def parse(cls, text: str | FlowName) -> FlowName:
+        """Read ``a->b``; spaces around the arrow are allowed. Raises :class:`ConfigError`."""
+        if isinstance(text, FlowName):
+            return text
+        source, arrow, target = (part.strip() for part in text.partition(ARROW))
+        if not arrow or not source or not target or ARROW in target:
+            raise ConfigError(f"'{text}' is not a flow; write it as 'source{ARROW}target'")
+        return cls(source, target)
+
+    @property
+    def dag_id(self) -> str:
+        return f"srm.{self.source}.{self.target}"
+
+
+@dataclass(frozen=True)
+class GraphFlow:
+    """One enabled flow of the file, with what has to be known of it by others."""
+
+    name: FlowName
+    policy: ReplicationPolicy
+    source: ClusterSettings
+    target: ClusterSettings
+
+
+#: Kafka's codecs, by their ids in the attributes of a batch (``CompressionType``).
+COMPRESSION_TYPES = ("none", "gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """A codec of :data:`COMPRESSION_TYPES`, and its level in the words of Kafka's producer (KIP-390)."""
+
+    codec: str
+    level: int = 0
+
+
+#: Also with ``retry.timeout.seconds = 0``, which is about partitions that fail.
+_LEAST_PATIENCE_SECONDS = 30.0
+
+
+class OnDataLoss(StrEnum):
+    """What a flow does about records that vanished: at the source before they were copied, or on the target after."""
+
+    FAIL = "fail"
+    SKIP = "skip"
+    RESET = "reset"
+
+
+@dataclass(frozen=True)
+class FlowSettings:
+    """All settings of one flow. Field names follow the property names; docs/configuration.md explains each.
+
+    Fields that end in ``_seconds``, ``_ms`` or ``_bytes`` are in that unit. An interval of 0 means each run.
+    """
+
+    name: FlowName
+    source: ClusterSettings
+    target: ClusterSettings
+    enabled: bool = False
+    policy: ReplicationPolicy = field(default_factory=DefaultReplicationPolicy)
+    policy_switch: Literal["refuse", "force"] = "refuse"
+    #: Every enabled flow of the file, in its order; empty where nothing is known of others.
+    graph: tuple[GraphFlow, ...] = field(default=(), repr=False, compare=False)
+
+    topics: tuple[str, ...] = (".*",)
+    topics_exclude: tuple[str, ...] = (r".*[\-\.]internal", r".*\.replica", "__.*")
+    groups: tuple[str, ...] = (".*",)
+    groups_exclude: tuple[str, ...] = ("console-consumer-.*", "connect-.*", "__.*")
+    config_properties_exclude: tuple[str, ...] = (
+        r"follower\.replication\.throttled\.replicas",
+        r"leader\.replication\.throttled\.replicas",
+        r"message\.timestamp\.difference\.max\.ms",
+        r"message\.timestamp\.type",
+        r"unclean\.leader\.election\.enable",
+        r"min\.insync\.replicas",
+    )
+    # Dotted paths of Python classes; None: the lists above.
+    topic_filter_class: str | None = None
+    group_filter_class: str | None = None
+    config_property_filter_class: str | None = None
+    #: Copies of the flow in the other direction whose consumers' offsets are translated back.
+    reverse_checkpointing: bool = True
+    reverse_topics: tuple[str, ...] = (".*",)
+    reverse_topics_exclude: tuple[str, ...] = ()
+    use_defaults_from: Literal["source", "target"] = "target"
+
+    tasks_max: int = 2
+    replication_factor: int = 2
+    internal_replication_factor: int = 3
+    status_replication_factor: int = 3
+    config_replication_factor: int = 3
+    heartbeats_replication_factor: int = 3
+    checkpoints_replication_factor: int = 3
+    offset_syncs_replication_factor: int = 3
+    offsets_partitions: int = 25
+    status_partitions: int = 5
+    metric_names_formats: tuple[str, ...] = ("legacy",)
+    offset_syncs_topic_location: Literal["source", "target"] = "source"
+    heartbeats_topic_location: Literal["auto", "both", "source", "target"] = "auto"
+    offset_lag_max: int = 100
+
+    exactly_once: bool = True
+    read_committed: bool = True
+    auto_offset_reset: Literal["earliest", "latest"] = "earliest"
+    start_positions: tuple[TopicStart, ...] = ()
+    on_data_loss: OnDataLoss = OnDataLoss.FAIL
+    on_target_loss: OnDataLoss = OnDataLoss.FAIL
+
+    refresh_topics: bool = True
+    refresh_topics_interval_seconds: float = 600.0
+    sync_topic_configs: bool = True
+    sync_topic_configs_interval_seconds: float = 600.0
+    sync_topic_acls: bool = True
+    sync_topic_acls_interval_seconds: float = 600.0
+    acl_replicator_principals: str = ""
+    emit_heartbeats: bool = True
+    emit_heartbeats_interval_seconds: float = 1.0
+    emit_checkpoints: bool = True
+    emit_checkpoints_interval_seconds: float = 60.0
+    emit_checkpoints_in_runs_interval_seconds: float = 5.0
+    emit_offset_syncs: bool = True
+    sync_group_offsets: bool = False
+    sync_group_offsets_interval_seconds: float = 60.0
+    heartbeats_replication: bool = True
+
+    run_max_seconds: float = 0.0
+    schedule_interval_seconds: float = 30.0
+    lag_objective_records: int | None = None
+    #: None: by the schedule.
+    stalled_after_seconds: float | None = None
+    metrics_topic: bool = False
+    metrics_topic_retention_ms: int = 604_800_000
+    alarm_notifiers: tuple[AlarmNotifier, ...] = ()
+    chunk_bytes: int = 64 << 20
+    chunk_seconds: float = 5.0
+    chunk_linger_ms: int = 200
+    fetch_bytes: int = 16 << 20
+    fetch_partition_bytes: int = 4 << 20
+    fetch_max_wait_ms: int = 500
+    compression_type: Literal["producer", "none", "gzip", "snappy", "lz4", "zstd"] = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    transaction_timeout_ms: int = 30_000
+    request_timeout_ms: int = 30_000
+    admin_timeout_ms: int = 60_000
+    retry_timeout_seconds: float = 60.0
+    retries: int = 2
+    retry_delay_seconds: float = 10.0
+    execution_timeout_seconds: float = 21_600.0
+    airflow_pool: str = "default_pool"
+    spark_connection: str = "spark"
+    spark_min_bytes: int = 1 << 20
+
+    @property
+    def patience_seconds(self) -> float:
+        """How long a run waits for a cluster that has to answer before anything can be copied: as long as for a
+        partition, but never less than a leader's move takes."""
+        return max(_LEAST_PATIENCE_SECONDS, self.retry_timeout_seconds)
+
+    @property
+    def compression(self) -> Compression | None:
+        """How copies are to be compressed; None: as their producers did it."""
+        if self.compression_type == "producer":
+            return None
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return Compression(self.compression_type, levels.get(self.compression_type, 0))
+
+    @property
+    def heartbeats_location(self) -> Literal["both", "source", "target"]:
+        """``heartbeats_topic_location``, decided: a source spared from offset syncs is spared from heartbeats, too."""
+        if self.heartbeats_topic_location == "auto":
+            return "target" if self.offset_syncs_topic_location == "target" else "both"
+        return self.heartbeats_topic_location

@@ -1,0 +1,1 @@
+"""Flow health: states, alarms, remedies."""

@@ -1,0 +1,119 @@
+"""What somebody should look at, out of what was observed of a flow. Several may hold at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from srm_common.domain.amount import Amount, counted
+from srm_common.domain.duration import duration
+from srm_common.domain.health.deadline import deadline_seconds, long_quiet
+from srm_common.domain.health.health import Alarm, AlarmKind, HealthState, Observation, Severity
+from srm_common.domain.health.remedies import anchor, help_with
+
+#: For so long a flow is said to have lost data, although its runs are good again.
+LOST_DATA_SHOWN_MS = 24 * 3600 * 1000
+_KINDS = tuple(AlarmKind)
+
+
+def raised(seen: Observation) -> list[Alarm]:
+    """Critical ones first, then in the order of :class:`AlarmKind`; one of a kind at most.
+
+    Of a paused flow nothing is due: neither runs nor heartbeats nor a lag. A flow of which nobody can say whether it is
+    paused is taken to be at work.
+    """
+    found = [*_always(seen), *([] if seen.paused else _while_due(seen))]
+    return sorted(found, key=lambda alarm: (alarm.severity is not Severity.CRITICAL, _KINDS.index(alarm.kind)))
+
+
+def records(count: int) -> str:
+    """For people: "1 record", "12,345 records"."""
+    return f"{count:,} record" + ("" if count == 1 else "s")
+
+
+def behind(lag: Amount) -> str:
+    """For people: "12 records behind", "at least 12 records behind, unknown in 1 of 3 partitions"."""
+    if not lag.unknown:
+        return f"{records(lag.least)} behind"
+    return f"at least {records(lag.least)} behind, unknown in {lag.unknown} of {counted(lag.parts, 'partition')}"
+
+
+def lost_records(seen: Observation) -> int:
+    """What the newest loss has cost, while it goes on and for a day after it was seen last."""
+    recent = seen.lost_ms is not None and seen.now_ms - seen.lost_ms < LOST_DATA_SHOWN_MS
+    return max(seen.lost_records, seen.last_run_lost_records) if recent or seen.last_run_lost_records else 0
+
+
+def over_objective(seen: Observation) -> bool:
+    """Whether the lag is more than ``lag.objective.records``; or was, as far as it was known, and may still be."""
+    lag, objective = seen.lag, seen.lag_objective_records
+    if lag is None or objective is None:
+        return False
+    return lag.least > objective or (lag.most is None and seen.lag_over_since_ms is not None)
+
+
+def _while_due(seen: Observation) -> Iterator[Alarm]:
+    lag, objective = seen.lag, seen.lag_objective_records
+    if lag is not None and objective is not None and over_objective(seen):
+        text = f"{seen.flow} is {behind(lag)}; its objective is {objective:,}"
+        yield _alarm(seen, AlarmKind.LAG_OBJECTIVE, Severity.WARNING, text, seen.lag_over_since_ms)
+    stalled = _stalled(seen)
+    if stalled is not None:
+        yield stalled
+    if seen.heartbeat_silence is not None:
+        yield _alarm(seen, AlarmKind.HEARTBEAT_ABSENT, Severity.WARNING, seen.heartbeat_silence, None)
+
+
+def _stalled(seen: Observation) -> Alarm | None:
+    if seen.misconfigured is not None:
+        text = f"{seen.flow} is stopped by the configuration: {seen.misconfigured}"
+        return _alarm(seen, AlarmKind.STALLED, Severity.CRITICAL, text, None)
+    # A deadline for good runs: one that fails again and again is as bad as none.
+    allowed, good = deadline_seconds(seen), seen.good_run_ended_ms
+    since = good if good is not None else seen.failing_since_ms or seen.last_run_ended_ms
+    if seen.due_since_ms is not None:
+        since = max(since or 0, seen.due_since_ms)
+    if allowed is None or since is None or seen.now_ms - since <= allowed * 1000:
+        return None
+    if seen.last_run_ok is not False and _about_to_end(seen, allowed):
+        return None
+    why = f"; the last one failed: {seen.last_run_error}" if seen.last_run_ok is False and seen.last_run_error else ""
+    why += f"; {seen.waiting}" if seen.waiting else ""
+    text = (
+        f"no run of {seen.flow} has succeeded for {duration(seen.now_ms - since)}, although one should every "
+        f"{duration(allowed * 1000)}{why}"
+    )
+    made = _alarm(seen, AlarmKind.STALLED, Severity.CRITICAL, text, since)
+    if seen.last_run_ok is not False:
+        return made
+    # Runs there are; what helps is what helps a flow that fails.
+    return replace(made, help=replace(help_with(HealthState.FAILING, seen.flow), anchor=anchor(AlarmKind.STALLED)))
+
+
+def _about_to_end(seen: Observation, allowed: float) -> bool:
+    """Whether a run is at work that may still be good, or nothing has been at work for a moment only."""
+    if long_quiet(seen):
+        return False
+    if seen.running_since_ms is not None:
+        limit = seen.run_limit_seconds
+        return limit is None or seen.now_ms - seen.running_since_ms <= (limit + allowed) * 1000
+    return seen.quiet_since_ms is not None
+
+
+def _always(seen: Observation) -> Iterator[Alarm]:
+    lost = lost_records(seen)
+    if lost:
+        text = f"{records(lost)} of {seen.flow} vanished at the source before they were copied"
+        text += f": {seen.lost_text}" if seen.lost_text else ""
+        yield _alarm(seen, AlarmKind.LOST_DATA, Severity.CRITICAL, text, seen.lost_since_ms)
+    if seen.untranslated_groups:
+        text = f"{counted(seen.untranslated_groups, 'group')} of {seen.flow} cannot go on reading on the target"
+        text += f": {seen.untranslated_text}" if seen.untranslated_text else ""
+        yield _alarm(seen, AlarmKind.UNTRANSLATED_GROUPS, Severity.WARNING, text, None)
+    if seen.foreign_writers is not None:
+        text = f"somebody else writes to copies of {seen.flow}: {seen.foreign_writers}"
+        yield _alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None)
+
+
+def _alarm(seen: Observation, kind: AlarmKind, severity: Severity, text: str, since_ms: int | None) -> Alarm:
+    return Alarm(kind, severity, seen.flow, text, since_ms, help_with(kind, seen.flow))

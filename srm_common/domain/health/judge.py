@@ -1,0 +1,180 @@
+"""How a flow does, out of what was observed of it: one state with its cause, and the alarms that it raises.
+
+The rules are told for people in docs/operations.md; both are to say the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from srm_common.domain.amount import NONE, counted
+from srm_common.domain.duration import duration
+from srm_common.domain.health.alarms import behind, lost_records, over_objective, raised, records
+from srm_common.domain.health.deadline import deadline_seconds, long_at_work, long_quiet, overdue_since
+from srm_common.domain.health.health import Alarm, Health, HealthState, Observation
+from srm_common.domain.health.remedies import MEND_THE_FILE, help_with
+from srm_common.errors import ConfigError, DataLost
+
+
+class Verdict(NamedTuple):
+    """``alarms`` are sorted: critical ones first, then in the order of :class:`AlarmKind`."""
+
+    health: Health
+    alarms: list[Alarm]
+
+
+def judge(seen: Observation) -> Verdict:
+    """The state of a flow and what somebody should look at. Of several states that hold, the first of these counts:
+    misconfigured (failing), paused, lost data, failing, unknown, not run, stalled, catching up, heartbeat only,
+    running, idle.
+
+    A paused flow is called paused whatever its last run did, since nothing will change until it is resumed; the cause
+    tells how that run ended, and alarms about lost data stay.
+    """
+    return Verdict(_health(seen), raised(seen))
+
+
+def _health(seen: Observation) -> Health:
+    if seen.misconfigured is not None:
+        cause = f"the configuration stops the flow: {seen.misconfigured}"
+        made = _made(seen, HealthState.FAILING, cause, seen.failing_since_ms)
+        mend = replace(help_with(HealthState.FAILING, seen.flow), text=MEND_THE_FILE, action=None)
+        return replace(made, help=mend, error_kind=ConfigError.__name__)
+    if seen.paused:
+        return _made(seen, HealthState.PAUSED, f"the flow is paused in Airflow{_at_last(seen)}", None)
+    lost = _lost(seen)
+    if lost is not None:
+        made = _made(seen, HealthState.LOST_DATA, lost, seen.lost_since_ms or seen.failing_since_ms)
+        return replace(made, error_kind=DataLost.__name__)
+    if seen.last_run_ok is False:
+        made = _made(seen, HealthState.FAILING, _failure(seen), seen.failing_since_ms or seen.last_run_ended_ms)
+        return replace(made, error_kind=seen.last_run_error_kind)
+    return _unknown(seen) or _stalled(seen) or _behind(seen) or _fine(seen)
+
+
+def _made(seen: Observation, state: HealthState, cause: str, since_ms: int | None) -> Health:
+    return Health(state, cause, since_ms, help_with(state, seen.flow))
+
+
+def _at_last(seen: Observation) -> str:
+    if seen.running_since_ms is not None:
+        return f"; run {seen.running_run_id or 'of before'} is still at work and ends by itself"
+    if seen.last_run_ok is False:
+        return f"; its last run failed: {_failure(seen)}"
+    if seen.last_run_ended_ms is None:
+        return "; no run of it has been reported yet" if _never_reported(seen) else ""
+    return f"; its last run ended {_ago(seen, seen.last_run_ended_ms)}"
+
+
+def _never_reported(seen: Observation) -> bool:
+    return seen.store_fault is None and seen.reported_ms is None and seen.last_run_ended_ms is None
+
+
+def _lost(seen: Observation) -> str | None:
+    count = lost_records(seen)
+    if not count:
+        return None
+    # The sentence of the partition says where and how; saying so twice hides the rest of it.
+    if seen.lost_text:
+        return f"{records(count)} lost: {seen.lost_text}"
+    return f"{records(count)} vanished at the source before they were copied"
+
+
+def _failure(seen: Observation) -> str:
+    if seen.failed_partitions:
+        first = f", the first {seen.last_run_error}" if seen.last_run_error else ""
+        return f"{seen.failed_partitions} of {counted(seen.partitions, 'partition')} failed{first}"
+    # The reason leads: lists cut what is long, and the run's id helps nobody to understand it.
+    if seen.last_run_error:
+        return f"the last run failed: {seen.last_run_error}"
+    return f"run {seen.last_run_id or 'of before'} failed and left no reason"
+
+
+def _unknown(seen: Observation) -> Health | None:
+    if seen.store_fault is not None and seen.last_run_ended_ms is None:
+        return _made(seen, HealthState.UNKNOWN, f"the history of runs cannot be read: {seen.store_fault}", None)
+    if seen.reported_ms is None and seen.last_run_ended_ms is None:
+        if seen.running_since_ms is not None:
+            cause = f"its first reported run has been at work for {_span(seen, seen.running_since_ms)}"
+            return _made(seen, HealthState.RUNNING, cause, seen.running_since_ms)
+        due = "" if seen.next_run_ms is None else f"; the next is due {_due(seen, seen.next_run_ms)}"
+        fault = f"; Airflow cannot be asked: {seen.schedule_fault}" if seen.schedule_fault else ""
+        return _made(seen, HealthState.NOT_RUN, f"no run of the flow has been reported yet{due}{fault}", None)
+    if seen.schedule_fault is not None and overdue_since(seen) is not None:
+        cause = (
+            f"no run has ended for {_span(seen, seen.last_run_ended_ms)}, and whether the flow is paused cannot be "
+            f"told: {seen.schedule_fault}"
+        )
+        return _made(seen, HealthState.UNKNOWN, cause, seen.last_run_ended_ms)
+    return None
+
+
+def _stalled(seen: Observation) -> Health | None:
+    since = overdue_since(seen)
+    if since is None:
+        return None
+    if seen.running_since_ms is not None and not long_quiet(seen):
+        cause = (
+            f"run {seen.running_run_id or 'at work'} has been at work for {_span(seen, seen.running_since_ms)}, longer "
+            f"than task.execution.timeout.seconds allows"
+        )
+        return _made(seen, HealthState.STALLED, cause, seen.running_since_ms)
+    allowed = deadline_seconds(seen)
+    cause = f"no run has ended for {_span(seen, since)}, although one should every {duration((allowed or 0) * 1000)}"
+    cause += f"; {seen.waiting}" if seen.waiting else ""
+    return _made(seen, HealthState.STALLED, cause, since)
+
+
+def _behind(seen: Observation) -> Health | None:
+    lag, before = seen.lag or NONE, seen.lag_before
+    if over_objective(seen):
+        cause = f"{behind(lag)}, more than the objective of {seen.lag_objective_records:,}{_trend(seen)}"
+        return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
+    # A run of a busy flow always leaves what came in while it ran; what no longer fits into one run is a backlog.
+    growing = before is None or before.most != 0
+    if seen.lag_objective_records is None and lag.least > (seen.last_run_records or 0) and growing:
+        cause = f"{behind(lag)}, more than the last run copied{_trend(seen)}"
+        return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
+    if seen.running_since_ms is not None and long_at_work(seen):
+        then = f"; {behind(lag)} before it" if lag.most != 0 else ""
+        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}{then}"
+        made = _made(seen, HealthState.CATCHING_UP, cause, seen.running_since_ms)
+        # Another run would only wait for this one.
+        return replace(made, help=None if made.help is None else replace(made.help, action=None))
+    return None
+
+
+def _fine(seen: Observation) -> Health:
+    ended = "" if seen.last_run_ended_ms is None else f", {_ago(seen, seen.last_run_ended_ms)}"
+    if seen.data_topics == 0:
+        what = "nothing but heartbeats is copied" if seen.partitions else "nothing is copied, not even heartbeats"
+        cause = f"{what}: no topic of the source is let through by the flow's filters; the last run ended{ended[1:]}"
+        return _made(seen, HealthState.HEARTBEAT_ONLY, cause, None)
+    lag = seen.lag or NONE
+    if not seen.last_run_records and lag.most == 0 and seen.running_since_ms is None:
+        return _made(seen, HealthState.IDLE, f"the last run found nothing new at the source{ended}", None)
+    unknown = f"; how far behind it is, is unknown in {lag.unknown} of {counted(lag.parts, 'partition')}"
+    cause = f"the last run copied {records(seen.last_run_records or 0)}{ended}{unknown if lag.unknown else ''}"
+    return _made(seen, HealthState.RUNNING, cause, seen.running_since_ms)
+
+
+def _trend(seen: Observation) -> str:
+    lag, before = seen.lag, seen.lag_before
+    if lag is None or before is None or lag.most is None or before.most is None:
+        return ""
+    if lag.least < before.least:
+        return f"; {before.least - lag.least:,} fewer than the run before"
+    return f"; {lag.least - before.least:,} more than the run before" if lag.least > before.least else ""
+
+
+def _span(seen: Observation, since_ms: int | None) -> str:
+    return duration(seen.now_ms - (since_ms if since_ms is not None else seen.now_ms))
+
+
+def _ago(seen: Observation, then_ms: int) -> str:
+    return f"{_span(seen, then_ms)} ago"
+
+
+def _due(seen: Observation, then_ms: int) -> str:
+    return "now" if then_ms <= seen.now_ms else f"in {duration(then_ms - seen.now_ms)}"

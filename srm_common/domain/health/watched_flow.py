@@ -1,0 +1,128 @@
+"""A flow as the watch sees it, which looks from outside of its runs: at what the last of them left behind, and at what
+the scheduler has of the flow now.
+
+The alarm ``stalled`` is the watch's alone, since runs that do not take place cannot tell that they do not; all others
+are told by the runs. So each alarm has one teller, which keeps account of it by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, NamedTuple, Self
+
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.health.alarms import raised
+from srm_common.domain.health.health import Alarm, AlarmKind, Observation
+from srm_common.domain.health.notified_alarms import ToldAlarms
+from srm_common.domain.health.observe_flow import observe
+from srm_common.domain.monitoring.flow_history import FlowHistory
+
+#: What the watch tells, and runs do not.
+WATCHED = frozenset({AlarmKind.STALLED})
+
+
+@dataclass(frozen=True, slots=True)
+class FlowActivity:
+    """What a scheduler has of a flow at this moment. ``at_work``: a task of it runs, or is about to be tried again;
+    ``waiting`` says why none does."""
+
+    paused: bool = False
+    at_work: bool = False
+    waiting: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchMemory(ToldAlarms):
+    """What the watch remembers of a flow from look to look. Times are epoch milliseconds, None where it does not hold:
+    before ``due_since_ms`` nothing was due; nothing is at work since ``quiet_since_ms``, or something is since
+    ``at_work_since_ms``. ``paused`` at the last look."""
+
+    paused: bool = False
+    due_since_ms: int | None = None
+    quiet_since_ms: int | None = None
+    at_work_since_ms: int | None = None
+
+    def with_activity(self, activity: FlowActivity, now_ms: int) -> Self:
+        """After one more look."""
+        if activity.paused:
+            # Once it is resumed, it needs its time to run.
+            return replace(self, paused=True, due_since_ms=now_ms, quiet_since_ms=None, at_work_since_ms=None)
+        since = self.at_work_since_ms if activity.at_work else self.quiet_since_ms
+        since = now_ms if since is None else since
+        return replace(
+            self,
+            paused=False,
+            at_work_since_ms=since if activity.at_work else None,
+            quiet_since_ms=None if activity.at_work else since,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: Any) -> Self:
+        """What :meth:`to_json` made. Of anything else nothing is remembered: then an alarm may be told twice."""
+        if not isinstance(document, dict):
+            return cls()
+        known = {one.name: document[one.name] for one in fields(cls) if one.name in document}
+        told = known.pop("told", None)
+        whole = all(value is None or isinstance(value, int) for value in known.values())
+        if not (whole and isinstance(told, dict) and all(isinstance(one, dict) for one in told.values())):
+            return cls()
+        return cls(**known, told=told)
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedFlow:
+    """One flow at one look. ``settings`` None: the file stops the flow, for the reason ``misconfigured``. ``history``
+    is what its runs remember, ``memory`` what the watch does."""
+
+    name: FlowName
+    now_ms: int
+    settings: FlowSettings | None
+    history: FlowHistory
+    memory: WatchMemory
+    misconfigured: str | None = None
+
+
+class Look(NamedTuple):
+    """What a look brought. ``informed`` False: the flow may be about to come right, so that no alarm is over yet."""
+
+    memory: WatchMemory
+    alarms: list[Alarm]
+    informed: bool
+
+
+def look_at(flow: WatchedFlow, ask: Callable[[], FlowActivity]) -> Look:
+    """Judge a flow. The scheduler is asked (``ask``) only about one that has stalled if its runs are to be believed,
+    and may be at work or paused; and about one that was paused, which may have been resumed.
+
+    An alarm is over when a good run has ended in time again, or the flow is paused; a run that has begun may fail.
+    """
+    memory = flow.memory
+    if memory.due_since_ms is None and flow.history.ok is None:
+        # Nobody knows how long it has been in the file.
+        memory = replace(memory, due_since_ms=flow.now_ms)
+    seen = _observation(flow, memory)
+    if not memory.paused and not _told_by_watch(seen):
+        return Look(replace(memory, quiet_since_ms=None, at_work_since_ms=None), [], informed=True)
+    activity = ask()
+    memory = memory.with_activity(activity, flow.now_ms)
+    seen = replace(
+        seen,
+        paused=activity.paused,
+        running_since_ms=memory.at_work_since_ms,
+        quiet_since_ms=memory.quiet_since_ms,
+        waiting=activity.waiting,
+    )
+    return Look(memory, _told_by_watch(seen), informed=activity.paused)
+
+
+def _observation(flow: WatchedFlow, memory: WatchMemory) -> Observation:
+    seen = observe(flow.name, flow.history, flow.settings, None, flow.now_ms, misconfigured=flow.misconfigured)
+    return replace(seen, due_since_ms=memory.due_since_ms)
+
+
+def _told_by_watch(seen: Observation) -> list[Alarm]:
+    return [alarm for alarm in raised(seen) if alarm.kind in WATCHED]

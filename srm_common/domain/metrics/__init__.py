@@ -1,0 +1,1 @@
+"""Every metric, its samples and sums."""

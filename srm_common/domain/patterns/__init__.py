@@ -1,0 +1,1 @@
+"""Patterns of names, as MirrorMaker 2 reads them."""

@@ -1,0 +1,1 @@
+"""Topics, settings and ACLs of a cluster."""

@@ -1,0 +1,170 @@
+"""Access control bindings on topics of one cluster: describe all, create and delete some.
+
+Bindings are described by kafka-python's protocol: confluent-kafka 2.16 answers with an empty list where the broker has
+no authorizer or refuses to tell, and an empty list would revoke every binding of the copies.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AclBinding as ConfluentBinding
+from confluent_kafka.admin import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
+from srm_common.domain.cluster import Client, ClusterSettings
+from srm_common.domain.flow.principals import Right
+from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.admin_client import admin_client
+from srm_common.kafka.client.faults import cluster_error, kafka_error
+from srm_common.kafka.client.library import (
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ACLResourceType,
+    DescribeAclsRequest,
+)
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
+
+B = TypeVar("B", bound=ConfluentBinding)
+
+#: Bindings in one request; a KRaft controller writes the records of a request as one batch, 10,000 at most.
+_BATCH = 500
+_REACH_SECONDS = 20.0
+_PAUSE_SECONDS = 0.1
+_OPERATIONS = {ACLOperation[one.value]: one for one in Operation}
+_PATTERNS = {ACLResourcePatternType[one.value]: one for one in Pattern}
+_PERMISSIONS = {ACLPermissionType[one.value]: one for one in Permission}
+
+
+class AclAdmin:
+    """Requests about bindings to one cluster. ``timeout_seconds`` bounds one of them.
+
+    Every method raises UnreachableCluster, AccessDenied (which names right and principal), UnsupportedBroker or
+    ClusterError; those that change bindings return what became of each.
+    """
+
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = 60.0) -> None:
+        self.cluster = cluster
+        self._timeout = timeout_seconds
+
+    def topic_bindings(self) -> frozenset[AclBinding] | None:
+        """All bindings on topics; None where the brokers have no authorizer."""
+        with ClusterLink(
+            self.cluster.of_client(Client.ADMIN), part="acls", request_timeout_ms=round(self._timeout * 1000)
+        ) as link:
+            answer = link.run(lambda: self._described(link))
+        if answer.error_code == codes.SECURITY_DISABLED:
+            return None
+        if answer.error_code == codes.CLUSTER_AUTHORIZATION_FAILED:
+            raise self._denied("describe its ACLs", "Describe")
+        if answer.error_code:
+            raise ClusterError(f"{self._place} could not describe its ACLs: {codes.name(answer.error_code)}")
+        return frozenset(
+            AclBinding(
+                TopicPattern(_PATTERNS[resource.pattern_type], resource.resource_name),
+                one.principal,
+                one.host,
+                _OPERATIONS.get(one.operation, Operation.UNKNOWN),
+                _PERMISSIONS[one.permission_type],
+            )
+            for resource in answer.resources
+            for one in resource.acls
+            # Nothing can be said of kinds that this version does not know.
+            if resource.pattern_type in _PATTERNS and one.permission_type in _PERMISSIONS
+        )
+
+    async def _described(self, link: ClusterLink) -> Any:
+        await link.open(timeout_seconds=min(self._timeout, _REACH_SECONDS))
+
+        def request() -> Any:
+            return DescribeAclsRequest(
+                resource_type_filter=ACLResourceType.TOPIC,
+                resource_name_filter=None,
+                pattern_type_filter=ACLResourcePatternType.ANY,
+                principal_filter=None,
+                host_filter=None,
+                operation=ACLOperation.ANY,
+                permission_type=ACLPermissionType.ANY,
+            )
+
+        deadline = time.monotonic() + min(self._timeout, _REACH_SECONDS)
+        while True:
+            fault = ""
+            try:
+                answer = await link.ask_any(request)
+                if not codes.retriable(answer.error_code):
+                    return answer
+                fault = codes.name(answer.error_code)
+            except RetriableFault as error:
+                fault = str(error)
+            if time.monotonic() > deadline:
+                raise UnreachableCluster(f"{self._place} did not describe its ACLs: {fault}")
+            await link.loop.sleep(_PAUSE_SECONDS)
+
+    def create(self, bindings: Sequence[AclBinding]) -> list[SrmError | None]:
+        """One result per binding, None when it is there."""
+        asked = [_confluent(one, ConfluentBinding) for one in bindings]
+        return self._each("create ACLs", asked, self._client().create_acls)
+
+    def delete(self, bindings: Sequence[AclBinding]) -> list[SrmError | None]:
+        """One result per binding, None when it is gone. Nothing else goes, however alike."""
+        asked = [_confluent(one, AclBindingFilter) for one in bindings]
+        return self._each("delete ACLs", asked, self._client().delete_acls)
+
+    def _each(self, doing: str, asked: list[B], send: Callable[..., Mapping[B, Future[Any]]]) -> list[SrmError | None]:
+        results: list[SrmError | None] = []
+        for start in range(0, len(asked), _BATCH):
+            batch = asked[start : start + _BATCH]
+            try:
+                futures = send(batch, request_timeout=self._timeout)
+            except KafkaException as error:
+                raise self._error(doing, error) from error
+            for one in batch:
+                try:
+                    futures[one].result()
+                    results.append(None)
+                except KafkaException as error:
+                    results.append(self._error(doing, error))
+        return results
+
+    def _client(self) -> AdminClient:
+        return admin_client(self.cluster)
+
+    @property
+    def _place(self) -> str:
+        return f"cluster '{self.cluster.alias}' ({self.cluster.bootstrap_servers})"
+
+    def _denied(self, doing: str, right: str) -> AccessDenied:
+        return AccessDenied(f"{self._place} refused to {doing}: {Right(right, 'cluster').missing(self.cluster)}")
+
+    def _error(self, doing: str, error: KafkaException) -> SrmError:
+        fault = kafka_error(error)
+        if fault is not None and fault.code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED:
+            return self._denied(doing, "Alter")
+        return cluster_error(self.cluster, doing, error)
+
+
+def _confluent(binding: AclBinding, kind: type[B]) -> B:
+    """The library's for ours, as a binding or as a filter that matches it alone."""
+    return kind(
+        ResourceType.TOPIC,
+        binding.topics.name,
+        ResourcePatternType[binding.topics.pattern.value],
+        binding.principal,
+        binding.host,
+        AclOperation[binding.operation.value],
+        AclPermissionType[binding.permission.value],
+    )

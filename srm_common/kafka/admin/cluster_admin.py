@@ -1,0 +1,322 @@
+"""Topics and settings of one cluster, through confluent-kafka's AdminClient: our values in, our values out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka.admin import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+)
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.principals import Right
+from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.domain.topics.topic_settings import Source, TopicSetting
+from srm_common.errors import SrmError
+from srm_common.kafka.client.admin_client import admin_client
+from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error
+
+T = TypeVar("T")
+
+_METADATA_SECONDS = 5.0
+_UNREACHABLE_SECONDS = 20.0
+_PAUSE_SECONDS = 0.05
+#: Topics in one request: answers stay small enough that no broker takes seconds for one.
+_BATCH = 500
+_SOURCES = {
+    ConfigSource.DYNAMIC_TOPIC_CONFIG: Source.TOPIC,
+    ConfigSource.DYNAMIC_BROKER_CONFIG: Source.DYNAMIC_BROKER,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG: Source.DYNAMIC_BROKER,
+    ConfigSource.STATIC_BROKER_CONFIG: Source.STATIC_BROKER,
+    ConfigSource.DEFAULT_CONFIG: Source.DEFAULT,
+}
+
+
+@dataclass(frozen=True)
+class ClusterTopics:
+    """What one metadata answer says: broker ids, the number of partitions of every topic, the cluster's id."""
+
+    brokers: tuple[int, ...]
+    partitions: Mapping[str, int]
+    cluster_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicFacts:
+    """``topic_id`` is what tells a topic from a later one of the same name; empty for brokers without ids."""
+
+    topic_id: str
+    partitions: int
+
+
+class ClusterAdmin:
+    """Admin calls to one cluster. Every method raises UnreachableCluster, AccessDenied, UnsupportedBroker or
+    ClusterError; those that change several topics return what became of each.
+
+    ``timeout_seconds`` bounds one request.
+    """
+
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = 60.0) -> None:
+        self.cluster = cluster
+        self._timeout = timeout_seconds
+        self._last_fault: KafkaError | None = None
+        self._client = admin_client(cluster, error_cb=self._remember)
+
+    # ---- looking
+
+    def topics(self) -> ClusterTopics:
+        """All topics, by one metadata request."""
+        deadline = time.monotonic() + min(self._timeout, _UNREACHABLE_SECONDS)
+        while True:
+            try:
+                answer = self._client.list_topics(timeout=min(_METADATA_SECONDS, self._timeout))
+                break
+            except KafkaException as error:
+                # A refused login shows as silence; the callback knows better.
+                fault = self._last_fault if self._last_fault is not None else kafka_error(error)
+                if fault is None or is_final(fault) or time.monotonic() > deadline:
+                    raise cluster_error(self.cluster, "list its topics", fault or error) from error
+        return ClusterTopics(
+            tuple(sorted(answer.brokers)),
+            {name: len(topic.partitions) for name, topic in answer.topics.items() if topic.partitions},
+            answer.cluster_id or "",
+        )
+
+    def cluster_id(self) -> str:
+        return str(
+            self._one("describe itself", self._client.describe_cluster(request_timeout=self._timeout)).cluster_id
+        )
+
+    def describe_topics(self, topics: Iterable[str]) -> dict[str, TopicFacts]:
+        """Ids and partitions of those of ``topics`` that exist."""
+        found: dict[str, TopicFacts] = {}
+        for batch in _batches(topics):
+            futures = self._ask("describe topics", partial(self._describe, batch))
+            for name, future in futures.items():
+                try:
+                    answer = future.result()
+                except KafkaException as error:
+                    fault = kafka_error(error)
+                    if fault is not None and fault.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue
+                    needs = Right("Describe", "topic", name)
+                    raise cluster_error(self.cluster, f"describe topic {name}", error, needs) from error
+                found[name] = TopicFacts(str(answer.topic_id), len(answer.partitions))
+        return found
+
+    def topic_settings(self, topics: Iterable[str]) -> dict[str, dict[str, TopicSetting]]:
+        """All settings of each topic; a topic that was deleted meanwhile is left out."""
+        # All requests go out before the first answer is read.
+        asked = [
+            self._ask("describe the settings of topics", partial(self._describe_settings, batch))
+            for batch in _batches(topics)
+        ]
+        found: dict[str, dict[str, TopicSetting]] = {}
+        for futures in asked:
+            for resource, future in futures.items():
+                try:
+                    entries: dict[str, ConfigEntry] = future.result()
+                except KafkaException as error:
+                    fault = kafka_error(error)
+                    if fault is not None and fault.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        continue
+                    needs = Right("DescribeConfigs", "topic", resource.name)
+                    raise cluster_error(
+                        self.cluster, f"describe the settings of topic {resource.name}", error, needs
+                    ) from error
+                found[resource.name] = {sys.intern(key): _setting(entry) for key, entry in entries.items()}
+        return found
+
+    def broker_settings(self, broker: int) -> dict[str, str | None]:
+        """The settings of one broker, sensitive ones as None."""
+        resource = ConfigResource(ResourceType.BROKER, str(broker))
+        futures = self._ask(
+            "describe the settings of a broker",
+            lambda: self._client.describe_configs([resource], request_timeout=self._timeout),
+        )
+        entries: dict[str, ConfigEntry] = self._one("describe the settings of a broker", futures[resource])
+        return {key: entry.value for key, entry in entries.items()}
+
+    def offsets(
+        self, partitions: Iterable[tuple[str, int]], which: OffsetSpec, *, committed: bool = True
+    ) -> dict[tuple[str, int], int | SrmError]:
+        """Earliest or latest offsets; with ``committed`` the latest is the last stable one."""
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        request = {TopicPartition(topic, number): which for topic, number in partitions}
+        if not request:
+            return {}
+        futures = self._ask(
+            "list offsets",
+            lambda: self._client.list_offsets(request, isolation_level=isolation, request_timeout=self._timeout),
+        )
+        found: dict[tuple[str, int], int | SrmError] = {}
+        for place, future in futures.items():
+            try:
+                found[place.topic, place.partition] = future.result().offset
+            except KafkaException as error:
+                needs = Right("Describe", "topic", place.topic)
+                found[place.topic, place.partition] = cluster_error(
+                    self.cluster, f"list the offset of {place.topic}-{place.partition}", error, needs
+                )
+        return found
+
+    # ---- changing
+
+    def create_topics(self, actions: Sequence[CreateTopic]) -> list[KafkaError | None]:
+        """One result per action, None when done; see :meth:`await_leaders` for when the topics can be used."""
+
+        def create(batch: Sequence[CreateTopic]) -> Mapping[Any, Future[Any]]:
+            topics = [
+                NewTopic(
+                    action.topic,
+                    num_partitions=action.partitions,
+                    replication_factor=action.replication_factor,
+                    config=dict(action.configs),
+                )
+                for action in batch
+            ]
+            return self._client.create_topics(
+                topics, operation_timeout=self._timeout, request_timeout=self._timeout + 5
+            )
+
+        return self._each("create topics", actions, create, lambda action: action.topic)
+
+    def grow_partitions(self, actions: Sequence[GrowPartitions]) -> list[KafkaError | None]:
+        """One result per action, None when done."""
+
+        def grow(batch: Sequence[GrowPartitions]) -> Mapping[Any, Future[Any]]:
+            return self._client.create_partitions(
+                [NewPartitions(action.topic, action.after) for action in batch],
+                operation_timeout=self._timeout,
+                request_timeout=self._timeout + 5,
+            )
+
+        return self._each("add partitions", actions, grow, lambda action: action.topic)
+
+    def alter_configs(self, actions: Sequence[AlterConfigs]) -> list[KafkaError | None]:
+        """One result per action, None when done; settings that an action does not name are left alone."""
+
+        def alter(batch: Sequence[AlterConfigs]) -> Mapping[Any, Future[Any]]:
+            resources = [
+                ConfigResource(
+                    ResourceType.TOPIC,
+                    action.topic,
+                    incremental_configs=[
+                        ConfigEntry(
+                            change.key,
+                            change.after,
+                            incremental_operation=(
+                                AlterConfigOpType.DELETE if change.after is None else AlterConfigOpType.SET
+                            ),
+                        )
+                        for change in action.changes
+                    ],
+                )
+                for action in batch
+            ]
+            return self._client.incremental_alter_configs(resources, request_timeout=self._timeout)
+
+        return self._each(
+            "alter the settings of topics",
+            actions,
+            alter,
+            lambda action: ConfigResource(ResourceType.TOPIC, action.topic),
+        )
+
+    def await_leaders(self, topics: Mapping[str, int], *, seconds: float) -> set[str]:
+        """Wait until brokers show each topic with so many partitions, all with leaders; returns those that lack them.
+
+        A broker answers a creation before it knows of it itself, and a partition it does not know cannot be copied to.
+        """
+        deadline = time.monotonic() + seconds
+        pause = _PAUSE_SECONDS
+        while True:
+            try:
+                answer = self._client.list_topics(timeout=self._timeout).topics
+            except KafkaException as error:
+                raise cluster_error(self.cluster, "list its topics", error) from error
+            waiting = set()
+            for name, partitions in topics.items():
+                seen = answer[name].partitions.values() if name in answer else ()
+                if sum(partition.leader >= 0 for partition in seen) < partitions:
+                    waiting.add(name)
+            if not waiting or time.monotonic() > deadline:
+                return waiting
+            time.sleep(pause)
+            pause = min(2 * pause, 1.0)
+
+    # ---- inside
+
+    def _describe(self, topics: list[str]) -> Mapping[str, Future[Any]]:
+        return self._client.describe_topics(TopicCollection(topics), request_timeout=self._timeout)
+
+    def _describe_settings(self, topics: list[str]) -> Mapping[ConfigResource, Future[Any]]:
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in topics]
+        return self._client.describe_configs(resources, request_timeout=self._timeout)
+
+    def _each(
+        self,
+        doing: str,
+        actions: Sequence[T],
+        send: Callable[[Sequence[T]], Mapping[Any, Future[Any]]],
+        key: Callable[[T], object],
+    ) -> list[KafkaError | None]:
+        results: list[KafkaError | None] = []
+        for batch in _batches(actions):
+            futures = self._ask(doing, partial(send, batch))
+            for action in batch:
+                try:
+                    futures[key(action)].result()
+                    results.append(None)
+                except KafkaException as error:
+                    fault = kafka_error(error)
+                    if fault is None:
+                        raise cluster_error(self.cluster, doing, error) from error
+                    results.append(fault)
+        return results
+
+    def _ask(self, doing: str, send: Callable[[], T]) -> T:
+        try:
+            return send()
+        except KafkaException as error:
+            raise cluster_error(self.cluster, doing, error) from error
+
+    def _one(self, doing: str, future: Future[T]) -> T:
+        try:
+            return future.result()
+        except KafkaException as error:
+            raise cluster_error(self.cluster, doing, error) from error
+
+    def _remember(self, error: KafkaError) -> None:
+        self._last_fault = error
+
+
+def _setting(entry: ConfigEntry) -> TopicSetting:
+    return _shared(entry.value, entry.source, entry.is_read_only or entry.is_sensitive)
+
+
+@lru_cache(maxsize=10_000)
+def _shared(value: str | None, source: int, fixed: bool) -> TopicSetting:
+    """One object for all topics that have the same: thousands of topics have forty settings each, nearly all alike."""
+    # librdkafka hands the source over as a plain number.
+    return TopicSetting(value, _SOURCES.get(ConfigSource(source), Source.DEFAULT), fixed)
+
+
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    everything = list(items)
+    for start in range(0, len(everything), _BATCH):
+        yield everything[start : start + _BATCH]

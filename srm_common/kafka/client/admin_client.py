@@ -1,0 +1,35 @@
+"""librdkafka's admin client, as all of this project makes it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from srm_common.domain.cluster import Client, ClusterSettings
+from srm_common.kafka.client.security import librdkafka_settings
+
+EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+silent_logger = logging.getLogger("srm_common.kafka.librdkafka")
+silent_logger.addHandler(logging.NullHandler())
+silent_logger.propagate = False
+
+
+def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None] = lambda error: None) -> AdminClient:
+    """librdkafka's admin client, quiet; ``error_cb`` is told what is wrong with connections.
+
+    KRaft brokers name any of themselves as the controller that requests go to. Where that one is gone, librdkafka waits
+    for it until it hears of another; so it asks each second, and not each five minutes.
+    """
+    config: dict[str, Any] = {
+        "topic.metadata.refresh.interval.ms": "1000",
+        **librdkafka_settings(cluster, Client.ADMIN),
+        "error_cb": error_cb,
+        "log_level": 0,
+    }
+    return AdminClient(config, logger=silent_logger)

@@ -1,0 +1,118 @@
+"""confluent-kafka's errors in our words, in one place."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.principals import Right, login_name
+from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster, UnsupportedBroker
+
+#: ``_DESTROY_BROKER``, which the oldest library does not name: the broker left the cluster while it was asked.
+_BROKER_LEFT = -137
+
+_UNREACHABLE = frozenset(
+    {
+        _BROKER_LEFT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TRANSPORT,
+        KafkaError._TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._RESOLVE,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+        KafkaError.BROKER_NOT_AVAILABLE,
+    }
+)
+_DENIED = frozenset(
+    {
+        KafkaError._AUTHENTICATION,
+        KafkaError._SSL,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        KafkaError.DELEGATION_TOKEN_EXPIRED,
+        KafkaError.DELEGATION_TOKEN_AUTH_DISABLED,
+        KafkaError.UNSUPPORTED_SASL_MECHANISM,
+        KafkaError.ILLEGAL_SASL_STATE,
+        KafkaError.PRINCIPAL_DESERIALIZATION_FAILURE,
+    }
+)
+#: The cluster is still taking in a new topic, or a leader has moved: the same question is answered a moment later.
+_TRANSIENT = frozenset(
+    {
+        _BROKER_LEFT,
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._UNKNOWN_TOPIC,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.REPLICA_NOT_AVAILABLE,
+        KafkaError.BROKER_NOT_AVAILABLE,
+        KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+        KafkaError.COORDINATOR_NOT_AVAILABLE,
+        KafkaError.NOT_COORDINATOR,
+        KafkaError.OFFSET_NOT_AVAILABLE,
+        KafkaError.FENCED_LEADER_EPOCH,
+        KafkaError.UNKNOWN_LEADER_EPOCH,
+        KafkaError._TRANSPORT,
+    }
+)
+_UNSUPPORTED = frozenset({KafkaError._UNSUPPORTED_FEATURE, KafkaError.UNSUPPORTED_VERSION})
+
+
+def kafka_error(error: KafkaException | KafkaError) -> KafkaError | None:
+    """The library's error value inside an exception; None when it carries none."""
+    if isinstance(error, KafkaError):
+        return error
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, KafkaError) else None
+
+
+def transient(error: KafkaException | KafkaError) -> bool:
+    """Whether the same request may be answered a moment later."""
+    found = kafka_error(error)
+    return found is not None and found.code() in _TRANSIENT
+
+
+def is_final(error: KafkaError) -> bool:
+    """True when waiting does not help: the login or the certificate is wrong, or the broker too old."""
+    return error.code() in _DENIED or error.code() in _UNSUPPORTED
+
+
+def is_denied(error: KafkaError) -> bool:
+    """True when a login or a right is missing."""
+    return error.code() in _DENIED
+
+
+def cluster_error(
+    cluster: ClusterSettings, doing: str, error: KafkaException | KafkaError, needs: Right | None = None
+) -> SrmError:
+    """Our error for a foreign one.
+
+    Args:
+        cluster: where it happened; alias and addresses are named, credentials never.
+        doing: what was asked, to follow "could not", e.g. ``"list topics"``.
+        needs: the right that is missing when the cluster says that one of this kind of resource is.
+    """
+    found = kafka_error(error)
+    code = None if found is None else found.code()
+    reason = str(error) if found is None else f"{found.str()} ({found.name()})"
+    where = f"cluster '{cluster.alias}' ({cluster.bootstrap_servers})"
+    if code in _UNREACHABLE:
+        return UnreachableCluster(
+            f"{where} did not answer when asked to {doing}: {reason}; check the addresses and the network"
+        )
+    if found is not None and found.name().endswith("_AUTHORIZATION_FAILED"):
+        known = needs is not None and found.name().startswith(needs.kind.replace("-", "_").upper())
+        missing = needs.missing(cluster) if needs and known else f"{login_name(cluster)} lacks a right for it"
+        return AccessDenied(f"{where} refused to {doing}: {reason}; {missing}")
+    if code in _DENIED:
+        return AccessDenied(f"{where} refused to {doing}: {reason}; check the login")
+    if code in _UNSUPPORTED:
+        return UnsupportedBroker(f"{where} is too old to {doing}: {reason}")
+    return ClusterError(f"{where} could not {doing}: {reason}")

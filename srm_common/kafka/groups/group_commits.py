@@ -1,0 +1,97 @@
+"""Commits offsets for groups that nobody reads with."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.principals import Right
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.kafka.client.admin_client import admin_client
+from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
+from srm_common.kafka.groups.group_offsets import GroupFault
+
+_REQUEST_SECONDS = 30.0
+_RETRY_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
+#: Requests in flight at a time: each waits for the replicas of the offsets topic, not for the others.
+_BATCH = 200
+#: What a broker answers when the group got a member since it was looked at.
+_IN_USE = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.NON_EMPTY_GROUP}
+#: What it answers when a group of another kind has the name: a share group, a streams group.
+_OTHER_KIND = {KafkaError.INCONSISTENT_GROUP_PROTOCOL, KafkaError.GROUP_ID_NOT_FOUND}
+_FORBIDDEN = {**dict.fromkeys(_IN_USE, "in use"), **dict.fromkeys(_OTHER_KIND, "of another kind")}
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What became of one group: ``positions`` written; ``forbidden`` is what the group is ("in use", "of another
+    kind") where that forbids to write, ``faults`` what failed."""
+
+    positions: int = 0
+    forbidden: str | None = None
+    faults: tuple[GroupFault, ...] = ()
+
+
+class GroupCommitter:
+    """Writes to one cluster's groups, one request a group: the brokers take each of its partitions or tell why not."""
+
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = _REQUEST_SECONDS) -> None:
+        self._cluster = cluster
+        self._timeout = timeout_seconds
+        self._admin = admin_client(cluster)
+
+    def commit_all(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> dict[str, Committed]:
+        """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""
+        out: dict[str, Committed] = {}
+        waiting = list(wanted)
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while waiting:
+            batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
+            again = []
+            for group, answer in self._ask({group: wanted[group] for group in batch}):
+                try:
+                    places = answer.result().topic_partitions or ()
+                    refused = [(place.error, place.topic) for place in places if place.error is not None]
+                except KafkaException as error:
+                    places, refused = (), [(error, "")]
+                # A coordinator that was just made refuses, and says so for each partition.
+                if any(transient(error) for error, _ in refused) and time.monotonic() < deadline:
+                    again.append(group)
+                else:
+                    out[group] = self._judged(group, len(places), refused)
+            if again:
+                waiting += again
+                time.sleep(_PAUSE_SECONDS)
+        return out
+
+    def _judged(self, group: str, asked: int, refused: Sequence[tuple[KafkaException | KafkaError, str]]) -> Committed:
+        """``refused``: errors, and the topic of each that is about one."""
+        for error, _ in refused:
+            found = kafka_error(error)
+            if found is not None and found.code() in _FORBIDDEN:
+                return Committed(forbidden=_FORBIDDEN[found.code()])
+        faults = []
+        for error, topic in refused[:1]:
+            found = kafka_error(error)
+            about_topic = found is not None and found.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            needs = Right("Read", "topic", topic) if about_topic else Right("Read", "group", group)
+            fault = cluster_error(self._cluster, f"commit offsets of group {group}", error, needs)
+            faults.append(GroupFault(group, str(fault)))
+        return Committed(max(0, asked - len(refused)), faults=tuple(faults))
+
+    def _ask(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> Iterator[tuple[str, Future[Any]]]:
+        """All requests go out before the first answer is read: the client takes a single group a call."""
+        asked = []
+        for group, checkpoints in wanted.items():
+            places = [TopicPartition(one.topic, one.partition, one.downstream, one.metadata) for one in checkpoints]
+            request = [ConsumerGroupTopicPartitions(group, places)]
+            answers = self._admin.alter_consumer_group_offsets(request, request_timeout=self._timeout)
+            asked.append((group, answers[group]))
+        return iter(asked)

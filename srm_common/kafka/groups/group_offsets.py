@@ -1,0 +1,162 @@
+"""Consumer groups of one cluster: which there are, their states, and what they have committed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow.principals import Right
+from srm_common.kafka.client.admin_client import admin_client
+from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
+
+_REQUEST_SECONDS = 30.0
+_RETRY_SECONDS = 10.0
+_PAUSE_SECONDS = 0.1
+#: Requests in flight at a time; the coordinators answer one group each.
+_BATCH = 200
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """``state`` is Kafka's own word in lower case ("stable", "empty", "dead", ...); ``protocol`` "classic" or
+    "consumer" (KIP-848), "unknown" where the broker does not say."""
+
+    name: str
+    state: str
+    protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffset:
+    """The next offset a group will read, and what it noted with its commit."""
+
+    offset: int
+    metadata: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """What a group has committed; partitions without a commit are absent. ``asked`` is when, by the monotonic clock."""
+
+    group: str
+    offsets: dict[Partition, CommittedOffset]
+    asked: float = field(default=0.0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupFault:
+    """One group could not be read; the others were. Without a name: some broker could not list its groups."""
+
+    group: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"group {self.group}: {self.reason}" if self.group else self.reason
+
+
+class GroupReader:
+    """Asks one cluster about its consumer groups."""
+
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = _REQUEST_SECONDS) -> None:
+        self._cluster = cluster
+        self._timeout = timeout_seconds
+        self._last_fault: KafkaError | None = None
+        self._admin = admin_client(cluster, error_cb=self._remember)
+
+    def groups(self) -> tuple[list[Group], list[GroupFault]]:
+        """Consumer groups of every state, by name; what some broker could not list is a fault without a name.
+
+        Groups of other kinds (Connect's workers, share groups) are left out, as MirrorMaker 2 does.
+
+        Raises:
+            UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
+        """
+        doing = "list its consumer groups"
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while True:
+            try:
+                answer = self._admin.list_consumer_groups(request_timeout=self._timeout).result()
+            except KafkaException as error:
+                if not transient(error) or time.monotonic() > deadline:
+                    raise cluster_error(self._cluster, doing, self._reason(error)) from error
+            else:
+                errors = list(answer.errors or ())
+                if not any(transient(error) for error in errors) or time.monotonic() > deadline:
+                    break
+            time.sleep(_PAUSE_SECONDS)
+        if errors and not answer.valid:
+            raise cluster_error(self._cluster, doing, self._reason(errors[0]))
+        found = [
+            Group(listing.group_id, _word(listing.state), _word(getattr(listing, "type", None)))
+            for listing in answer.valid or ()
+        ]
+        faults = [GroupFault("", str(cluster_error(self._cluster, doing, error))) for error in errors]
+        return sorted(found, key=lambda group: group.name), faults
+
+    def offsets(self, groups: Iterable[str]) -> tuple[list[GroupOffsets], list[GroupFault]]:
+        """What each group has committed; a group that cannot be read is a fault, and only that."""
+        out: list[GroupOffsets] = []
+        faults: list[GroupFault] = []
+        waiting = list(groups)
+        deadline = time.monotonic() + _RETRY_SECONDS
+        while waiting:
+            batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
+            asked = time.monotonic()
+            for group, answer in self._ask(batch):
+                try:
+                    out.append(_offsets(group, answer.result(), asked))
+                except KafkaException as error:
+                    if transient(error) and time.monotonic() < deadline:
+                        waiting.append(group)
+                        continue
+                    fault = cluster_error(
+                        self._cluster,
+                        f"tell the offsets of group {group}",
+                        self._reason(error),
+                        Right("Describe", "group", group),
+                    )
+                    faults.append(GroupFault(group, str(fault)))
+            if waiting and len(batch) < _BATCH:
+                time.sleep(_PAUSE_SECONDS)
+        return sorted(out, key=lambda found: found.group), faults
+
+    def _ask(self, groups: list[str]) -> list[tuple[str, Future[Any]]]:
+        """One request per group, all in flight at once: the client takes a single group a call."""
+        out = []
+        for group in groups:
+            request = [ConsumerGroupTopicPartitions(group)]
+            answers = self._admin.list_consumer_group_offsets(request, request_timeout=self._timeout)
+            out.append((group, answers[group]))
+        return out
+
+    def _reason(self, error: KafkaException | KafkaError) -> KafkaException | KafkaError:
+        """A refused login shows as silence; the callback knows better."""
+        found = kafka_error(error)
+        silent = found is None or found.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
+        return self._last_fault if silent and self._last_fault is not None else error
+
+    def _remember(self, error: KafkaError) -> None:
+        self._last_fault = error
+
+
+def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> GroupOffsets:
+    offsets = {}
+    for place in answer.topic_partitions or ():
+        if place.error is not None:
+            raise KafkaException(place.error)
+        if place.offset >= 0:
+            offsets[place.topic, place.partition] = CommittedOffset(place.offset, place.metadata or "")
+    return GroupOffsets(group, offsets, asked)
+
+
+def _word(value: Any) -> str:
+    name = getattr(value, "name", None)
+    return "unknown" if name is None else str(name).lower().replace("_", "-")

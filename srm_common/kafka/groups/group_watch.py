@@ -1,0 +1,165 @@
+"""Where the consumer groups of a cluster stand, asked every few seconds over connections that are kept.
+
+One ListGroups a broker and one OffsetFetch a coordinator, however many groups there are (KIP-709, Kafka 3.0); an older
+cluster is asked group by group.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from types import TracebackType
+from typing import Any, Self
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.errors import ClusterError, UnreachableCluster
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
+from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+
+_OFFSET_FETCH, _OFFSET_FETCH_VERSION = 9, 8
+_FIND_COORDINATOR_VERSION = 4
+_LIST_GROUPS_VERSION = 4
+_GROUP_COORDINATOR = 0
+_GROUP_ID_NOT_FOUND = 69
+#: Of classic and of new consumer groups; empty where somebody commits without being a member.
+_PROTOCOL_TYPES = ("consumer", "")
+#: So that an answer stays small: a group may have thousands of partitions.
+_GROUPS_A_REQUEST = 500
+
+
+class GroupWatch:
+    """A context manager; connections are made by the first question.
+
+    Raises:
+        UnreachableCluster, AccessDenied, UnsupportedBroker: from :meth:`committed`, as the cluster answers. The next
+            question connects again.
+    """
+
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = 10.0) -> None:
+        self._cluster = cluster
+        self._timeout = timeout_seconds
+        self._link: ClusterLink | None = None
+        self._coordinators: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._link is not None:
+            self._link.close()
+        self._link = None
+        self._coordinators.clear()
+
+    def committed(self, chosen: Callable[[str], bool]) -> tuple[list[GroupOffsets], list[str]]:
+        """What the groups that ``chosen`` accepts have committed, and a sentence for what could not be asked.
+
+        A group whose coordinator moves at the moment is left out without a word: it is there the next time.
+        """
+        if self._link is None:
+            self._link = ClusterLink(self._cluster, request_timeout_ms=int(self._timeout * 1000))
+        link = self._link
+        try:
+            return link.run(lambda: self._committed(link, chosen))
+        except RetriableFault as error:
+            self.close()
+            raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not tell its groups: {error}") from error
+        except ClusterError:
+            self.close()
+            raise
+
+    async def _committed(
+        self, link: ClusterLink, chosen: Callable[[str], bool]
+    ) -> tuple[list[GroupOffsets], list[str]]:
+        await link.open(timeout_seconds=self._timeout)
+        names, faults = await self._names(link)
+        groups = [name for name in names if chosen(name)]
+        if link.newest_version(_OFFSET_FETCH) < _OFFSET_FETCH_VERSION:
+            found, unread = GroupReader(self._cluster, timeout_seconds=self._timeout).offsets(groups)
+            return found, [*faults, *map(str, unread)]
+        await self._find_coordinators(link, [group for group in groups if group not in self._coordinators])
+        return await self._fetch(link, groups, faults)
+
+    async def _names(self, link: ClusterLink) -> tuple[list[str], list[str]]:
+        names: set[str] = set()
+        faults: list[str] = []
+        answers = await link.ask_each(lambda: ListGroupsRequest(version=_LIST_GROUPS_VERSION, states_filter=[]))
+        for node, answer in answers.items():
+            if isinstance(answer, (RetriableFault, ClusterError)):
+                faults.append(f"cluster '{link.alias}' could not list the groups of broker {node}: {answer}")
+                continue
+            if answer.error_code not in (codes.NONE, *codes.COORDINATOR_MOVES):
+                problem = codes.name(answer.error_code)
+                faults.append(f"cluster '{link.alias}' could not list the groups of broker {node}: {problem}")
+            names |= {one.group_id for one in answer.groups if one.protocol_type in _PROTOCOL_TYPES}
+        return sorted(names), faults
+
+    async def _find_coordinators(self, link: ClusterLink, groups: list[str]) -> None:
+        for part in _parts(groups):
+            answer = await link.ask_any(
+                lambda keys=part: FindCoordinatorRequest(  # type: ignore[misc]
+                    version=_FIND_COORDINATOR_VERSION, key_type=_GROUP_COORDINATOR, coordinator_keys=keys
+                )
+            )
+            self._coordinators |= {one.key: one.node_id for one in answer.coordinators if not one.error_code}
+
+    async def _fetch(
+        self, link: ClusterLink, groups: list[str], faults: list[str]
+    ) -> tuple[list[GroupOffsets], list[str]]:
+        by_node: dict[int, list[str]] = defaultdict(list)
+        for group in groups:
+            if group in self._coordinators:
+                by_node[self._coordinators[group]].append(group)
+        asked = [
+            (part, await link.post(node, _request(part))) for node, ones in by_node.items() for part in _parts(ones)
+        ]
+        found: list[GroupOffsets] = []
+        for part, future in asked:
+            try:
+                answer = await link.answer(future)
+            except RetriableFault as error:
+                faults.append(f"cluster '{link.alias}' did not tell the offsets of {len(part)} groups: {error}")
+                self._forget(part)
+                continue
+            for one in answer.groups:
+                if one.error_code in codes.COORDINATOR_MOVES:
+                    self._forget([one.group_id])
+                elif one.error_code not in (codes.NONE, _GROUP_ID_NOT_FOUND):
+                    problem = codes.name(one.error_code)
+                    faults.append(f"cluster '{link.alias}' did not tell the offsets of group {one.group_id}: {problem}")
+                else:
+                    found.append(GroupOffsets(one.group_id, _offsets(one)))
+        return found, faults
+
+    def _forget(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            self._coordinators.pop(group, None)
+
+
+def _request(groups: list[str]) -> Any:
+    kind = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        version=_OFFSET_FETCH_VERSION,
+        groups=[kind(group_id=group, topics=None) for group in groups],
+        require_stable=False,
+    )
+
+
+def _offsets(answer: Any) -> dict[Partition, CommittedOffset]:
+    return {
+        # librdkafka, where it sets offsets of others, ends metadata with a zero byte; where it reads, it stops there.
+        (topic.name, one.partition_index): CommittedOffset(one.committed_offset, (one.metadata or "").split("\0")[0])
+        for topic in answer.topics
+        for one in topic.partitions
+        if not one.error_code and one.committed_offset >= 0
+    }
+
+
+def _parts(groups: list[str]) -> list[list[str]]:
+    return [groups[at : at + _GROUPS_A_REQUEST] for at in range(0, len(groups), _GROUPS_A_REQUEST)]

@@ -1,0 +1,288 @@
+"""The committed records of a topic, read over a link as they lie in the log: the one way to read long state topics.
+
+A read goes to the ends that were listed before, and to nothing less: an answer without records says nothing (the broker
+may be slow, throttled or just elected). A position moves only past batches that came. Where compaction has taken what
+lay before the end, the next batch of the log lies behind it; a read_committed answer never shows that one when it
+belongs to an open transaction, so the log is then asked read_uncommitted for it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from srm_common.domain.flow.principals import Right
+from srm_common.errors import AccessDenied, ClusterError, CorruptBatch, PartitionError, UnreachableCluster
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.buffers import Lease
+from srm_common.kafka.client.frames import RawFetch
+from srm_common.kafka.client.library import FetchRequest
+from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.log.transaction_markers import decide_by_markers
+from srm_common.wire import fetch
+from srm_common.wire.batch import SourceBatch, split
+from srm_common.wire.plain_records import Newest, PlainRecord, newest_of_each_key, read_plain_records
+from srm_common.wire.visibility import visible
+
+Take = Callable[[int, SourceBatch], None]
+"""Told of each batch of records: partition and batch, which is gone afterwards."""
+
+#: What the answers under way may hold together, and each at least.
+_FETCH_BYTES, _LEAST_FETCH_BYTES = 4 << 20, 64 << 10
+_MAX_WAIT_MS = 500
+_PAUSE_SECONDS = 0.1
+
+
+async def committed_records(
+    link: ClusterLink, place: Partition, *, patience_seconds: float = 30.0
+) -> list[PlainRecord]:
+    """All records of a partition up to its last stable offset, in order; those of aborted transactions left out.
+
+    Raises: as :func:`read_committed`.
+    """
+    topic, partition = place
+    ends = await log_ends(link, topic, [partition], patience_seconds=patience_seconds)
+    found: list[PlainRecord] = []
+    await read_committed(
+        link, topic, ends, lambda _, batch: found.extend(read_plain_records(batch)), patience_seconds=patience_seconds
+    )
+    return found
+
+
+async def newest_records(
+    link: ClusterLink,
+    topic: str,
+    ends: Mapping[int, int],
+    *,
+    patience_seconds: float = 30.0,
+    headers: dict[int, dict[bytes, bytes]] | None = None,
+) -> dict[int, Newest]:
+    """By partition: what the topic says now up to ``ends``, the last record of each key with its offset.
+
+    Holds no more than that, however long the log. Tombstones are among them; records without a key are not.
+
+    Args:
+        headers: gets the headers of the same records, by partition and key.
+
+    Raises: as :func:`read_committed`.
+    """
+    found: dict[int, Newest] = {partition: {} for partition in ends}
+    told: dict[int, dict[bytes, bytes]] = {} if headers is None else headers
+    if headers is not None:
+        headers.update({partition: {} for partition in ends})
+    await read_committed(
+        link,
+        topic,
+        ends,
+        lambda partition, batch: newest_of_each_key(batch, found[partition], told.get(partition)),
+        patience_seconds=patience_seconds,
+    )
+    return found
+
+
+async def log_ends(
+    link: ClusterLink, topic: str, partitions: list[int], *, committed: bool = True, patience_seconds: float = 30.0
+) -> dict[int, int]:
+    """The last stable offsets of partitions, or their high watermarks.
+
+    Raises:
+        UnreachableCluster, AccessDenied, NoSuchPartition: one of them cannot be listed in time.
+    """
+    return await _offsets(link, topic, partitions, LATEST, committed, patience_seconds)
+
+
+async def read_committed(
+    link: ClusterLink,
+    topic: str,
+    ends: Mapping[int, int],
+    take: Take,
+    *,
+    patience_seconds: float = 30.0,
+    starts: Mapping[int, int] | None = None,
+) -> None:
+    """Show ``take`` every batch with committed records from the start of each partition to its end, in log order.
+
+    Args:
+        ends: partition -> end, as :func:`log_ends` lists them; it lies at a batch's end.
+        starts: partition -> the end of an earlier read, to go on from there; else the start of the log.
+        patience_seconds: so long may all partitions bring nothing, as while their leaders move.
+
+    Raises:
+        UnreachableCluster: they brought nothing for that long.
+        AccessDenied, ClusterError: the broker refuses, and would again.
+        CorruptBatch: a batch cannot be read.
+    """
+    first = await _offsets(link, topic, list(ends), EARLIEST, True, patience_seconds)
+    if starts is not None:
+        first = {partition: max(offset, starts.get(partition, 0)) for partition, offset in first.items()}
+    await _Reading(link, topic, first, ends, take, patience_seconds).go()
+
+
+async def _offsets(
+    link: ClusterLink, topic: str, partitions: list[int], at: int, committed: bool, patience_seconds: float
+) -> dict[int, int]:
+    await link.track([topic])
+    if topic in link.manager.cluster.unauthorized_topics:
+        raise link.leaderless(topic, 0)
+    places = [(topic, partition) for partition in partitions]
+    found, faults = await link.offsets(places, at, committed=committed, timeout_seconds=patience_seconds)
+    for place in places:
+        if place not in found:
+            if link.leader(*place) is None:
+                raise link.leaderless(*place)
+            raise UnreachableCluster(faults[place])
+    return {partition: offset for (_, partition), offset in found.items()}
+
+
+class _Reading:
+    """One read of one topic. ``at`` has the partitions that are not at their end."""
+
+    def __init__(
+        self,
+        link: ClusterLink,
+        topic: str,
+        starts: Mapping[int, int],
+        ends: Mapping[int, int],
+        take: Take,
+        patience_seconds: float,
+    ) -> None:
+        self._link = link
+        self._topic = topic
+        self._ends = ends
+        self._take = take
+        self._patience = patience_seconds
+        self._at = {partition: starts[partition] for partition in ends if starts[partition] < ends[partition]}
+        self._leases: dict[int, Lease] = {}
+        self._fault = ""
+
+    async def go(self) -> None:
+        deadline = time.monotonic() + self._patience
+        quiet = False
+        while self._at:
+            before = dict(self._at)
+            self._fault = "nothing came"
+            await self._round(committed=not quiet)
+            moved = [partition for partition, at in before.items() if self._at.get(partition) != at]
+            if moved:
+                deadline, quiet = time.monotonic() + self._patience, False
+                # Those that got no room come first, and get it.
+                self._at |= {one: self._at.pop(one) for one in moved if one in self._at}
+                continue
+            if time.monotonic() > deadline:
+                partition, at = next(iter(self._at.items()))
+                raise UnreachableCluster(
+                    f"partition {self._topic}-{partition} of {self._link.alias} cannot be read from offset {at} to "
+                    f"{self._ends[partition]}: {self._fault}"
+                )
+            quiet = not quiet
+            await self._link.loop.sleep(_PAUSE_SECONDS)
+            await self._link.refresh()
+
+    async def _round(self, *, committed: bool) -> None:
+        """One answer of each leader."""
+        by_leader: dict[int, list[int]] = defaultdict(list)
+        for partition in self._at:
+            leader = self._link.leader(self._topic, partition)
+            if leader is None:
+                self._fault = f"partition {self._topic}-{partition} has no leader"
+            else:
+                by_leader[leader].append(partition)
+        size = max(_LEAST_FETCH_BYTES, _FETCH_BYTES // max(1, len(by_leader)))
+        futures = []
+        for leader, partitions in by_leader.items():
+            lease = self._leases.setdefault(leader, Lease(size + (1 << 16)))
+            request = self._request(partitions, size, committed)
+            try:
+                futures.append(await self._link.post(leader, RawFetch(request, lease)))
+            except RetriableFault as error:
+                self._fault = str(error)
+        for future in futures:
+            try:
+                answer: fetch.FetchAnswer = await self._link.answer(future)
+            except RetriableFault as error:
+                self._fault = str(error)
+                continue
+            self._judge("", answer.error_code)
+            for part in answer.partitions:
+                if part.error_code == codes.OFFSET_OUT_OF_RANGE:
+                    await self._start_moved(part.partition)
+                elif self._judge(f"-{part.partition}", part.error_code):
+                    await self._absorb(part, committed)
+
+    def _judge(self, which: str, code: int) -> bool:
+        if code == codes.NONE:
+            return True
+        text = f"{self._topic}{which} of {self._link.alias}: {codes.name(code)}"
+        if code in codes.DENIED:
+            raise AccessDenied(f"{text}; {Right('Read', 'topic', self._topic).missing(self._link.settings)}")
+        if not codes.retriable(code):
+            raise ClusterError(text)
+        self._fault = text
+        return False
+
+    async def _absorb(self, part: fetch.FetchedPartition, committed: bool) -> None:
+        at, end = self._at.get(part.partition), self._ends[part.partition]
+        if at is None:
+            return
+        try:
+            if committed:
+                seen = visible(split(part.records), part.aborted)
+                await decide_by_markers(self._link, (part.topic, part.partition), seen, self._patience)
+                for batch, data in seen.batches:
+                    if data:
+                        self._take(part.partition, batch)
+                    at = max(at, batch.header.next_offset)
+                if seen.fault is not None:
+                    raise seen.fault
+            else:
+                following = next((one.header for one in split(part.records) if one.header.next_offset > at), None)
+                if following is not None and following.base_offset >= end:
+                    at = end
+        except CorruptBatch as error:
+            raise CorruptBatch(f"{part.topic}-{part.partition} of {self._link.alias}: {error}") from error
+        except PartitionError as error:
+            raise UnreachableCluster(str(error)) from error
+        self._at[part.partition] = at
+        if at >= end:
+            del self._at[part.partition]
+
+    async def _start_moved(self, partition: int) -> None:
+        """Records were deleted since the start was listed."""
+        starts = await _offsets(self._link, self._topic, [partition], EARLIEST, True, self._patience)
+        self._fault = f"{self._topic}-{partition} starts at offset {starts[partition]} now"
+        self._at[partition] = max(self._at[partition], starts[partition])
+        if self._at[partition] >= self._ends[partition]:
+            del self._at[partition]
+
+    def _request(self, partitions: list[int], size: int, committed: bool) -> Any:
+        kind = FetchRequest.FetchTopic
+        return FetchRequest(
+            version=fetch.VERSION,
+            replica_id=-1,
+            max_wait_ms=_MAX_WAIT_MS,
+            min_bytes=1,
+            max_bytes=size,
+            isolation_level=int(committed),
+            session_id=0,
+            session_epoch=-1,
+            topics=[
+                kind(
+                    topic=self._topic,
+                    partitions=[
+                        kind.FetchPartition(
+                            partition=partition,
+                            current_leader_epoch=-1,
+                            fetch_offset=self._at[partition],
+                            last_fetched_epoch=-1,
+                            log_start_offset=-1,
+                            partition_max_bytes=size,
+                        )
+                        for partition in partitions
+                    ],
+                )
+            ],
+            forgotten_topics_data=[],
+            rack_id="",
+        )

@@ -1,0 +1,155 @@
+"""What an answer without records means where a log goes on: nothing, until there is proof.
+
+A broker says "no records, no error" of a log that was compacted there, and also when a remote read (KIP-405) took
+longer than ``remote.fetch.max.wait.ms``, when the quota of remote reads (KIP-956) is used up, when another partition of
+the same request was read remotely, and when a replica selector names another replica (KIP-392). Only the first may move
+a position, and it is proved by what the leader says of the log afterwards: the topic is compacted, and the position is
+on the brokers' own disks, where a read that has room brings whatever is there.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.kafka.log.log_facts import LogFacts, log_facts
+
+#: So many empty answers in a row are not worth a question.
+_FREE_ANSWERS = 2
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 1.0
+#: What the leader says changes with the log and with the topic's settings.
+_FACTS_SECONDS = 5.0
+#: A remote store and its quota are given so many times the patience of other faults: others use them, too.
+_REMOTE_PATIENCE = 5.0
+
+
+@dataclass(slots=True)
+class Silence:
+    """Answers in a row that brought nothing of one partition at one offset. Times are monotonic seconds.
+
+    ``empty_to``: the log went on to here, at least, when the leader last brought nothing of what lies before; 0 while
+    that was not seen. ``proved_to``: up to here there is nothing, by proof.
+    """
+
+    place: Partition
+    offset: int
+    node: int
+    since: float = field(default_factory=time.monotonic)
+    answers: int = 0
+    empty_to: int = 0
+    proved_to: int = 0
+    facts: LogFacts | None = None
+    asked_at: float = 0.0
+
+    @property
+    def remote(self) -> bool:
+        """Whether the offset is in the remote store only, as far as is known."""
+        return self.facts is not None and self.offset < self.facts.local_start
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long to leave the partition alone before it is asked for again."""
+        if self.answers <= _FREE_ANSWERS:
+            return 0.0
+        return float(min(_FIRST_PAUSE_SECONDS * 2 ** min(self.answers - _FREE_ANSWERS, 10), _LONGEST_PAUSE_SECONDS))
+
+    @property
+    def wants_facts(self) -> bool:
+        """Whether the leader should be asked about the log now."""
+        return self.answers > _FREE_ANSWERS and time.monotonic() - self.asked_at > _FACTS_SECONDS
+
+
+class EmptyAnswers:
+    """The silences of one reader of one cluster.
+
+    Args:
+        patience_seconds: how long a partition may bring nothing.
+    """
+
+    def __init__(self, link: ClusterLink, patience_seconds: float) -> None:
+        self._link = link
+        self._patience = patience_seconds
+        self._silences: dict[Partition, Silence] = {}
+        #: When a node last brought something from the remote store.
+        self._remote_progress: dict[int, float] = {}
+
+    def ended(self, place: Partition) -> None:
+        """The partition brought something."""
+        if not self._silences:
+            return
+        silence = self._silences.pop(place, None)
+        if silence is not None and silence.remote:
+            self._remote_progress[silence.node] = time.monotonic()
+
+    def add(self, place: Partition, offset: int, node: int, *, empty_to: int = 0) -> Silence:
+        """One more answer of ``node`` that had room and brought nothing of ``place`` at ``offset``.
+
+        Args:
+            empty_to: where the log went on to, if the answer said that it goes on and had no bytes of it.
+        """
+        silence = self._silences.get(place)
+        if silence is None or silence.offset != offset:
+            silence = self._silences[place] = Silence(place, offset, node)
+        silence.answers += 1
+        silence.node = node
+        facts = silence.facts
+        # An answer of a replica proves nothing of what its leader may have remotely.
+        if node == self._link.leader(*place) or (facts is not None and facts.local_start == facts.start):
+            silence.empty_to = max(silence.empty_to, empty_to)
+        return silence
+
+    async def ask(self, silence: Silence) -> None:
+        """Ask the leader about the log, and conclude.
+
+        Raises:
+            RetriableFault: it could not be asked.
+            AccessDenied: the topic may not be seen.
+        """
+        silence.asked_at = time.monotonic()
+        seen = silence.empty_to
+        facts = silence.facts = await log_facts(self._link, silence.place)
+        # Local starts only grow: what is local now was when the answer was given.
+        if facts.compacted and silence.offset >= facts.local_start:
+            silence.proved_to = max(silence.proved_to, seen)
+
+    def given_up(self, silence: Silence) -> str | None:
+        """One sentence when the partition has brought nothing for too long. Never before its leader was asked."""
+        if silence.facts is None:
+            return None
+        now = time.monotonic()
+        since, patience = silence.since, self._patience
+        if silence.remote:
+            patience *= _REMOTE_PATIENCE
+            # A store that serves others of this node is in use, not broken.
+            since = max(since, self._remote_progress.get(silence.node, 0.0))
+        return self.describe(silence) if now - since > patience else None
+
+    def describe(self, silence: Silence) -> str:
+        """What is known of a silence, in one sentence."""
+        topic, partition = silence.place
+        seconds = time.monotonic() - silence.since
+        told = (
+            f"partition {topic}-{partition} at {self._link.alias} brought nothing at offset {silence.offset} in "
+            f"{silence.answers} answers of broker {silence.node} within {seconds:.0f} s"
+        )
+        facts = silence.facts
+        if facts is None:
+            return told
+        told = f"{told}, though its log goes on to {facts.end}"
+        if silence.remote:
+            return (
+                f"{told}: the offset is in the remote store (local disks begin at {facts.local_start}); look at the "
+                f"brokers' remote.log.manager.fetch.max.bytes.per.second, remote.fetch.max.wait.ms and remote store"
+            )
+        if facts.compacted is None:
+            return (
+                f"{told}; whether compaction removed the rest cannot be seen: grant DESCRIBE_CONFIGS on topic {topic}"
+            )
+        if facts.compacted:
+            return f"{told}; look at replica.selector.class and the log of that broker"
+        return (
+            f"{told}, and the topic is not compacted; look at replica.selector.class and the log of that broker; if "
+            f"the topic was compacted before, move on with: srm-control source-offsets set --topic '{topic}' "
+            f"--partition {partition} --offset {facts.end}"
+        )

@@ -1,0 +1,205 @@
+"""What a cluster says of a partition's log: where it starts, what of it is on the brokers' own disks, where it ends,
+whether it is compacted, and where its leader epochs end.
+
+None of it is in a Fetch answer, and an answer without records or with an error means one thing or another by it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain.flow.principals import Right
+from srm_common.domain.runs.data_loss import EpochEnd
+from srm_common.errors import AccessDenied
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.library import (
+    DescribeConfigsRequest,
+    ListOffsetsRequest,
+    OffsetForLeaderEpochRequest,
+    TopicPartition,
+)
+from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
+
+#: The first offset on the leader's own disk (KIP-405); brokers from ListOffsets version 8 on (Kafka 3.5) know it.
+EARLIEST_LOCAL = -4
+_LIST_OFFSETS, _EPOCHS, _CONFIGS = 2, 23, 32
+_EARLIEST_LOCAL_VERSION = 8
+_TOPIC = 2
+
+
+@dataclass(frozen=True, slots=True)
+class LogFacts:
+    """A log as its leader describes it. ``end`` is the high watermark. ``compacted`` is None when the topic's settings
+    may not be read. ``epoch_end`` is None when no epoch was asked for, or the log knows of none."""
+
+    start: int
+    local_start: int
+    end: int
+    compacted: bool | None
+    epoch_end: EpochEnd | None = None
+
+
+async def log_facts(link: ClusterLink, place: Partition, epoch: int = -1) -> LogFacts:
+    """Ask the leader of a partition.
+
+    Brokers that do not know local starts are taken for brokers without a remote store.
+
+    Args:
+        epoch: also ask where this leader epoch ends.
+
+    Raises:
+        RetriableFault: it could not be asked; ask again.
+        AccessDenied: the topic may not be seen.
+    """
+    start = await _offset(link, place, EARLIEST)
+    local = start
+    if link.newest_version(_LIST_OFFSETS) >= _EARLIEST_LOCAL_VERSION:
+        local = await _offset(link, place, EARLIEST_LOCAL)
+    end = await _offset(link, place, LATEST)
+    compacted = (await compaction(link, [place[0]]))[place[0]]
+    found: EpochEnd | None = None
+    if epoch >= 0:
+        ends, faults = await epoch_ends(link, {place: epoch})
+        if place in faults:
+            raise RetriableFault(faults[place])
+        found = ends.get(place)
+    return LogFacts(start, max(local, start), end, compacted, found)
+
+
+async def _offset(link: ClusterLink, place: Partition, at: int) -> int:
+    topic, partition = place
+    leader = link.leader(topic, partition)
+    if leader is None:
+        raise RetriableFault(str(link.leaderless(topic, partition)))
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    answer = await link.send(
+        leader,
+        ListOffsetsRequest(
+            version=_EARLIEST_LOCAL_VERSION if at == EARLIEST_LOCAL else 6,
+            replica_id=-1,
+            isolation_level=0,
+            topics=[
+                kind(
+                    name=topic,
+                    partitions=[
+                        kind.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=at)
+                    ],
+                )
+            ],
+        ),
+    )
+    part = answer.topics[0].partitions[0]
+    if part.error_code in codes.DENIED:
+        missing = Right("Describe", "topic", topic).missing(link.settings)
+        raise AccessDenied(f"partition {topic}-{partition} at {link.alias} may not be described; {missing}")
+    if part.error_code:
+        raise RetriableFault(f"partition {topic}-{partition} at {link.alias}: {codes.name(part.error_code)}")
+    return int(part.offset)
+
+
+async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool | None]:
+    """Whether each topic's ``cleanup.policy`` contains ``compact``; None where its settings may not be read.
+
+    Raises:
+        RetriableFault: the cluster could not be asked.
+    """
+    wanted = list(topics)
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    answer = await link.ask_any(
+        lambda: DescribeConfigsRequest(
+            version=min(link.newest_version(_CONFIGS), 4),
+            resources=[
+                resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=["cleanup.policy"])
+                for topic in wanted
+            ],
+            include_synonyms=False,
+            include_documentation=False,
+        )
+    )
+    found: dict[str, bool | None] = dict.fromkeys(wanted)
+    for one in answer.results:
+        if one.error_code and codes.retriable(one.error_code):
+            raise RetriableFault(f"the settings of topic {one.resource_name}: {codes.name(one.error_code)}")
+        for setting in one.configs or ():
+            if not one.error_code and setting.name == "cleanup.policy" and setting.value is not None:
+                found[one.resource_name] = "compact" in str(setting.value)
+    return found
+
+
+def leader_epoch(link: ClusterLink, place: Partition) -> int:
+    """The epoch of a partition's leader as the metadata have it; -1 when unknown, or when the cluster's brokers cannot
+    say where epochs end (KIP-320)."""
+    if not link.offers(_EPOCHS):
+        return -1
+    known = link.manager.cluster.leader_epoch_for_partition(TopicPartition(*place))
+    return -1 if known is None else int(known)
+
+
+async def epoch_ends(
+    link: ClusterLink, epochs: Mapping[Partition, int]
+) -> tuple[dict[Partition, EpochEnd | None], dict[Partition, str]]:
+    """Where leader epochs end in the logs of their partitions, one request a leader: (found, faults).
+
+    None: the log has no epochs at all (a message format before Kafka 0.11). A log whose newest epoch is older than the
+    one asked for answers with that and its end.
+    """
+    found, faults = await _ask_epochs(link, epochs)
+    # "Undefined" is said of an epoch newer than all, and by logs without epochs: those do not know today's either.
+    undefined = {place: leader_epoch(link, place) for place, end in found.items() if end is None}
+    asked = {place: epoch for place, epoch in undefined.items() if 0 <= epoch != epochs[place]}
+    if asked:
+        newest, more = await _ask_epochs(link, asked)
+        found.update(newest)
+        faults.update(more)
+    return {place: end for place, end in found.items() if place not in faults}, faults
+
+
+async def _ask_epochs(
+    link: ClusterLink, epochs: Mapping[Partition, int]
+) -> tuple[dict[Partition, EpochEnd | None], dict[Partition, str]]:
+    found: dict[Partition, EpochEnd | None] = {}
+    faults: dict[Partition, str] = {}
+    by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+    for (topic, partition), epoch in epochs.items():
+        leader = link.leader(topic, partition)
+        if leader is None:
+            faults[topic, partition] = str(link.leaderless(topic, partition))
+        else:
+            by_leader[leader][topic].append((partition, epoch))
+    for leader, topics in by_leader.items():
+        try:
+            answer = await link.send(leader, _epochs_request(link, topics))
+        except RetriableFault as error:
+            faults.update({(topic, one): str(error) for topic, ones in topics.items() for one, _ in ones})
+            continue
+        for topic in answer.topics:
+            for part in topic.partitions:
+                place = (topic.topic, part.partition)
+                if part.error_code:
+                    faults[place] = f"partition {place[0]}-{place[1]} at {link.alias}: {codes.name(part.error_code)}"
+                elif part.end_offset < 0 or part.leader_epoch < 0:
+                    found[place] = None
+                else:
+                    found[place] = EpochEnd(part.leader_epoch, part.end_offset)
+    return found, faults
+
+
+def _epochs_request(link: ClusterLink, topics: Mapping[str, list[tuple[int, int]]]) -> Any:
+    kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
+    return OffsetForLeaderEpochRequest(
+        version=min(link.newest_version(_EPOCHS), 4),
+        replica_id=-1,
+        topics=[
+            kind(
+                topic=topic,
+                partitions=[
+                    kind.OffsetForLeaderPartition(partition=one, current_leader_epoch=-1, leader_epoch=epoch)
+                    for one, epoch in ones
+                ],
+            )
+            for topic, ones in topics.items()
+        ],
+    )

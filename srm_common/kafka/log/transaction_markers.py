@@ -1,0 +1,225 @@
+"""Looks for the markers of transactions in the logs of their leaders, behind what was fetched.
+
+Brokers do not list all aborted transactions (:mod:`srm_common.wire.visibility`), but a marker is hidden from nobody who
+reads uncommitted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from srm_common.domain.flow.principals import Right
+from srm_common.errors import AccessDenied, CorruptBatch, PartitionError, SrmError
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.buffers import Lease
+from srm_common.kafka.client.frames import RawFetch
+from srm_common.kafka.client.library import FetchRequest
+from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.log.log_facts import leader_epoch
+from srm_common.wire import fetch
+from srm_common.wire.batch import CONTROL, split, verify
+from srm_common.wire.visibility import Visible, fate
+
+_MAX_WAIT_MS = 500
+#: Most markers are near; behind large transactions more is read at a time.
+_FIRST_BYTES, _MOST_BYTES = 64 << 10, 1 << 20
+_PAUSE_SECONDS = 0.1
+#: At the end of a log a marker may be about to arrive.
+_END_SECONDS = 2.0
+
+
+class Marker(NamedTuple):
+    """The first of its producer from offset ``since`` on. ``aborted`` is None where compaction has taken it, or what it
+    said."""
+
+    since: int
+    offset: int
+    aborted: bool | None
+
+    def follows(self, offset: int) -> bool:
+        """Whether it is the first from ``offset`` on, too."""
+        return self.since <= offset <= self.offset
+
+
+@dataclass(slots=True)
+class MarkerSearch:
+    """One partition's: the first markers of ``producers`` from ``at`` on.
+
+    ``producers`` are those that lack one yet, with the offsets of their first records in question.
+    """
+
+    place: Partition
+    at: int
+    producers: dict[int, int]
+    found: dict[int, Marker] = field(default_factory=dict)
+    fault: SrmError | None = None
+    #: Answers in a row that had nothing of it: there may have been no room.
+    empty: int = 0
+    _start: int = field(init=False)
+    _end_since: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._start = self.at
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing more to look for."""
+        return self.fault is not None or not self.producers
+
+    def read(self, part: fetch.FetchedPartition) -> None:
+        """Take in what the leader answered, read uncommitted."""
+        before = self.at
+        self.empty = 0 if part.records else self.empty + 1
+        for batch in split(part.records):
+            header = batch.header
+            if header.next_offset <= self.at:
+                continue
+            if header.attributes & CONTROL and header.producer_id in self.producers:
+                verify(batch)
+                self._find(header.producer_id, header.base_offset, fate(batch))
+            self.at = header.next_offset
+        if self.at < part.high_watermark or self.at > before:
+            self._end_since = 0.0
+        else:
+            self._reached_end(part.last_stable_offset)
+
+    def _reached_end(self, stable: int) -> None:
+        """No marker comes behind records that their leader calls stable: compaction has taken it."""
+        now = time.monotonic()
+        self._end_since = self._end_since or now
+        if now - self._end_since >= _END_SECONDS:
+            for producer, first in list(self.producers.items()):
+                if first < stable:
+                    self._find(producer, self.at, None)
+
+    def _find(self, producer: int, offset: int, aborted: bool | None) -> None:
+        del self.producers[producer]
+        self.found[producer] = Marker(self._start, offset, aborted)
+
+
+async def find_markers(
+    link: ClusterLink,
+    searches: Sequence[MarkerSearch],
+    patience_seconds: float,
+    heard: Callable[[], object] = lambda: None,
+) -> None:
+    """Carry out the searches, in few requests. What cannot be found has a fault afterwards.
+
+    Args:
+        patience_seconds: so long may all logs bring nothing.
+        heard: told of each answer.
+    """
+    size = _FIRST_BYTES
+    lease = Lease(_MOST_BYTES + _FIRST_BYTES)
+    moved, position = time.monotonic(), -1
+    while waiting := [one for one in searches if not one.over]:
+        reason = await _round(link, waiting, size, lease, heard)
+        size = min(2 * size, _MOST_BYTES)
+        if sum(one.at for one in searches) != position:
+            moved, position = time.monotonic(), sum(one.at for one in searches)
+        elif time.monotonic() - moved > patience_seconds:
+            for one in waiting:
+                if not one.over:
+                    one.fault = PartitionError(_untold(link, one, reason))
+        if reason:
+            await link.loop.sleep(_PAUSE_SECONDS)
+            await link.refresh()
+
+
+async def decide_by_markers(link: ClusterLink, place: Partition, seen: Visible, patience_seconds: float) -> None:
+    """Find out what became of the transactions whose markers come after an answer.
+
+    Raises:
+        PartitionError, AccessDenied: that cannot be told.
+        CorruptBatch: a batch cannot be read.
+    """
+    if unproved := seen.unproved:
+        search = MarkerSearch(place, seen.batches[-1][0].header.next_offset, unproved)
+        await find_markers(link, [search], patience_seconds)
+        if search.fault is not None:
+            raise search.fault
+        seen.decide({producer: marker.aborted for producer, marker in search.found.items()})
+
+
+def _untold(link: ClusterLink, search: MarkerSearch, reason: str) -> str:
+    producer, first = next(iter(search.producers.items()))
+    topic, partition = search.place
+    return (
+        f"partition {topic}-{partition} at {link.alias}: a broker gives out the records of producer {producer} from "
+        f"offset {first} on as committed, and no marker says so up to offset {search.at}"
+        + (f" ({reason})" if reason else "")
+    )
+
+
+async def _round(
+    link: ClusterLink, searches: Iterable[MarkerSearch], size: int, lease: Lease, heard: Callable[[], object]
+) -> str:
+    """One answer of each leader; returns what is to be tried again, in words."""
+    by_leader: dict[int, dict[Partition, MarkerSearch]] = defaultdict(dict)
+    reason = ""
+    for one in searches:
+        leader = link.leader(*one.place)
+        if leader is None:
+            reason = str(link.leaderless(*one.place))
+        else:
+            by_leader[leader][one.place] = one
+    for leader, ones in by_leader.items():
+        try:
+            answer = await link.send(leader, RawFetch(_request(link, ones.values(), size), lease))
+        except RetriableFault as error:
+            reason = str(error)
+            continue
+        except AccessDenied as error:
+            for one in ones.values():
+                one.fault = error
+            continue
+        heard()
+        for part in answer.partitions:
+            code = part.error_code or answer.error_code
+            one = ones[part.topic, part.partition]
+            if code in codes.DENIED:
+                missing = Right("Read", "topic", part.topic).missing(link.settings)
+                one.fault = AccessDenied(
+                    f"partition {part.topic}-{part.partition} at {link.alias} may not be read; {missing}"
+                )
+            elif code:
+                reason = f"partition {part.topic}-{part.partition} at {link.alias}: {codes.name(code)}"
+            else:
+                try:
+                    one.read(part)
+                except CorruptBatch as error:
+                    one.fault = CorruptBatch(f"partition {part.topic}-{part.partition}: {error}")
+    return reason
+
+
+def _request(link: ClusterLink, searches: Iterable[MarkerSearch], size: int) -> Any:
+    kind = FetchRequest.FetchTopic
+    topics: dict[str, list[Any]] = defaultdict(list)
+    for one in sorted(searches, key=lambda one: -one.empty):
+        topics[one.place[0]].append(
+            kind.FetchPartition(
+                partition=one.place[1],
+                current_leader_epoch=leader_epoch(link, one.place),
+                fetch_offset=one.at,
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=size,
+            )
+        )
+    return FetchRequest(
+        version=fetch.VERSION,
+        replica_id=-1,
+        max_wait_ms=_MAX_WAIT_MS,
+        min_bytes=1,
+        max_bytes=_MOST_BYTES,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
+        forgotten_topics_data=[],
+        rack_id="",
+    )

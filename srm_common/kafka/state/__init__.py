@@ -1,0 +1,1 @@
+"""State topics, and what is written to them."""

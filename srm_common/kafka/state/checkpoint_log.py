@@ -1,0 +1,50 @@
+"""The checkpoints topic: the newest checkpoint of every group and partition, whoever wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
+from srm_common.wire.mm2 import decode_checkpoint
+
+#: Group, topic (as named on the target), partition.
+Place = tuple[str, str, int]
+
+
+@dataclass(frozen=True)
+class NewestCheckpoints:
+    """``by_place`` in the order of the log; ``written_ms`` is when each was written. ``unreadable`` has one sentence
+    for each record that is no checkpoint of a version we know: these are passed over, as MirrorMaker 2 does."""
+
+    by_place: dict[Place, Checkpoint] = field(default_factory=dict)
+    written_ms: dict[Place, int] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+
+
+def newest_checkpoints(reader: StateReader, topic: str) -> NewestCheckpoints:
+    """What ``topic`` says now; nothing where it does not exist.
+
+    An unreadable record hides what was written under its key before: nobody knows whether that still holds.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
+    """
+    found = NewestCheckpoints()
+    if not reader.partitions(topic):
+        return found
+    for record in last_of_each_key(reader.read(topic)).values():
+        if record.value is None:
+            continue
+        try:
+            checkpoint = decode_checkpoint(record.key, record.value)
+            if min(checkpoint.partition, checkpoint.upstream, checkpoint.downstream) < 0:
+                raise CorruptRecord(f"the checkpoint of group {checkpoint.group} on {checkpoint.topic} is negative")
+        except CorruptRecord as error:
+            found.unreadable.append(f"{topic}-{record.partition} at offset {record.offset}: {error}")
+            continue
+        place = checkpoint.group, checkpoint.topic, checkpoint.partition
+        found.by_place[place] = checkpoint
+        found.written_ms[place] = record.timestamp_ms
+    return found

@@ -1,0 +1,109 @@
+"""A run says that it is there, so that nobody moves its offsets meanwhile.
+
+It writes a record of its own before it takes the flow, renews it every few seconds, and takes it back at its end. A
+record that is not renewed is that of a run which died. Clocks play no part: whoever asks watches for the next beat.
+
+Presence protects from mistakes only. What protects the data is the fence: whoever takes the flow after the run makes
+the target refuse all that the run still sends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from srm_common.errors import SrmError
+from srm_common.kafka.state.flow_state import FlowState
+
+_LOG = logging.getLogger(__name__)
+#: What the keys of these records in the flow's state begin with.
+PREFIX = "driver "
+BEAT_SECONDS = 5.0
+#: How long somebody watches who wants to know whether a run lives: two beats, and some time for slow brokers.
+WATCH_SECONDS = 12.0
+_LOOK_SECONDS = 0.5
+
+
+class DriverPresence:
+    """A context manager around a run.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: from entering, as the target answers.
+    """
+
+    def __init__(self, store: FlowState, run_id: str, installation: str | None = None) -> None:
+        self._store = store
+        self._key = f"{PREFIX}{uuid.uuid4().hex}"
+        self._about = {
+            "run_id": run_id,
+            "host": socket.gethostname(),
+            "pid": os.getpid(),
+            "installation": installation,
+        }
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="srm-presence", daemon=True)
+        self._beat = 0
+
+    def __enter__(self) -> Self:
+        self._write()
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        try:
+            self._store.write(self._key, None)
+        except SrmError as fault:
+            # The run's own result counts more. Who moves offsets next waits for a beat in vain.
+            _LOG.warning("the end of the run could not be told: %s", fault)
+
+    def forget_others(self, drivers: Mapping[str, Any]) -> None:
+        """Take back what runs left that died; the flow must be ours. One that lives after all writes again."""
+        for key in drivers:
+            if key != self._key:
+                self._store.write(key, None)
+
+    def _renew(self) -> None:
+        while not self._ended.wait(BEAT_SECONDS):
+            self._beat += 1
+            try:
+                self._write()
+            except SrmError as fault:
+                _LOG.warning("the target did not take the run's sign of life: %s", fault)
+
+    def _write(self) -> None:
+        self._store.write(self._key, {**self._about, "beat": self._beat})
+
+
+def drivers(known: Mapping[str, Any]) -> dict[str, Any]:
+    """The presences among the records of a flow's state."""
+    return {key: value for key, value in known.items() if key.startswith(PREFIX)}
+
+
+def living_driver(store: FlowState, seen: Mapping[str, Any], seconds: float = WATCH_SECONDS) -> str | None:
+    """Watch the flow: who runs it, in words; None when every presence is known to be that of a dead run.
+
+    Args:
+        seen: presences as :func:`drivers` found them; those that change count as alive, those that are not among
+            them too.
+        seconds: how long to watch while there are any; with 0 only one look.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        now = store.read_all(prefix=PREFIX)
+        for key, value in now.items():
+            if seen.get(key) != value:
+                return f"run '{value['run_id']}' on {value['host']} (process {value['pid']})"
+        if not now or time.monotonic() >= deadline:
+            return None
+        time.sleep(_LOOK_SECONDS)

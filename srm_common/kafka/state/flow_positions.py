@@ -1,0 +1,166 @@
+"""Where flows into one cluster stand, read on from look to look: what they committed, and the record of their run."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from srm_common.domain.flow import FlowName, names
+from srm_common.domain.runs.run_record import RunRecord
+from srm_common.errors import CorruptRecord, SrmError, UnreachableCluster
+from srm_common.kafka.client.link import LATEST, ClusterLink, Partition
+from srm_common.kafka.log.committed_log import read_committed
+from srm_common.kafka.state.flow_state import decoded
+from srm_common.wire.batch import SourceBatch
+from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
+from srm_common.wire.plain_records import Newest, newest_of_each_key
+
+_RUN = b"run"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One flow. ``positions`` has the next offset to copy of every partition that it copies, None where it has none;
+    ``newest_ms`` the timestamps of the newest records that its last run copied."""
+
+    positions: Mapping[Partition, int | None]
+    newest_ms: Mapping[Partition, int]
+
+
+@dataclass
+class _Flow:
+    """What was read of a flow so far. ``read``: topic -> partition -> end of the last read."""
+
+    read: dict[str, dict[int, int]] = field(default_factory=dict)
+    #: Of an upstream partition: when the newest commit was written, and the position it tells, None for "none".
+    committed: dict[Partition, tuple[int, int | None]] = field(default_factory=dict)
+    run: RunRecord | None = None
+    run_ms: int = 0
+    fault: CorruptRecord | None = None
+
+
+class FlowPositions:
+    """Reads over ``link``, which is of the flows' target, what was written since the last look and nothing twice."""
+
+    def __init__(self, link: ClusterLink) -> None:
+        self._link = link
+        self._flows: dict[str, _Flow] = {}
+        self._places: dict[bytes, Partition | None] = {}
+
+    async def look(
+        self, flows: Collection[FlowName], patience_seconds: float
+    ) -> dict[FlowName, Standing | SrmError | None]:
+        """None for a flow that never ran; or why nothing newer can be read of it.
+
+        Raises:
+            UnreachableCluster, AccessDenied: the cluster does not answer, or refuses the login.
+        """
+        topics = {name(flow.source): flow.source for flow in flows for name in _TOPICS}
+        known = await self._link.know(topics)
+        places = [(topic, number) for topic, numbers in known.items() for number in numbers]
+        ends, faults = await self._link.offsets(places, LATEST, timeout_seconds=patience_seconds)
+        if faults and not ends:
+            raise UnreachableCluster(f"cluster {self._link.alias} does not answer: {next(iter(faults.values()))}")
+        failed: dict[str, SrmError] = {topics[place[0]]: UnreachableCluster(fault) for place, fault in faults.items()}
+        by_topic: dict[str, dict[int, int]] = {topic: {} for topic in topics}
+        for (topic, number), end in ends.items():
+            by_topic[topic][number] = end
+        for topic, source in topics.items():
+            if source in failed:
+                continue
+            if topic in self._link.manager.cluster.unauthorized_topics:
+                failed[source] = self._link.leaderless(topic, 0)
+                continue
+            try:
+                await self._read_on(topic, source, by_topic[topic], patience_seconds)
+            except SrmError as error:
+                failed[source] = error
+        return {flow: failed.get(flow.source) or self._told(flow.source) for flow in flows}
+
+    def _told(self, source: str) -> Standing | SrmError | None:
+        flow = self._flows[source]
+        if flow.fault is not None:
+            return flow.fault
+        return None if flow.run is None else _standing(flow, flow.run)
+
+    async def _read_on(self, topic: str, source: str, ends: Mapping[int, int], patience_seconds: float) -> None:
+        flow = self._flows.setdefault(source, _Flow())
+        before = flow.read.get(topic, {})
+        if any(end < before.get(number, 0) for number, end in ends.items()) or (before and not ends):
+            # It was made again: nothing that was read of it counts any more.
+            before = {}
+            if topic == names.offsets_topic(source):
+                flow.committed.clear()
+            else:
+                flow.run, flow.run_ms, flow.fault = None, 0, None
+        news = {number: end for number, end in ends.items() if end > before.get(number, 0)}
+        take = self._take_commits if topic == names.offsets_topic(source) else self._take_state
+        if news:
+            await read_committed(
+                self._link,
+                topic,
+                news,
+                lambda _, batch: take(source, batch),
+                patience_seconds=patience_seconds,
+                starts=before,
+            )
+        flow.read[topic] = dict(ends)
+
+    def _take_commits(self, source: str, batch: SourceBatch) -> None:
+        flow, found = self._flows[source], _records(batch)
+        written_ms = batch.header.max_timestamp
+        for key, (_, value) in found.items():
+            place = self._place(key, source)
+            if place is None:
+                continue
+            try:
+                last = parse_source_offset_value(value)
+            except CorruptRecord:
+                continue  # a run says so, and does not copy the partition
+            flow.committed[place] = written_ms, None if last is None else last + 1
+
+    def _take_state(self, source: str, batch: SourceBatch) -> None:
+        flow, found = self._flows[source], _records(batch).get(_RUN)
+        if found is None:
+            return
+        offset, value = found
+        flow.run, flow.run_ms, flow.fault = None, 0, None
+        if value is None:
+            return
+        try:
+            document, flow.run_ms = decoded(
+                self._link.alias, names.flow_state_topic(source), _RUN.decode(), offset, value
+            )
+            flow.run = RunRecord.from_json(document)
+        except CorruptRecord as error:
+            flow.fault = error
+
+    def _place(self, key: bytes, source: str) -> Partition | None:
+        if key not in self._places:
+            parsed = parse_source_offset_key(key)
+            ours = parsed is not None and parsed[:2] == (SOURCE_CONNECTOR, source)
+            self._places[key] = parsed[2:] if parsed is not None and ours else None
+        return self._places[key]
+
+
+_TOPICS = (names.flow_state_topic, names.offsets_topic)
+
+
+def _records(batch: SourceBatch) -> Newest:
+    found: Newest = {}
+    newest_of_each_key(batch, found)
+    return found
+
+
+def _standing(flow: _Flow, run: RunRecord) -> Standing:
+    """A commit that was written after the run's record is newer than it; the record knows of partitions, too, in which
+    nothing was committed, and of what was passed over without a commit."""
+    positions: dict[Partition, int | None] = {}
+    newest = {}
+    for one in run.partitions:
+        place = one.upstream_topic, one.partition
+        written_ms, committed = flow.committed.get(place, (0, None))
+        positions[place] = committed if written_ms > flow.run_ms else one.position
+        if one.last_record_timestamp_ms is not None:
+            newest[place] = one.last_record_timestamp_ms
+    return Standing(positions, newest)

@@ -1,0 +1,87 @@
+"""Raw metrics in ``srm-metrics.<source>.internal``: reports of runs in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from confluent_kafka.admin import OffsetSpec
+
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.metrics.metrics_records import ReportAssembly, report_parts
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.domain.topics.state_topics import metrics_topic
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import ensure_topics
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+
+#: Records that are read at a time, each up to 1 MB.
+_WINDOW = 20
+
+
+def write_report(flow: FlowSettings, report: RunReport) -> int:
+    """Append the report's parts; returns how many. Makes the topic when there is none.
+
+    Raises:
+        StateTopicInvalid, UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    topic = metrics_topic(flow)
+    ensure_topics(flow.target, [topic])
+    key = report.flow.encode()
+    records = [NewRecord(topic.name, 0, key, part, report.reported_ms) for part in report_parts(report)]
+    return StateWriter(flow.target).write(f"write metrics of flow {flow.name}", records)
+
+
+class MetricsLog:
+    """The reports of one flow from a time on, as they come.
+
+    Args:
+        since_ms: epoch milliseconds; reports of that time or before are passed over.
+    """
+
+    def __init__(self, flow: FlowSettings, since_ms: int) -> None:
+        self._flow = flow
+        self._topic = names.metrics_topic(flow.name.source)
+        self._since_ms = since_ms
+        self._next: int | None = None
+        self._assembly = ReportAssembly()
+        #: Records that nobody can read, so far.
+        self.unreadable = 0
+
+    def news(self) -> Iterator[RunReport]:
+        """Reports that are complete since the last call; none where there is no topic.
+
+        Raises:
+            UnreachableCluster, AccessDenied, ClusterError: as the target answers; ask again later.
+        """
+        with StateReader(self._flow.target) as reader:
+            if not reader.partitions(self._topic):
+                self._next = None
+                return
+            end = reader.offsets(self._topic, [0], LATEST)[0]
+            start = self._start(reader, end)
+            while start < end:
+                until = min(start + _WINDOW, end)
+                for record in reader.read(self._topic, {0: start}, {0: until}):
+                    report = self._taken(record.value)
+                    if report is not None:
+                        yield report
+                self._next = start = until
+
+    def _start(self, reader: StateReader, end: int) -> int:
+        """Where to go on. Records may have been deleted for their age, or the topic made anew."""
+        first = reader.offsets(self._topic, [0], EARLIEST)[0]
+        if self._next is None:
+            found = reader.offsets(self._topic, [0], OffsetSpec.for_timestamp(max(0, self._since_ms)))[0]
+            return end if found < 0 else found
+        return first if self._next < first or self._next > end else self._next
+
+    def _taken(self, value: bytes | None) -> RunReport | None:
+        try:
+            report = None if value is None else self._assembly.take(value)
+        except CorruptRecord:
+            self.unreadable += 1
+            return None
+        ours = report is not None and report.flow == str(self._flow.name) and report.reported_ms > self._since_ms
+        return report if ours else None

@@ -1,0 +1,194 @@
+"""The offset map as it lies in the segments topic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.offsets.translation import Translation, Unmapped
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.state.state_reader import LogRecord, StateReader
+from srm_common.wire.segment_map import CommittedSegments, SegmentMap
+from srm_common.wire.segments import (
+    START_BYTES,
+    VALUE_HEAD,
+    decode_segment_key_prefix,
+    place_of_key,
+    plain_key,
+    segment_partition,
+)
+
+Partition = tuple[str, int]
+
+#: So many offsets of the topic are held in memory at a time where the whole map is gone through: about 50 MB.
+_PIECE = 300_000
+
+
+@dataclass
+class SegmentBatch:
+    """Live segments of a stretch of the log, by source partition in the order of their commits.
+
+    ``unreadable`` has one sentence for each record that is not a segment we know.
+    """
+
+    segments: dict[Partition, CommittedSegments] = field(default_factory=dict)
+    unreadable: list[str] = field(default_factory=list)
+    _places: dict[bytes, CommittedSegments | None] = field(default_factory=dict, repr=False)
+
+    def __len__(self) -> int:
+        return sum(len(found) for found in self.segments.values())
+
+    def put(self, key: bytes, value: bytes | None, offset: int) -> None:
+        """The log's next record, which lies at ``offset``. Raises CorruptRecord where it is no segment."""
+        place = place_of_key(key)
+        key = plain_key(key)
+        prefix = key[:-START_BYTES]
+        found = self._places.get(prefix)
+        if found is None:
+            of = decode_segment_key_prefix(prefix)
+            found = self._places[prefix] = self.segments.setdefault(of, CommittedSegments(*of, self.unreadable))
+        if value is not None and len(value) <= VALUE_HEAD.size:
+            raise CorruptRecord(f"the segment of {found.topic}-{found.partition} ends too early")
+        start = int.from_bytes(key[-START_BYTES:], "big")
+        if place is None:
+            found.put(start, value, offset)
+        else:
+            found.put_joined(start, value, place)
+
+
+class SegmentLog:
+    """Reads the topic in stretches and translates with what was read; more is read only where it is needed.
+
+    A long-lived flow has hundreds of thousands of segments, while nearly all groups stand in the newest few: a
+    caller who remembers how far he has read last time reads the news, and the history of single partitions only
+    for groups that moved within it.
+
+    Args:
+        partitions: of the topic; 0 where it does not exist.
+    """
+
+    def __init__(self, reader: StateReader, topic: str, partitions: int) -> None:
+        self._reader = reader
+        self._topic = topic
+        self._partitions = partitions
+        self._ends: dict[int, int] = {}
+        self._news = SegmentBatch()
+        self._maps: dict[Partition, SegmentMap] = {}
+        self._complete: set[int] = set()
+
+    def read_news(self, positions: Mapping[int, int]) -> tuple[SegmentBatch, dict[int, int]]:
+        """What was committed since ``positions`` (partition -> next offset), and the positions after it.
+
+        A partition that is not named is read from its start, and so is one whose log ends before its position:
+        the topic was made anew.
+        """
+        wanted = range(self._partitions)
+        ends = self._reader.offsets(self._topic, wanted, LATEST)
+        earliest = self._reader.offsets(self._topic, wanted, EARLIEST)
+        starts = {}
+        for partition in wanted:
+            start = positions.get(partition, 0)
+            starts[partition] = start if earliest[partition] < start <= ends[partition] else 0
+        self._ends = ends
+        self._complete = {partition for partition, start in starts.items() if not start}
+        self._news = self._read(starts, ends)
+        self._maps = {}
+        return self._news, ends
+
+    def translate(self, topic: str, partition: int, position: int, replicated_to: int | None = None) -> Translation:
+        """The downstream place of a position, by the news where they reach back so far, else by all there is.
+
+        Args:
+            replicated_to: the flow's committed next offset, where known.
+        """
+        known = self._map(topic, partition)
+        if not known or position < known.starts[0]:
+            known = self.complete_map(topic, partition)
+        if known is None:
+            return Unmapped("nothing of this partition was copied yet")
+        return known.translate(position, replicated_to)
+
+    def complete_map(self, topic: str, partition: int) -> SegmentMap | None:
+        """All that holds of a partition, None where nothing is known of it."""
+        if self._partitions:
+            home = segment_partition(topic, partition, self._partitions)
+            if home not in self._complete:
+                self._complete_partition(home)
+        return self._map(topic, partition)
+
+    def newest(self, topic: str, partition: int) -> Segment | None:
+        """The last segment of a partition, which says where the copy ends, and of which generation it is."""
+        known = self._map(topic, partition) or self.complete_map(topic, partition)
+        return known[-1] if known else None
+
+    def read_all(self) -> SegmentBatch:
+        """The whole map."""
+        return self._read({}, self._reader.offsets(self._topic, range(self._partitions), LATEST))
+
+    def pieces(self) -> Iterator[tuple[SegmentBatch, dict[int, int]]]:
+        """The whole map, some of the topic's partitions at a time, with the ends of what was read of these."""
+        wanted = range(self._partitions)
+        ends = self._reader.offsets(self._topic, wanted, LATEST)
+        earliest = self._reader.offsets(self._topic, wanted, EARLIEST)
+        piece: dict[int, int] = {}
+        size = 0
+        for home in wanted:
+            length = ends[home] - earliest[home]
+            if piece and size + length > _PIECE:
+                yield self._read({}, piece), piece
+                piece, size = {}, 0
+            if length:
+                piece[home] = ends[home]
+                size += length
+        if piece:
+            yield self._read({}, piece), piece
+
+    def maps(self) -> Iterator[tuple[Partition, SegmentMap]]:
+        """The map of each source partition that has one; only some are in memory at a time, and nothing is decoded."""
+        for batch, _ in self.pieces():
+            for place, committed in batch.segments.items():
+                found = SegmentMap(committed)
+                if found:
+                    yield place, found
+
+    def keys_since(self, starts: Mapping[int, int]) -> dict[int, set[bytes]]:
+        """The keys that were written since, by partition; one that an open transaction holds back is not among them."""
+        stable = self._reader.offsets(self._topic, starts, LATEST)
+        marks = self._reader.offsets(self._topic, starts, LATEST, committed=False)
+        ends = {home: end for home, end in marks.items() if stable[home] == end}
+        keys: dict[int, set[bytes]] = {home: set() for home in ends}
+        for record in self._reader.read(self._topic, starts, ends):
+            if record.key is not None:
+                keys[record.partition].add(record.key)
+        return keys
+
+    def _map(self, topic: str, partition: int) -> SegmentMap | None:
+        found = self._maps.get((topic, partition))
+        if found is None:
+            committed = self._news.segments.get((topic, partition))
+            if committed:
+                found = self._maps[topic, partition] = SegmentMap(committed)
+        return found
+
+    def _complete_partition(self, home: int) -> None:
+        """Read all of it: what the news replaced or dropped must not be taken from the older part."""
+        self._complete.add(home)
+        for place, found in self._read({}, {home: self._ends[home]}).segments.items():
+            self._maps[place] = SegmentMap(found)
+
+    def _read(self, starts: Mapping[int, int], ends: Mapping[int, int]) -> SegmentBatch:
+        batch = SegmentBatch()
+
+        def take(record: LogRecord) -> None:
+            assert record.key is not None
+            if starts.get(record.partition) and place_of_key(record.key) is not None:
+                return  # what it holds was committed before the stretch, and is no news
+            try:
+                batch.put(record.key, record.value, record.offset)
+            except CorruptRecord as error:
+                batch.unreadable.append(f"{self._topic}-{record.partition} at offset {record.offset}: {error}")
+
+        self._reader.read_by_markers(self._topic, starts, ends, take)
+        return batch

@@ -1,0 +1,59 @@
+"""The offset syncs of a flow, MirrorMaker 2's and ours, as they lie in the offset-syncs topic."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
+
+from srm_common.domain.offsets.counting import current_syncs
+from srm_common.domain.offsets.offset_syncs import OffsetSync
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.state.state_reader import LogRecord, StateReader
+from srm_common.wire.mm2 import decode_offset_sync
+
+Partition = tuple[str, int]
+
+#: A long topic is not held in memory as records. So many offsets are read at a time; their records take about 30 MB.
+_WINDOW = 100_000
+
+
+def read_syncs(reader: StateReader, topic: str, places: Collection[Partition]) -> dict[Partition, list[OffsetSync]]:
+    """What the syncs of these source partitions say now, ordered by upstream offset.
+
+    Records that nobody can read are passed over, and so is what lies outside of the one partition that
+    MirrorMaker 2 uses. A topic that does not exist holds nothing.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
+    """
+    written: dict[Partition, list[OffsetSync]] = defaultdict(list)
+    if reader.partitions(topic):
+        ends = reader.offsets(topic, [0], LATEST)
+        for record in records_between(reader, topic, {}, ends):
+            try:
+                sync = decode_offset_sync(record.key, record.value)
+            except CorruptRecord:
+                continue
+            if (sync.topic, sync.partition) in places:
+                written[sync.topic, sync.partition].append(sync)
+    return {place: current_syncs(found) for place, found in written.items()}
+
+
+def records_between(
+    reader: StateReader, topic: str, starts: Mapping[int, int], ends: Mapping[int, int]
+) -> Iterator[LogRecord]:
+    """As :meth:`StateReader.read`, piece by piece: a partition's records come in the order of its log."""
+    if not ends:
+        return
+    earliest = reader.offsets(topic, ends, EARLIEST)
+    at = {partition: max(earliest[partition], starts.get(partition, 0)) for partition in ends}
+    while at := {partition: start for partition, start in at.items() if start < ends[partition]}:
+        window: dict[int, int] = {}
+        room = _WINDOW
+        for partition, start in at.items():
+            if room > 0:
+                window[partition] = min(ends[partition], start + room)
+                room -= window[partition] - start
+        yield from reader.read(topic, at, window)
+        at |= window

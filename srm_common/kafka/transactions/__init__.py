@@ -1,0 +1,1 @@
+"""Transactional producers, markers, hanging transactions."""

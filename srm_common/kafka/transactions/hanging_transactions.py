@@ -1,0 +1,100 @@
+"""Transactions of a producer that the coordinator believes ended, but a partition does not.
+
+After a broker was killed it can happen that the markers of an aborted transaction never reach its partitions, although
+the coordinator reports it complete. The next transaction of the same producer would then commit the aborted records
+together with its own. DescribeProducers (KIP-664) shows such a transaction; only an operator can end it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.library import DescribeProducersRequest
+from srm_common.kafka.client.link import LATEST, ClusterLink, Partition, RetriableFault
+
+_DESCRIBE_PRODUCERS_API = 61
+#: Markers of the last commit are written after its answer, usually within milliseconds.
+_MARKERS_SECONDS = 10.0
+#: A partition without a leader is soon given one after a broker's start; others must not wait long for one that is not.
+_LEADERLESS_SECONDS = 1.0
+_PAUSE_SECONDS = 0.05
+
+
+async def left_open(
+    link: ClusterLink, partitions: Iterable[Partition], producer_id: int, wait_seconds: float | None = None
+) -> dict[Partition, int]:
+    """Where a transaction of ``producer_id`` began that is still open, though none should be.
+
+    Asks for more than two lists of offsets only where the last stable offset lags behind the high watermark. A lost
+    answer is asked for again. A partition that cannot be asked all the same (no right to read it, no leader) counts as
+    clean.
+    """
+    suspects = set(partitions)
+    if not link.offers(_DESCRIBE_PRODUCERS_API):
+        return {}
+    began = time.monotonic()
+    limit = _MARKERS_SECONDS if wait_seconds is None else wait_seconds
+    while True:
+        suspects, silent = await _lagging(link, suspects)
+        found, unanswered = await _open(link, suspects, producer_id)
+        waited = time.monotonic() - began
+        silent = {
+            one
+            for one in silent | unanswered
+            if waited < (_MARKERS_SECONDS if link.leader(*one) is not None else _LEADERLESS_SECONDS)
+        }
+        if not silent and (not found or waited > limit):
+            return found
+        suspects = set(found) | silent
+        await link.loop.sleep(_PAUSE_SECONDS)
+        if silent:
+            await link.refresh()
+
+
+async def held_back(link: ClusterLink, partitions: set[Partition]) -> set[Partition]:
+    """Those whose last stable offset lies before their end; one that cannot be asked is not among them."""
+    return (await _lagging(link, partitions))[0]
+
+
+async def _lagging(link: ClusterLink, partitions: set[Partition]) -> tuple[set[Partition], set[Partition]]:
+    """Those whose last stable offset lies before their end, and those that did not tell."""
+    if not partitions:
+        return set(), set()
+    stable, _ = await link.offsets(partitions, LATEST, committed=True, timeout_seconds=0)
+    ends, _ = await link.offsets(partitions, LATEST, committed=False, timeout_seconds=0)
+    told = stable.keys() & ends.keys()
+    return {one for one in told if stable[one] < ends[one]}, partitions - told
+
+
+async def _open(
+    link: ClusterLink, partitions: set[Partition], producer_id: int
+) -> tuple[dict[Partition, int], set[Partition]]:
+    """Where a transaction of the producer is open, and which partitions did not tell."""
+    by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for topic, partition in partitions:
+        leader = link.leader(topic, partition)
+        if leader is not None:
+            by_leader[leader][topic].append(partition)
+    found: dict[Partition, int] = {}
+    silent = {one for one in partitions if link.leader(*one) is None}
+    kind = DescribeProducersRequest.TopicRequest
+    for leader, topics in by_leader.items():
+        request = DescribeProducersRequest(
+            version=0, topics=[kind(name=topic, partition_indexes=numbers) for topic, numbers in topics.items()]
+        )
+        try:
+            answer = await link.send(leader, request)
+        except RetriableFault:
+            silent |= {(topic, number) for topic, numbers in topics.items() for number in numbers}
+            continue
+        for topic in answer.topics:
+            for part in topic.partitions:
+                if codes.retriable(part.error_code):
+                    silent.add((topic.name, part.partition_index))
+                for producer in part.active_producers if part.error_code == codes.NONE else ():
+                    if producer.producer_id == producer_id and producer.current_txn_start_offset >= 0:
+                        found[topic.name, part.partition_index] = producer.current_txn_start_offset
+    return found, silent

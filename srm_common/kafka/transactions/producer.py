@@ -1,0 +1,369 @@
+"""A producer identity on the target: epochs, sequences, transactions. No batching, no retries of data: those belong to
+the chunk that uses it.
+
+Rules (KIP-98, KIP-360, KIP-890; measured codes in docs/adr): taking ownership is InitProducerId without an epoch and
+belongs to the driver alone; a task spends what it was given, and after an uncertain answer may bump only its own
+epoch, which a newer owner's fence makes the broker refuse. 47 and 90 are final unless that bump succeeds (the
+transaction had merely timed out).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from srm_common.domain.runs.copying import ProducerIdentity
+from srm_common.errors import Fenced
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.library import AddPartitionsToTxnRequest, EndTxnRequest
+from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.transactions.producer_ids import FencedAfterRepeat, init_producer
+
+_ADD_VERSION = 3
+_END_VERSION, _END_VERSION_2 = 3, 5
+#: 10 and 11 bring nothing that is used here; 9 is spoken by every broker of a cluster that is just being upgraded.
+_PRODUCE_VERSION, _PRODUCE_VERSION_2 = 9, 12
+#: After a commit the coordinator still writes markers; asking again this soon costs least.
+_CONCURRENT_PAUSE_SECONDS = 0.003
+_MOVED_PAUSE_SECONDS = 0.05
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+class UncertainCommit(Exception):
+    """Whether a transaction was committed is unknown; only reading the committed offsets tells."""
+
+
+class Producer:
+    """Sequences and transactions of one identity.
+
+    Args:
+        link: the target cluster.
+        identity: what the driver handed out; None for an idempotent producer without transactions.
+        transactions_v2: the target's finalized ``transaction.version`` is 2 or higher.
+    """
+
+    def __init__(
+        self,
+        link: ClusterLink,
+        identity: ProducerIdentity | None,
+        *,
+        transactions_v2: bool,
+        transaction_timeout_ms: int,
+        retry_seconds: float,
+    ) -> None:
+        self._link = link
+        self.transactional_id = None if identity is None else identity.transactional_id
+        self.producer_id = -1 if identity is None else identity.producer_id
+        self.epoch = -1 if identity is None else identity.epoch
+        self._v2 = transactions_v2 and identity is not None
+        self._timeout_ms = transaction_timeout_ms
+        self._retry_seconds = retry_seconds
+        self._sequences: dict[Partition, int] = defaultdict(int)
+        self._added: set[Partition] = set()
+        #: A transaction may be open that must not be ended just so.
+        self._in_doubt = False
+
+    @property
+    def transactional(self) -> bool:
+        """Whether chunks are transactions."""
+        return self.transactional_id is not None
+
+    @property
+    def identity(self) -> ProducerIdentity | None:
+        """The identity for whoever goes on after this process, None when it must not be used again.
+
+        Under transaction.version 2 each commit hands out a fresh epoch. Otherwise sequences of the epoch are spent,
+        and starting at 0 again would be taken for a repetition: the broker answers with success and stores nothing.
+        """
+        if self.transactional_id is None or self._sequences or self._in_doubt:
+            return None
+        return ProducerIdentity(self.transactional_id, self.producer_id, self.epoch)
+
+    def take(self, partition: Partition, records: int) -> int:
+        """The base sequence for the next ``records`` records of a partition."""
+        sequence = self._sequences[partition]
+        self._sequences[partition] = (sequence + records) & _SEQUENCE_MASK
+        return sequence
+
+    async def start(self) -> None:
+        """Get a producer id for an idempotent producer; nothing to do for a transactional one."""
+        if not self.transactional:
+            await self.renew()
+
+    @property
+    def produce_version(self) -> int:
+        """In which version data are sent."""
+        return _PRODUCE_VERSION_2 if self._v2 else _PRODUCE_VERSION
+
+    @property
+    def joins_by_produce(self) -> bool:
+        """Whether a partition joins a transaction by its first Produce (``transaction.version`` 2). That one is refused
+        with CONCURRENT_TRANSACTIONS while the transaction before is being completed."""
+        return self._v2
+
+    @property
+    def aborts_by_request(self) -> bool:
+        """Whether an open transaction must be aborted before the epoch can be bumped (``transaction.version`` < 2).
+
+        Such a coordinator takes the bump of an open transaction for a new owner's: it fences the asker itself.
+        """
+        return self.transactional and not self._v2
+
+    async def renew(self, *, answered: bool = False, deadline: float | None = None) -> None:
+        """Start over after a failed chunk: an open transaction is aborted, sequences begin at 0.
+
+        Args:
+            answered: no request of the chunk can reach a broker any more. Only then may a coordinator of
+                ``transaction.version`` < 2 be asked to abort: a batch that comes after the marker would be stored,
+                and committed with the next transaction. Otherwise this ends in ``Fenced``, which is safe: the driver
+                fences and hands out a new epoch.
+            deadline: for all of it, in monotonic seconds; by default ``retry_seconds`` from now.
+
+        Raises:
+            Fenced: a newer owner exists, or the epoch cannot be bumped; final.
+        """
+        keeps = self.transactional
+        deadline = self._deadline() if deadline is None else deadline
+        if self.aborts_by_request and answered:
+            await self._abort(deadline)
+        self.producer_id, self.epoch = await init_producer(
+            self._link,
+            self.transactional_id,
+            transaction_timeout_ms=self._timeout_ms,
+            producer_id=self.producer_id if keeps else -1,
+            epoch=self.epoch if keeps else -1,
+            deadline=deadline,
+        )
+        self._sequences.clear()
+        self._added.clear()
+
+    async def end_empty(self, partitions: Iterable[Partition], *, deadline: float) -> bool:
+        """Abort an empty transaction over ``partitions``: its markers end whatever is open there of this producer.
+
+        By the requests of ``transaction.version`` 0, which every broker takes: they alone name partitions without
+        writing to them. From the first of them on the transaction may be open, and the commit of other records would
+        commit those partitions, too. So each is repeated under the same epoch until its answer is known, which both
+        coordinator and log take for one; where that cannot be had, nothing more may be asked of this producer.
+
+        Args:
+            deadline: for all of it, in monotonic seconds.
+
+        Returns:
+            Whether it happened; False where the coordinator refused the partitions, so that nothing was begun.
+
+        Raises:
+            Fenced: a newer owner exists.
+            UncertainCommit: it may not have happened, or not to its end; the slot must end.
+            UnreachableCluster: it happened, but the epoch could not be renewed.
+        """
+        async with self._first_version():
+            if not await self._begin(partitions, deadline):
+                return False
+            if not await self._abort(deadline):
+                raise UncertainCommit(f"{self.transactional_id}: the abort of an empty transaction was not answered")
+        await self.renew(answered=True, deadline=deadline)
+        return True
+
+    async def commit_with(
+        self, partitions: Iterable[Partition], write: Callable[[], Awaitable[None]], *, deadline: float
+    ) -> None:
+        """Commit a transaction over ``partitions`` with what ``write`` produces to some of them: its markers commit
+        whatever is open of this producer in the others. By the same requests as :meth:`end_empty`.
+
+        Raises:
+            Fenced: a newer owner exists.
+            UncertainCommit: it may have happened or not, all of it alike; the slot must end.
+            RetriableFault, UnreachableCluster: the same, from ``write`` and from the renewal of the epoch.
+        """
+        async with self._first_version():
+            if not await self._begin(partitions, deadline):
+                raise UncertainCommit(f"{self.transactional_id}: the coordinator refused the partitions")
+            await write()
+            await self.commit(deadline)
+        await self.renew(deadline=deadline)
+
+    @asynccontextmanager
+    async def _first_version(self) -> AsyncIterator[None]:
+        """Requests of ``transaction.version`` 0 inside. Left by an error, the producer stays in doubt."""
+        newer, self._v2 = self._v2, False
+        self._in_doubt = True
+        try:
+            yield
+        finally:
+            self._v2 = newer
+        self._in_doubt = False
+
+    async def _begin(self, partitions: Iterable[Partition], deadline: float) -> bool:
+        """Add ``partitions`` to a transaction; False where that was refused and never may have been carried out."""
+        places = sorted(set(partitions))
+        asked = 0
+        while True:
+            asked += 1
+            try:
+                refused = await self.add(places, deadline)
+            except RetriableFault as error:
+                fault = str(error)
+                self._link.forget_coordinator(self.transactional_id or "")
+            else:
+                if not refused:
+                    return True
+                if asked == 1:
+                    return False
+                fault = codes.name(min(refused.values()))
+            if time.monotonic() > deadline:
+                raise UncertainCommit(
+                    f"{self.transactional_id}: whether a transaction over {places[0][0]}-{places[0][1]} was "
+                    f"begun is not known: {fault}"
+                )
+            await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
+            await self._link.refresh()
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._retry_seconds
+
+    async def _abort(self, deadline: float) -> bool:
+        """Abort the open transaction; False when no definite answer came before ``deadline``."""
+        asked = False
+        while not asked or time.monotonic() < deadline:
+            asked = True
+            try:
+                answer = await self._link.send(
+                    await self._link.coordinator(self.transactional_id or ""), self._end(committed=False)
+                )
+            except RetriableFault:
+                self._link.forget_coordinator(self.transactional_id or "")
+                await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
+                await self._link.refresh()
+                continue
+            code = answer.error_code
+            if code in codes.COORDINATOR_MOVES:
+                self._link.forget_coordinator(self.transactional_id or "")
+                await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
+            elif code == codes.CONCURRENT_TRANSACTIONS:
+                await self._link.loop.sleep(_CONCURRENT_PAUSE_SECONDS)
+            else:
+                # Aborted; or there was none (INVALID_TXN_STATE); or the bump that follows tells what is wrong.
+                return True
+        return False
+
+    def _end(self, *, committed: bool) -> Any:
+        return EndTxnRequest(
+            version=_END_VERSION_2 if self._v2 else _END_VERSION,
+            transactional_id=self.transactional_id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=committed,
+        )
+
+    async def add(self, partitions: Iterable[Partition], deadline: float | None = None) -> dict[Partition, int]:
+        """Make partitions part of the transaction before their first Produce; error codes of those refused.
+
+        Args:
+            deadline: how long a coordinator that is busy or moves is asked again, in monotonic seconds; by default
+                ``retry_seconds`` from now.
+
+        Raises:
+            Fenced: the epoch is not ours any more.
+            RetriableFault: the coordinator did not answer; the chunk must be started over.
+        """
+        if not self.transactional or self._v2:
+            return {}
+        new = sorted(set(partitions) - self._added)
+        if not new:
+            return {}
+        by_topic: dict[str, list[int]] = defaultdict(list)
+        for topic, partition in new:
+            by_topic[topic].append(partition)
+        kind = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+        deadline = self._deadline() if deadline is None else deadline
+        while True:
+            node = await self._link.coordinator(self.transactional_id or "")
+            answer = await self._link.send(
+                node,
+                AddPartitionsToTxnRequest(
+                    version=_ADD_VERSION,
+                    v3_and_below_transactional_id=self.transactional_id,
+                    v3_and_below_producer_id=self.producer_id,
+                    v3_and_below_producer_epoch=self.epoch,
+                    v3_and_below_topics=[kind(name=t, partitions=p) for t, p in by_topic.items()],
+                ),
+            )
+            refused = {
+                (topic.name, part.partition_index): part.partition_error_code
+                for topic in answer.results_by_topic_v3_and_below
+                for part in topic.results_by_partition
+                if part.partition_error_code
+            }
+            if not refused:
+                self._added.update(new)
+                return {}
+            found = set(refused.values())
+            if found & codes.FENCED:
+                raise Fenced(
+                    f"the producer {self.transactional_id} was fenced: {codes.name(min(found & codes.FENCED))}"
+                )
+            if found & codes.COORDINATOR_MOVES:
+                self._link.forget_coordinator(self.transactional_id or "")
+                await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
+            elif found == {codes.CONCURRENT_TRANSACTIONS}:
+                await self._link.loop.sleep(_CONCURRENT_PAUSE_SECONDS)
+            else:
+                return {one: code for one, code in refused.items() if code != codes.OPERATION_NOT_ATTEMPTED}
+            if time.monotonic() > deadline:
+                raise RetriableFault(f"the coordinator of {self.transactional_id} stays busy: {codes.name(min(found))}")
+
+    async def commit(self, deadline: float | None = None) -> bool:
+        """End the transaction with a commit. Every Produce of it must have been acknowledged.
+
+        A lost answer is asked for again with the same epoch: the coordinator recognises the repetition. True when
+        that was necessary.
+
+        Args:
+            deadline: when to give up, in monotonic seconds; by default ``retry_seconds`` from now.
+
+        Raises:
+            UncertainCommit: no definite answer.
+        """
+        if not self.transactional:
+            return False
+        deadline = self._deadline() if deadline is None else deadline
+        asked = 0
+        while True:
+            asked += 1
+            try:
+                answer = await self._link.send(
+                    await self._link.coordinator(self.transactional_id or ""), self._end(committed=True)
+                )
+            except RetriableFault as error:
+                self._link.forget_coordinator(self.transactional_id or "")
+                if time.monotonic() > deadline:
+                    raise UncertainCommit(f"{self.transactional_id}: {error}") from error
+                await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
+                await self._link.refresh()
+                continue
+            code = answer.error_code
+            if code == codes.NONE:
+                break
+            if code in codes.ENDED_ELSEWHERE and asked == 1:
+                raise Fenced(f"the producer {self.transactional_id} was fenced: {codes.name(code)}")
+            moves = code in codes.COORDINATOR_MOVES
+            # A chunk is redone for these, no commit: a coordinator that was away for longer than the transaction's
+            # timeout aborts it when it comes back, and says INVALID_TXN_STATE however often it is asked.
+            final = code in codes.REDO_CHUNK or not codes.retriable(code)
+            if final or time.monotonic() > deadline:
+                raise UncertainCommit(f"{self.transactional_id}: {codes.name(code)}")
+            if moves:
+                self._link.forget_coordinator(self.transactional_id or "")
+            await self._link.loop.sleep(_MOVED_PAUSE_SECONDS if moves else _CONCURRENT_PAUSE_SECONDS)
+        if self._v2:
+            if (answer.producer_id, answer.producer_epoch) != (self.producer_id, self.epoch):
+                self._sequences.clear()
+            self.producer_id, self.epoch = int(answer.producer_id), int(answer.producer_epoch)
+        self._added.clear()
+        return asked > 1
+
+
+__all__ = ["FencedAfterRepeat", "Producer", "UncertainCommit", "init_producer"]

@@ -1,0 +1,81 @@
+"""Copies that a forgotten transaction of any slot holds back, freed by the driver.
+
+A slot ends its own leftovers in the partitions it writes to. But the next run may deal a partition to another slot, or
+to none when nothing is new there; its readers would then wait for ever.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
+from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.kafka.transactions.hanging_transactions import held_back
+from srm_common.kafka.transactions.producer import Producer, UncertainCommit
+from srm_common.replication.slots.hanging_transactions import end_leftovers
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A partition and its copy."""
+
+    upstream: Partition
+    downstream: Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Freed:
+    """``looked_into``: some copy was held back, so that the identities given may have been spent. ``faults``: one
+    sentence for each copy that stays held back by one of ours."""
+
+    looked_into: bool = False
+    faults: tuple[str, ...] = ()
+
+
+def free_held_partitions(job: CopyJob, identities: Sequence[ProducerIdentity], copies: Iterable[Copy]) -> Freed:
+    """End what transactions of ``identities`` left open in ``copies``. None of them may be at work.
+
+    Costs two lists of offsets where nothing is held back, which is nearly always.
+
+    Raises:
+        Fenced: another run took the flow.
+        UnreachableCluster, AccessDenied, ClusterError: the target does not answer.
+    """
+    wanted = {copy.downstream: copy for copy in copies}
+    if not wanted:
+        return Freed()
+    with ClusterLink(job.target, part="driver", request_timeout_ms=job.request_timeout_ms) as link:
+        return link.run(lambda: _free(link, job, identities, wanted))
+
+
+async def _free(
+    link: ClusterLink, job: CopyJob, identities: Sequence[ProducerIdentity], wanted: dict[Partition, Copy]
+) -> Freed:
+    patience = job.retry_timeout_seconds
+    deadline = time.monotonic() + patience
+    await link.open({topic for topic, _ in wanted} | {job.offsets_topic, job.segments_topic}, patience)
+    held = await held_back(link, set(wanted))
+    if not held:
+        return Freed()
+    transactions_v2 = await link.finalized_feature("transaction.version", patience) >= 2
+    faults: list[str] = []
+    for identity in identities:
+        producer = Producer(
+            link,
+            identity,
+            transactions_v2=transactions_v2,
+            transaction_timeout_ms=job.transaction_timeout_ms,
+            retry_seconds=patience,
+        )
+        await producer.start()
+        try:
+            errors = await end_leftovers(
+                job, link, producer, [wanted[place] for place in sorted(held)], deadline=deadline
+            )
+        except UncertainCommit as error:
+            faults.append(str(error))
+            continue
+        faults += [str(error) for error in errors.values()]
+    return Freed(looked_into=True, faults=tuple(faults))

@@ -1,0 +1,249 @@
+"""Who may copy a flow: fencing by InitProducerId on the target, done by the driver alone.
+
+Taking ownership fences the driver's id and every slot id that may have been used: the stored highest slot count, and
+whatever ids of the flow the target's coordinators know (ListTransactions), MirrorMaker 2's included. Fencing only
+the ids in use leaves an orphaned slot able to commit; measured, that doubled a third of the records.
+
+Why two runs never both own a flow, whatever answers are lost (KIP-360; ``TransactionMetadata`` of Kafka):
+
+The coordinator keeps the current epoch of the driver's id and the one before it. An InitProducerId without an epoch
+*takes*: the epoch grows, and the one before is forgotten. One with an epoch *asserts*: it is carried out when it names
+the current epoch, which grows. When it names the one before, it counts as a repetition: nothing changes, and the
+current epoch is the answer. All else is refused. A coordinator that moved has forgotten the epoch before.
+
+1. A run goes on with an epoch only if a take of its own, or an assertion of the epoch that it held, was answered with
+   it. No two runs then ever hold the same epoch: a take makes a new one; an assertion of epoch *e* is answered with
+   *e* + 1, and only the one run that held *e* asks for it. So of all runs at most one holds one of the two epochs
+   that the coordinator takes, and every other one is refused from then on.
+2. An assertion whose answer was lost may be refused when it is repeated, because the coordinator moved in between:
+   *e* + 1 may be our own, or what another run has just taken. So *e* + 1 is asserted as a question. When the answer is
+   yes, no other run has asserted itself twice since it took the flow, for then both epochs would be beyond *e* + 1. The
+   answer's epoch is never gone on with, since the other run may hold it, too: the flow is taken instead, which
+   refuses that run for good, and everything is fenced again.
+3. A run believes that it owns the flow only after two assertions that follow its take. So a question is answered with
+   yes only while the other run believes nothing yet, and one that believes is asked to stop by a later take alone.
+4. Between question and take the other run may assert itself for the second time. Then the take is answered with
+   another epoch than the one after the question's, and whoever asked stops, as the other one does at its next
+   assertion: the next run takes the flow.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import driver_transactional_id, task_transactional_id
+from srm_common.domain.runs.copying import ProducerIdentity
+from srm_common.errors import ClusterError, Fenced, FlowOwnedElsewhere, UnreachableCluster
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.library import ListTransactionsRequest
+from srm_common.kafka.client.link import LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.transactions.producer import FencedAfterRepeat, init_producer
+
+_LIST_TRANSACTIONS_API = 66
+#: A partition without a leader must not hold up the others.
+_LOG_END_SECONDS = 5.0
+
+
+class Ownership:
+    """The driver's hold on a flow. Use :meth:`take`; a context manager that releases at its end."""
+
+    def __init__(self, flow: FlowSettings, slots: int, link: ClusterLink, seconds: float) -> None:
+        self._flow = flow
+        self._slots = slots
+        self._link = link
+        self._seconds = seconds
+        self._driver: tuple[int, int] = (-1, -1)
+        self._known: set[str] = set()
+        self._prefixes = {task_transactional_id(flow.name, 0)[:-1]}
+        self._identities: dict[str, ProducerIdentity] = {}
+
+    @classmethod
+    def take(
+        cls,
+        flow: FlowSettings,
+        slots: int,
+        known_slots: int,
+        *,
+        timeout_seconds: float | None = None,
+        task_id_prefix: str | None = None,
+    ) -> Ownership:
+        """Fence everybody else and become the owner.
+
+        Args:
+            slots: how many slots this run may use.
+            known_slots: the highest count any earlier run used.
+            timeout_seconds: how long the target may take to answer, here and in each :meth:`refence`; by default as
+                long as the flow has patience.
+            task_id_prefix: what the transactional ids of a MirrorMaker 2 begin with that has names of its own; they
+                are fenced, too.
+
+        Raises:
+            UnreachableCluster, AccessDenied, ConfigError: the target does not hand out producer ids.
+        """
+        link = ClusterLink(flow.target, part="driver")
+        owner = cls(flow, slots, link, flow.patience_seconds if timeout_seconds is None else timeout_seconds)
+        owner._known = {task_transactional_id(flow.name, slot) for slot in range(max(slots, known_slots))}
+        if task_id_prefix is not None:
+            owner._prefixes.add(task_id_prefix)
+            owner._known |= {f"{task_id_prefix}{slot}" for slot in range(max(slots, known_slots))}
+        try:
+            link.run(owner._take)
+        except BaseException:
+            link.close()
+            raise
+        return owner
+
+    @property
+    def identities(self) -> tuple[ProducerIdentity, ...]:
+        """One per slot, in slot order; fresh since the last fence."""
+        return tuple(self._identities[task_transactional_id(self._flow.name, slot)] for slot in range(self._slots))
+
+    @property
+    def all_identities(self) -> tuple[ProducerIdentity, ...]:
+        """Those of every slot that was ever used, also of runs that had more of them; fresh since the last fence."""
+        return tuple(identity for _, identity in sorted(self._identities.items()))
+
+    def log_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """Where logs of the target end; a partition that does not tell is left out."""
+        wanted = list(partitions)
+
+        async def ask() -> dict[Partition, int]:
+            await self._link.track({topic for topic, _ in wanted})
+            found, _ = await self._link.offsets(wanted, LATEST, committed=False, timeout_seconds=_LOG_END_SECONDS)
+            return found
+
+        return self._link.run(ask) if wanted else {}
+
+    def refence(self) -> None:
+        """Assert that the flow is still ours, and fence all slots again: orphans are refused, identities are new.
+
+        Raises:
+            FlowOwnedElsewhere: another run took the flow.
+        """
+        self._link.run(self._again)
+
+    def release(self) -> None:
+        """Fence once more, so that no open transaction of ours holds the last stable offset, and disconnect.
+
+        Raises:
+            FlowOwnedElsewhere: another run took the flow meanwhile; nothing was fenced.
+        """
+        try:
+            self._link.run(self._again)
+        finally:
+            self._link.close()
+
+    def abandon(self) -> None:
+        """Disconnect without fencing: another run owns the flow."""
+        self._link.close()
+
+    async def _take(self) -> None:
+        deadline = time.monotonic() + self._seconds
+        await self._link.open(timeout_seconds=self._seconds)
+        self._driver = await self._init(driver_transactional_id(self._flow.name), deadline)
+        await self._make_sure(deadline)
+
+    async def _again(self) -> None:
+        await self._make_sure(time.monotonic() + self._seconds)
+
+    async def _make_sure(self, deadline: float) -> None:
+        """Assert ourselves, fence every slot, assert ourselves again; all of it before ``deadline``."""
+        sure = False
+        while not sure:
+            first = await self._confirm(deadline)
+            # Only now: whoever asserted itself before has made all its slots' ids by then.
+            self._known |= await self._listed(deadline)
+            await self._fence(deadline)
+            # Once more: a run that took the flow meanwhile may use slots that were not fenced here.
+            sure = await self._confirm(deadline) and first
+
+    async def _confirm(self, deadline: float) -> bool:
+        """Bump the driver's own epoch, which the coordinator refuses when a newer run has taken the flow.
+
+        False when the flow had to be taken again, because a lost answer left open whose the current epoch is: all
+        must be fenced again, and two assertions follow.
+        """
+        name = driver_transactional_id(self._flow.name)
+        producer_id, epoch = self._driver
+        try:
+            self._driver = await self._init(name, deadline, producer_id, epoch)
+            return True
+        except FencedAfterRepeat:
+            pass  # perhaps by our own bump: that is asked next
+        except Fenced as error:
+            raise self._lost() from error
+        try:
+            asked = await self._init(name, deadline, producer_id, epoch + 1)
+        except Fenced as error:
+            raise self._lost() from error
+        self._driver = await self._init(name, deadline)
+        if self._driver != (asked[0], asked[1] + 1):
+            raise self._lost()
+        return False
+
+    def _lost(self) -> FlowOwnedElsewhere:
+        return FlowOwnedElsewhere(
+            f"another run took over flow {self._flow.name}; this one stopped and changed nothing more"
+        )
+
+    async def _fence(self, deadline: float) -> None:
+        ids = sorted(self._known)
+        futures = [self._link.loop.call_soon_with_future(self._init, one, deadline) for one in ids]
+        for one, future in zip(ids, futures, strict=True):
+            producer_id, epoch = await future
+            self._identities[one] = ProducerIdentity(one, producer_id, epoch)
+
+    async def _init(
+        self, transactional_id: str, deadline: float, producer_id: int = -1, epoch: int = -1
+    ) -> tuple[int, int]:
+        return await init_producer(
+            self._link,
+            transactional_id,
+            transaction_timeout_ms=self._flow.transaction_timeout_ms,
+            producer_id=producer_id,
+            epoch=epoch,
+            deadline=deadline,
+        )
+
+    async def _listed(self, deadline: float) -> set[str]:
+        """Slot ids of the flow that the coordinators know (KIP-664; brokers before 3.0 cannot tell)."""
+        if not self._link.offers(_LIST_TRANSACTIONS_API):
+            return set()
+        while True:
+            found: set[str] = set()
+            fault = None
+            answers = await self._link.ask_each(
+                lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
+            )
+            for node, answer in answers.items():
+                if isinstance(answer, ClusterError):
+                    raise answer
+                if isinstance(answer, RetriableFault):
+                    fault = str(answer)
+                    continue
+                if answer.error_code:
+                    fault = f"broker {node}: {codes.name(answer.error_code)}"
+                found |= {state.transactional_id for state in answer.transaction_states}
+            if fault is None:
+                pattern = re.compile(f"(?:{'|'.join(map(re.escape, self._prefixes))})\\d+")
+                return {one for one in found if pattern.fullmatch(one)}
+            if time.monotonic() > deadline:
+                raise UnreachableCluster(
+                    f"cluster {self._link.alias} could not list all its transactional ids within "
+                    f"{self._seconds:g} s, so that a forgotten writer might be missed: {fault}"
+                )
+            # A broker that just ended leaves the metadata soon, one that loads is ready soon.
+            await self._link.loop.sleep(0.1)
+            await self._link.refresh()
+
+    def __enter__(self) -> Ownership:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and issubclass(kind, FlowOwnedElsewhere):
+            self.abandon()
+        else:
+            self.release()

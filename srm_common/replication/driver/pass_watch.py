@@ -1,0 +1,70 @@
+"""How far a pass is while it runs, seen from outside: the target's committed ends.
+
+Workers report when their slot is done, wherever they run. Meanwhile what they have committed shows in the ends of
+the remote topics, so no channel from the workers is needed. Transaction markers take offsets too; the figure is
+therefore cut at the end of each range, and replaced by the exact one when the pass is over.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.runs.copying import CopyRange
+from srm_common.errors import SrmError
+from srm_common.kafka.client.link import ClusterLink, Partition
+
+_LOG = logging.getLogger(__name__)
+
+
+class PassWatch:
+    """Tells ``report`` about once a second how many offsets of each range are on the target, by upstream partition.
+
+    A context manager around one pass; asks from a thread of its own, over connections of its own.
+    """
+
+    def __init__(
+        self,
+        target: ClusterSettings,
+        ranges: Sequence[CopyRange],
+        report: Callable[[Mapping[Partition, int]], None],
+        *,
+        read_committed: bool = True,
+        every_seconds: float = 1.0,
+    ) -> None:
+        self._target = target
+        self._ranges = ranges
+        self._report = report
+        self._read_committed = read_committed
+        self._every = every_seconds
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="srm-progress", daemon=True)
+
+    def __enter__(self) -> PassWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        places = {(one.downstream_topic, one.partition): one for one in self._ranges}
+        try:
+            with ClusterLink(self._target, part="progress") as link:
+                before: dict[Partition, int] = {}
+                while True:
+                    ends, _ = link.end_offsets(places, committed=self._read_committed, timeout_seconds=1.0)
+                    done = {}
+                    for place, end in ends.items():
+                        one = places[place]
+                        more = end - before.setdefault(place, end)
+                        done[(one.upstream_topic, one.partition)] = min(max(more, 0), one.end - one.start)
+                    self._report(done)
+                    if self._over.wait(self._every):
+                        return
+        except SrmError as error:
+            # The pass itself reports what is wrong with the target; without figures it goes on all the same.
+            _LOG.warning("no progress to show: %s", error)

@@ -1,0 +1,380 @@
+"""The passes of a run: list, place, cut, copy, take in the results, again.
+
+What always holds: between two passes no slot is at work; a slot whose outcome is uncertain is fenced, and the
+committed offsets are read again, before anything else is copied; and no Spark stage is started for nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Protocol
+
+from srm_common.domain.offsets.segments import generation_of
+from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotResult, SlotTask
+from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.runs.slots import cut_slots, estimated_bytes
+from srm_common.domain.topics.source_topics import SourceTopics
+from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster
+from srm_common.replication.driver.starting_points import Partition, StartingPoints
+
+PassRunner = Callable[[CopyJob, Sequence[SlotTask]], list[SlotResult]]
+"""Copies the slots of one pass and returns when all are done. Raises :class:`LostProcess` when workers
+died."""
+
+IDLE_SECONDS = 0.5
+#: The longest pass. Between passes the record is written, slots are balanced again, and what came meanwhile is seen.
+PASS_SECONDS = 60.0
+#: The shortest pass of a run that tails, when a partition waits for the next one.
+_SHORT_PASS_SECONDS = 5.0
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
+#: Passes in a row that end uncertain and move nothing, before their partitions are given up.
+_FRUITLESS_PASSES = 5
+#: How often a long run looks for topics and partitions that appeared meanwhile.
+_MAPPING_SECONDS = 30.0
+#: A topic that is missing in a listing is looked for again after so long; missing again, it is gone.
+_LOOK_AGAIN_SECONDS = 5.0
+
+
+class Owner(Protocol):
+    """:class:`srm_common.replication.driver.ownership.Ownership` as the passes see it."""
+
+    @property
+    def identities(self) -> tuple[ProducerIdentity, ...]: ...
+
+    def refence(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Mapped:
+    """One topic to copy, with as many partitions as exist on both sides; ``max_message_bytes`` is the copy's."""
+
+    upstream: str
+    downstream: str
+    partitions: int
+    max_message_bytes: int = 1_048_588
+
+
+class PassOutcome(Enum):
+    """What one pass came to."""
+
+    COPIED = auto()
+    IDLE = auto()
+    UNCERTAIN = auto()
+
+
+@dataclass
+class Passes:
+    """All passes of one run.
+
+    Args:
+        job: what every slot is told.
+        runner: runs slots.
+        points: where partitions start.
+        topics: lists what is to be copied now.
+        remember: stores what :class:`StartingPoints` must not forget.
+        owner: None for an at-least-once flow.
+        slots_max: the most slots of a pass.
+        record_bytes: observed record size by upstream topic.
+        max_seconds: 0: one pass, until each partition reached the end it had at first.
+        patience_seconds: how long a partition, or the whole source, may stay unlisted.
+        watch: called before and after each pass, with the ranges at work.
+    """
+
+    job: CopyJob
+    runner: PassRunner
+    points: StartingPoints
+    topics: Callable[[], Iterable[Mapped]]
+    remember: Callable[[SourceTopics], None]
+    owner: Owner | None
+    slots_max: int
+    record_bytes: dict[str, float]
+    max_seconds: float = 0.0
+    patience_seconds: float = 60.0
+    watch: Callable[[Passes, Sequence[CopyRange]], None] = lambda passes, ranges: None
+    clock: Callable[[], float] = time.monotonic
+    wall_clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        self.tracks: dict[Partition, PartitionTrack] = {}
+        self.count = 0
+        self.transactions = 0
+        self.retries = 0
+        self._identities: list[ProducerIdentity | None] = [*(self.owner.identities if self.owner else ())]
+        self._uncertain: str | None = None
+        self._fruitless = 0
+        self._mapped_at: float | None = None
+        self._missing_since: dict[Partition, float] = {}
+        self._remembered = self.points.memory
+        self._started = 0.0
+
+    def run(self) -> None:
+        """Pass after pass until there is no more to do, or no more time.
+
+        Raises:
+            FlowOwnedElsewhere: another run took the flow.
+            UnreachableCluster, AccessDenied, StateError: nothing could be done any more.
+        """
+        self._started = started = self.clock()
+        while True:
+            happened = self._pass()
+            if self.max_seconds <= 0:
+                if all(self._settled(track) for track in self.tracks.values()):
+                    break
+            elif self.clock() - started >= self.max_seconds:
+                break
+            self._pause(happened, started)
+        if self._uncertain is not None:
+            self._make_certain()
+
+    def _settled(self, track: PartitionTrack) -> bool:
+        """For a run of one pass: nothing more is tried for this partition."""
+        return track.error is not None or track.reached_goal()
+
+    def _pause(self, happened: PassOutcome, started: float) -> None:
+        if happened is PassOutcome.COPIED:
+            return
+        pause = IDLE_SECONDS
+        if happened is PassOutcome.UNCERTAIN:
+            pause = min(_FIRST_PAUSE_SECONDS * 2**self._fruitless, _LONGEST_PAUSE_SECONDS)
+        if self.max_seconds > 0:
+            pause = min(pause, max(0.0, started + self.max_seconds - self.clock()))
+        self.sleep(pause)
+
+    def _pass(self) -> PassOutcome:
+        if self._uncertain is not None:
+            self._make_certain()
+        self._map_topics()
+        ready = self._ready()
+        if not ready:
+            self.watch(self, ())
+            return PassOutcome.IDLE
+        recent = {track.place: track.recent_bytes for track in ready} if self._tails else None
+        slots = cut_slots(map(self._range, ready), self.slots_max, self.record_bytes, recent_bytes=recent)
+        tasks = tuple(
+            SlotTask(number, identity, ranges, self._expected_bytes(ranges))
+            for number, (identity, ranges) in enumerate(zip(self._identities_for(len(slots)), slots, strict=True))
+        )
+        self.watch(self, [one for ranges in slots for one in ranges])
+        self.count += 1
+        try:
+            results = self.runner(self._job_of_pass(), tasks)
+        except LostProcess as error:
+            return self._unsure(str(error), ready, moved=False)
+        happened = self._take_in(tasks, results, ready)
+        self.watch(self, ())
+        return happened
+
+    @property
+    def _tails(self) -> bool:
+        return self.max_seconds > 0
+
+    def _job_of_pass(self) -> CopyJob:
+        """How long the next pass may take: a run with a time limit ends soon after it, whatever is left to copy, and
+        looks for topics now and then. It is shorter while a partition that is not in it waits for the next one."""
+        if not self._tails:
+            return replace(self.job, pass_seconds=PASS_SECONDS)
+        now = self.clock()
+        left = min(PASS_SECONDS, _MAPPING_SECONDS, max(1.0, self._started + self.max_seconds - now))
+        resting = [track for track in self.tracks.values() if not track.final and track.rest_until > now]
+        waiting = [track.rest_until - now for track in resting]
+        if self._missing_since or any(track.unlisted_since is not None for track in self.tracks.values()):
+            waiting.append(0.0)
+        if waiting:
+            left = min(left, max(_SHORT_PASS_SECONDS, min(waiting)))
+        return replace(self.job, pass_seconds=left, tail_until=self.wall_clock() + left)
+
+    def _ready(self) -> list[PartitionTrack]:
+        """The partitions of the next pass: those with records to copy, in a run that tails all others with them; none
+        when there is nothing to copy."""
+        listed = self._listed()
+        at_end: list[PartitionTrack] = []
+        news: list[PartitionTrack] = []
+        for track in listed:
+            (at_end if self.points.at_its_end(track) else news).append(track)
+        ready = self.points.place(news, self.clock()) if news else []
+        behind = [track for track in ready if track.lag > 0]
+        if behind and self._tails:
+            behind = ready + (self.points.place(at_end, self.clock()) if at_end else [])
+        self._store()
+        return behind
+
+    def _map_topics(self) -> None:
+        """Find out what there is to copy: at first, and now and then in a long run."""
+        now = self.clock()
+        interval = _LOOK_AGAIN_SECONDS if self._missing_since else _MAPPING_SECONDS
+        if self._mapped_at is not None and (not self._tails or now - self._mapped_at < interval):
+            return
+        try:
+            topics = list(self.topics())
+        except (ClusterError, StateUnavailable) as error:
+            if self._mapped_at is None:
+                raise
+            self._mapped_at = now
+            self.points.note(f"topics and partitions that are new are not seen yet: {error}")
+            return
+        self._mapped_at = now
+        there = set()
+        self.points.first_seen({topic.upstream: topic.partitions for topic in topics})
+        for topic in topics:
+            for partition in range(topic.partitions):
+                place = (topic.upstream, partition)
+                there.add(place)
+                if place not in self.tracks:
+                    self.tracks[place] = PartitionTrack(topic.upstream, topic.downstream, partition)
+                self.tracks[place].max_message_bytes = topic.max_message_bytes
+        for place, track in self.tracks.items():
+            if place in there:
+                self._missing_since.pop(place, None)
+            elif not track.final:
+                self._missing(track, now)
+
+    def _missing(self, track: PartitionTrack, now: float) -> None:
+        """A listing lacks the partition. One listing may be incomplete, as that of a broker which has just started; one
+        that comes seconds later is believed."""
+        since = self._missing_since.setdefault(track.place, now)
+        if now - since < _LOOK_AGAIN_SECONDS:
+            track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+            return
+        del self._missing_since[track.place]
+        track.fail(
+            f"topic {track.upstream_topic} was deleted at the source, or its copy {track.downstream_topic} "
+            f"on the target, while the run was copying it",
+            "PartitionError",
+            now,
+        )
+        track.final = True
+
+    def _listed(self) -> list[PartitionTrack]:
+        """The partitions that may be copied now and whose log's end the source tells."""
+        now = self.clock()
+        asked = [
+            track
+            for track in self.tracks.values()
+            if not track.final and track.rest_until <= now and not (not self._tails and self._settled(track))
+        ]
+        if not asked:
+            return []
+        ends, faults = self.points.source.ends([track.place for track in asked])
+        if faults:
+            self._unlisted([track for track in asked if track.place in faults], faults, bool(ends))
+        listed = [track for track in asked if track.place in ends]
+        for track in listed:
+            track.listed(ends[track.place])
+        return listed
+
+    def _unlisted(self, tracks: list[PartitionTrack], faults: Mapping[Partition, str], others: bool) -> None:
+        """Partitions that the source does not answer for: deleted, without a leader, or the source is
+        down."""
+        ids = self.points.source.topic_ids(sorted({track.upstream_topic for track in tracks})) if others else {}
+        # Asked after the listing, so that waiting for it counts.
+        now = self.clock()
+        for track in tracks:
+            if others and ids[track.upstream_topic] is None:
+                self._missing(track, now)
+                continue
+            self._missing_since.pop(track.place, None)
+            track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+            if now - track.unlisted_since < self.patience_seconds:
+                continue
+            if not others and len(tracks) == len(self.tracks):
+                raise UnreachableCluster(
+                    f"the source of flow {self.job.flow} has not answered for {self.patience_seconds:g} s: "
+                    f"{faults[track.place]}"
+                )
+            track.fail(faults[track.place], "ClusterError", now)
+
+    def _identities_for(self, slots: int) -> list[ProducerIdentity | None]:
+        """A usable identity for each slot: what it had after the last pass, or all anew."""
+        if self.owner is None:
+            return [None] * slots
+        if None in self._identities[:slots]:
+            self.owner.refence()
+            self._identities = [*self.owner.identities]
+        return self._identities[:slots]
+
+    def _take_in(
+        self, tasks: Sequence[SlotTask], results: Iterable[SlotResult], ready: list[PartitionTrack]
+    ) -> PassOutcome:
+        now = self.clock()
+        moved = []
+        doubts = []
+        answered = set()
+        for result in results:
+            answered.add(result.slot)
+            self.transactions += result.transactions
+            self.retries += result.retries
+            if result.slot < len(self._identities):
+                self._identities[result.slot] = result.identity
+            for one in result.ranges:
+                track = self.tracks[(one.upstream_topic, one.partition)]
+                if track.absorb(one, result, now):
+                    moved.append(track)
+                if track.record_bytes is not None:
+                    self.record_bytes[track.upstream_topic] = track.record_bytes
+            if result.fenced is not None:
+                doubts.append(result.fenced)
+            elif result.needs_new_epoch:
+                doubts.append("; ".join(result.notes) or f"slot {result.slot} lost its worker")
+        doubts += [f"slot {task.slot} did not report" for task in tasks if task.slot not in answered]
+        if any(track.place in self._pinned() for track in moved):
+            self.points.forget_spent_pins(moved)
+            self._store()
+        if doubts:
+            return self._unsure(doubts[0], ready, bool(moved))
+        self._fruitless = 0
+        return PassOutcome.COPIED
+
+    def _pinned(self) -> set[Partition]:
+        return {(topic, partition) for topic, known in self.points.memory.topics.items() for partition in known.pins}
+
+    def _unsure(self, why: str, ready: list[PartitionTrack], moved: bool) -> PassOutcome:
+        self.retries += 1
+        self._uncertain = why
+        self.points.note(f"fencing all slots and reading the committed offsets again: {why}")
+        self._fruitless = 0 if moved else self._fruitless + 1
+        if self._fruitless >= _FRUITLESS_PASSES:
+            now = self.clock()
+            for track in ready:
+                if track.error is None and not track.reached_goal():
+                    track.fail(f"given up after {self._fruitless} passes without progress: {why}", "LostProcess", now)
+            self._fruitless = 0
+        return PassOutcome.UNCERTAIN
+
+    def _make_certain(self) -> None:
+        """Refuse whatever may still be writing, then read what is committed."""
+        if self.owner is not None:
+            self.owner.refence()
+            self._identities = [*self.owner.identities]
+        if self.points.read_again(self.tracks.values()):
+            self._fruitless = 0
+        self._store()
+        self._uncertain = None
+
+    def _expected_bytes(self, ranges: Iterable[CopyRange]) -> int | None:
+        if any(one.upstream_topic not in self.record_bytes for one in ranges):
+            return None
+        return sum(estimated_bytes(one, self.record_bytes) for one in ranges)
+
+    def _range(self, track: PartitionTrack) -> CopyRange:
+        if track.position is None or track.end is None:
+            raise ValueError(f"{track.upstream_topic}-{track.partition} was not placed")
+        return CopyRange(
+            upstream_topic=track.upstream_topic,
+            downstream_topic=track.downstream_topic,
+            partition=track.partition,
+            start=track.position,
+            end=track.end,
+            max_message_bytes=track.max_message_bytes,
+            generation=generation_of(self.points.memory.topic_id(track.upstream_topic)),
+            leader_epoch=track.leader_epoch,
+            unmapped=track.unmapped,
+        )
+
+    def _store(self) -> None:
+        if self.points.memory != self._remembered:
+            self.remember(self.points.memory)
+            self._remembered = self.points.memory

@@ -1,0 +1,111 @@
+"""What the driver asks the source: ends, starts and topic ids of many partitions, one request a broker
+each."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.log import log_facts
+from srm_common.kafka.log.topic_ids import topic_ids
+from srm_common.replication.driver.log_identity import EpochEnds
+
+#: How long one listing waits for partitions without a leader before it answers without them.
+LISTING_SECONDS = 5.0
+_COMMAND_SECONDS = 10.0
+
+Listed = tuple[dict[Partition, int], dict[Partition, str]]
+"""Offsets found, and a sentence for each partition that has none."""
+
+
+class SourceView:
+    """A connection to the source cluster for questions. Close it at the end.
+
+    Args:
+        patience_seconds: how long the cluster may be silent at first, and when topic ids are asked for; by default no
+            longer than whoever waits for the answer of a command likes.
+
+    All questions raise :class:`UnreachableCluster` when no broker answers and :class:`AccessDenied` for a
+    refused login.
+    """
+
+    def __init__(self, flow: FlowSettings, *, patience_seconds: float = _COMMAND_SECONDS) -> None:
+        self._read_committed = flow.read_committed
+        self._patience = patience_seconds
+        self._link = ClusterLink(flow.source, part="driver", request_timeout_ms=flow.request_timeout_ms)
+
+    def ends(self, partitions: Iterable[Partition]) -> Listed:
+        """Where reading can go to now: the last stable offsets, or high watermarks of an uncommitted
+        reader."""
+        return self._opened().end_offsets(partitions, committed=self._read_committed, timeout_seconds=LISTING_SECONDS)
+
+    def high_watermarks(self, partitions: Iterable[Partition]) -> Listed:
+        """Where the logs end."""
+        return self._opened().end_offsets(partitions, committed=False, timeout_seconds=LISTING_SECONDS)
+
+    def starts(self, partitions: Iterable[Partition]) -> Listed:
+        """Where the logs begin."""
+        return self._opened().start_offsets(partitions, timeout_seconds=LISTING_SECONDS)
+
+    def at(self, partitions: Iterable[Partition], timestamp_ms: int) -> Listed:
+        """The first offsets at or after a time; -1 where there is none."""
+        return self._opened().offsets_at(partitions, timestamp_ms, timeout_seconds=LISTING_SECONDS)
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:
+        """Ids as they are now, in Kafka's spelling; None for a topic that does not exist (any more)."""
+        link = self._opened()
+        return link.run(lambda: topic_ids(link, topics, self._patience))
+
+    def partitions(self, topics: Iterable[str]) -> dict[str, frozenset[int]]:
+        """The partitions of topics as they are now, those without a leader among them; none of a topic that is gone."""
+        link = self._opened()
+        return link.run(lambda: link.know(topics))
+
+    def _opened(self) -> ClusterLink:
+        self._link.run(lambda: self._link.open(timeout_seconds=self._patience))
+        return self._link
+
+    def leader_epoch(self, place: Partition) -> int:
+        """The epoch of a listed partition's leader as the metadata have it; -1 when it is not known."""
+        return log_facts.leader_epoch(self._link, place)
+
+    def epoch_ends(self, epochs: Mapping[Partition, int]) -> EpochEnds:
+        """Where leader epochs end in the logs of their partitions."""
+
+        async def ask() -> EpochEnds:
+            await self._link.open()
+            await self._link.track({topic for topic, _ in epochs})
+            deadline = time.monotonic() + LISTING_SECONDS
+            found, faults = await log_facts.epoch_ends(self._link, epochs)
+            while faults and time.monotonic() < deadline:
+                await self._link.loop.sleep(0.1)
+                await self._link.refresh()
+                more, faults = await log_facts.epoch_ends(self._link, {place: epochs[place] for place in faults})
+                found.update(more)
+            return found, faults
+
+        return self._link.run(ask)
+
+    def compacted(self, topics: Iterable[str]) -> dict[str, bool | None]:
+        """Whether topics are compacted; None where that cannot be seen."""
+        wanted = list(topics)
+
+        async def ask() -> dict[str, bool | None]:
+            try:
+                return await log_facts.compaction(self._link, wanted)
+            except RetriableFault:
+                return dict.fromkeys(wanted)
+
+        return self._link.run(ask)
+
+    def close(self) -> None:
+        """End all connections."""
+        self._link.close()
+
+    def __enter__(self) -> SourceView:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,422 @@
+"""Where each partition is read from: what was committed, unless a start position, a first sight or lost data
+says otherwise. Every answer that no commit carries yet is pinned before anything is copied from there.
+
+What always holds: where a topic starts is decided once, when it is first seen, and remembered; a partition that it got
+later starts at its beginning, and so does a topic that was created again, since what is in them was written while the
+flow existed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.flow.start_position import StartKind, StartPosition
+from srm_common.domain.flow.start_rules import StartRules
+from srm_common.domain.runs.cut_copy import CutCopy
+from srm_common.domain.runs.data_loss import Bookmark, Loss, SourceLog, decide, find_loss
+from srm_common.domain.runs.first_offsets import explicit_offset, listed_end, offset_behind_copied
+from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
+from srm_common.replication.driver.log_identity import EpochAnswer, EpochSource, LogIdentity, Position
+
+Partition = tuple[str, int]
+Listed = tuple[dict[Partition, int], dict[Partition, str]]
+OppositeEnds = Callable[[Iterable[Partition]], Mapping[Partition, int | str]]
+"""Ends of what the flow in the other direction copied into these partitions; a sentence where that is not known. A
+partition that it never wrote to is absent."""
+
+_EARLIEST = StartPosition(StartKind.EARLIEST)
+
+
+class Committed(NamedTuple):
+    """What the target has of the flow's progress: next offsets by (upstream topic, partition), a sentence for each
+    partition whose record cannot be read, and the leader epochs of the last offsets copied, where they are known."""
+
+    offsets: Mapping[Partition, int]
+    faults: Mapping[Partition, str]
+    epochs: Mapping[Partition, int] = {}
+
+
+class Source(EpochSource, Protocol):
+    """What is asked of the source cluster; :class:`srm_common.replication.driver.source_view.SourceView` is the real
+    one."""
+
+    def ends(self, partitions: Iterable[Partition]) -> Listed: ...
+
+    def high_watermarks(self, partitions: Iterable[Partition]) -> Listed: ...
+
+    def starts(self, partitions: Iterable[Partition]) -> Listed: ...
+
+    def at(self, partitions: Iterable[Partition], timestamp_ms: int) -> Listed: ...
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]: ...
+
+
+@dataclass
+class StartingPoints:
+    """Positions of partitions, and what the flow must remember about them.
+
+    Args:
+        source: the source cluster.
+        memory: topic ids and pins; changes by :meth:`place`, and is stored by the caller.
+        read_committed: reads the progress.
+        rules: where partitions without progress start.
+        opposite_ends: for the rule ``opposite``.
+        override: the run's start position, applied once to each of ``overridden``.
+        last_ends: the log ends that the last run saw.
+        cut_copies: those that the target lost records of; what becomes of them says ``on_target_loss``.
+        note: told what was decided about lost data and first starts.
+        now_ms: the time, for what is remembered.
+    """
+
+    source: Source
+    memory: SourceTopics
+    read_committed: Callable[[], Committed]
+    on_data_loss: OnDataLoss
+    rules: StartRules = field(default_factory=StartRules)
+    opposite_ends: OppositeEnds = lambda places: {}
+    override: StartPosition = field(default_factory=StartPosition)
+    overridden: set[Partition] = field(default_factory=set)
+    last_ends: Mapping[Partition, int] = field(default_factory=dict)
+    cut_copies: Mapping[Partition, CutCopy] = field(default_factory=dict)
+    on_target_loss: OnDataLoss = OnDataLoss.FAIL
+    note: Callable[[str], None] = lambda note: None
+    now_ms: Callable[[], int] = lambda: int(time.time() * 1000)
+
+    def __post_init__(self) -> None:
+        self._committed, self._corrupt, self._epochs = self.read_committed()
+        self._identity = LogIdentity(self.source)
+        #: Partitions known not to hold anything that would go back.
+        self._checked: set[Partition] = set()
+        #: Cut copies; whoever set an offset back has decided about the gap.
+        self.undecided = {
+            place: cut
+            for place, cut in self.cut_copies.items()
+            if (committed := self._committed.get(place)) is not None and committed >= cut.position
+        }
+
+    def first_seen(self, topics: Mapping[str, int]) -> None:
+        """Decide where topics start that were never seen before; ``topics`` are all, with their partitions."""
+        chosen = {}
+        for topic, partitions in topics.items():
+            if self.memory.start(topic) is not None:
+                continue
+            where, why = self.rules.of(topic)
+            if self.memory.topic_id(topic) is not None:
+                # Each partition it had got its position at that time; one without is new.
+                where, why = _EARLIEST, "copied before such choices were remembered"
+            chosen[topic] = ChosenStart(str(where), why, self.now_ms(), partitions)
+        if chosen:
+            self.memory = self.memory.with_starts(chosen)
+
+    def place(self, tracks: list[PartitionTrack], now: float) -> list[PartitionTrack]:
+        """Set the positions of tracks whose ``end`` is known; those returned can be copied from there.
+
+        A partition that lost data is failed, or goes on where ``on.data.loss`` says. ``memory`` changes: the
+        caller stores it before it copies anything.
+        """
+        places = [track.place for track in tracks]
+        ids = self.source.topic_ids(sorted({topic for topic, _ in places}))
+        starts, faults = self.source.starts(places)
+        suspicious = [
+            track.place for track in tracks if (known := self._known(track)) is not None and known > listed_end(track)
+        ]
+        log_ends, end_faults = self.source.high_watermarks(suspicious) if suspicious else ({}, {})
+        epochs, epoch_faults = self._identity.ask(
+            {track.place: found for track in tracks if (found := self._position(track)) is not None}
+        )
+        faults = {**faults, **end_faults, **epoch_faults}
+        logs = {track.place: _log(track, starts, log_ends, ids, epochs) for track in tracks if track.place in starts}
+        if self._finds_loss_on_the_way(tracks, logs):
+            # A pin stands in for the offset that is committed now, not for that of the run's start.
+            self._committed, self._corrupt, self._epochs = self.read_committed()
+        wanted = self._overrides([track for track in tracks if track.place in self.overridden], starts)
+        firsts = self._firsts(tracks, starts)
+        backward = self._backward(tracks)
+        pins: dict[Partition, Pin] = {}
+        recreated: set[str] = set()
+        ready = []
+        for track in tracks:
+            place = track.place
+            if place in self._corrupt:
+                track.fail(self._corrupt[place], "CorruptRecord", now)
+                continue
+            if place in backward:
+                track.fail(backward[place], "ConfigError", now)
+                continue
+            if place in faults or place not in starts:
+                track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+                continue
+            log = logs[place]
+            cut = None if place in wanted else self.undecided.get(place)
+            if cut is not None and self.on_target_loss is OnDataLoss.FAIL:
+                # Where it stands, so that what waits behind the loss counts as lag.
+                track.leader_epoch, track.position = self._epoch(track), self._known(track)
+                track.fail(cut.error, "DataLost", now)
+                continue
+            if cut is not None:
+                del self.undecided[place]
+                self.note(f"{place[0]}-{place[1]}: {cut.finding}; on.target.loss = {self.on_target_loss.value}")
+                if self.on_target_loss is OnDataLoss.RESET:
+                    wanted[place] = log.start
+            if place in wanted:
+                self.overridden.discard(place)
+                pins[place] = Pin(wanted[place], self._committed.get(place))
+                track.position, track.leader_epoch = wanted[place], -1
+                ready.append(track)
+                continue
+            before = self._position(track)
+            start, pin = self._start(track, log, firsts.get(place), now)
+            if pin is not None:
+                pins[place] = pin
+            if start is None:
+                if track.final and self._is_other_topic(log):
+                    recreated.add(place[0])
+                continue
+            track.position, track.leader_epoch = start, -1
+            if before is not None and before.offset == start:
+                sound = epochs.get(place)
+                track.leader_epoch = before.epoch if sound is None else self._identity.holds(place, before, sound)
+            ready.append(track)
+        self.memory = self.memory.with_pins(pins).with_ids(
+            {topic: topic_id for topic, topic_id in ids.items() if topic not in recreated}
+        )
+        return ready
+
+    def at_its_end(self, track: PartitionTrack) -> bool:
+        """Whether nothing has to be asked about a listed partition: it was read to its end, or never held anything."""
+        if track.place in self.overridden or track.place in self._corrupt or track.place in self.undecided:
+            return False
+        known = self._known(track)
+        if known is None and track.end == 0 and self._begins_at_start(track):
+            known = 0
+        if known is None or known != track.end:
+            return False
+        epoch = self._epoch(track)
+        if self._identity.is_due(track.place, Position(known, epoch)):
+            return False
+        track.position, track.leader_epoch = known, epoch
+        return True
+
+    def forget_spent_pins(self, moved: Iterable[PartitionTrack]) -> None:
+        """These partitions committed something: their pins have served."""
+        self.memory = self.memory.without_pins({track.place for track in moved})
+
+    def read_again(self, tracks: Iterable[PartitionTrack]) -> bool:
+        """Read the committed offsets after an uncertain answer and believe them; True when any partition had
+        gone further than was reported."""
+        self._committed, self._corrupt, self._epochs = self.read_committed()
+        self.memory = self.memory.without_spent_pins(self._committed)
+        further = []
+        for track in tracks:
+            known = self._known(track, ignoring_position=True)
+            further.append(track.reposition(known, self._epoch(track, ignoring_position=True)))
+        return any(further)
+
+    def _known(self, track: PartitionTrack, ignoring_position: bool = False) -> int | None:
+        if track.position is not None and not ignoring_position:
+            return track.position
+        return self.memory.position(*track.place, self._committed.get(track.place))
+
+    def _epoch(self, track: PartitionTrack, ignoring_position: bool = False) -> int:
+        """The leader epoch of the offset before :meth:`_known`; -1 when it is not known, as behind a pin."""
+        if track.position is not None and not ignoring_position:
+            return track.leader_epoch
+        committed = self._committed.get(track.place)
+        known = self._known(track, ignoring_position)
+        return self._epochs.get(track.place, -1) if known is not None and known == committed else -1
+
+    def _position(self, track: PartitionTrack) -> Position | None:
+        known = self._known(track)
+        return None if known is None else Position(known, self._epoch(track))
+
+    def _finds_loss_on_the_way(self, tracks: Iterable[PartitionTrack], logs: Mapping[Partition, SourceLog]) -> bool:
+        return any(
+            find_loss(
+                Bookmark(track.position, self.memory.topic_id(track.upstream_topic), leader_epoch=track.leader_epoch),
+                logs[track.place],
+            )
+            for track in tracks
+            if track.position is not None and track.place in logs
+        )
+
+    def _is_other_topic(self, log: SourceLog) -> bool:
+        known = self.memory.topic_id(log.topic)
+        return known is not None and log.topic_id is not None and known != log.topic_id
+
+    def _overrides(self, tracks: list[PartitionTrack], starts: Mapping[Partition, int]) -> dict[Partition, int]:
+        if self.override.kind is StartKind.COMMITTED or not tracks:
+            return {}
+        if self.override.kind is StartKind.EARLIEST:
+            return {track.place: starts[track.place] for track in tracks if track.place in starts}
+        if self.override.kind is StartKind.LATEST:
+            return {track.place: listed_end(track) for track in tracks}
+        return self._at(tracks, self.override.timestamp_ms or 0)
+
+    def _at(self, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> dict[Partition, int]:
+        ends = {track.place: listed_end(track) for track in tracks}
+        found, _ = self.source.at(list(ends), timestamp_ms)
+        return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
+
+    def _begins_at_start(self, track: PartitionTrack) -> bool:
+        """Whether it is settled that a partition without progress starts at its beginning; needs no pin."""
+        chosen = self.memory.start(track.upstream_topic)
+        return chosen is None or chosen.where == _EARLIEST.kind.value or track.partition >= chosen.partitions
+
+    def _rule(self, track: PartitionTrack) -> tuple[StartPosition, str]:
+        """Where a partition without progress starts, and why.
+
+        What was chosen for its topic stands; for anything but ``earliest`` it was carried out by a pin then, so
+        where there is none it could not be (no leader, an impossible offset), and the rules of today count.
+        """
+        if self._begins_at_start(track):
+            return _EARLIEST, "settled"
+        return self.rules.of(track.upstream_topic)
+
+    def _backward(self, tracks: Iterable[PartitionTrack]) -> dict[Partition, str]:
+        """Partitions from which records would go back to where they came from, each with a sentence.
+
+        A topic that starts at ``opposite`` has progress from an earlier time in which the flow led this way; since
+        then the other direction has written behind it. Asked once for each partition of a run.
+        """
+        asked = {
+            track.place: position
+            for track in tracks
+            if track.place not in self._checked
+            and self.rules.of(track.upstream_topic)[0].kind is StartKind.OPPOSITE
+            and track.place not in self.overridden
+            and (position := self._known(track)) is not None
+        }
+        if not asked:
+            return {}
+        ends = self.opposite_ends(asked)
+        found = {}
+        for (topic, partition), position in asked.items():
+            end = ends.get((topic, partition))
+            if isinstance(end, str):
+                found[topic, partition] = end
+            elif end is not None and end > position:
+                found[topic, partition] = (
+                    f"{topic}-{partition} was copied up to offset {position} before; since then the flow in the other "
+                    f"direction wrote up to {end}, and those records would go back; move on behind them with: "
+                    f"srm-control source-offsets reset --topic '{topic}' --to opposite"
+                )
+        self._checked |= asked.keys() - found.keys()
+        return found
+
+    def _firsts(self, tracks: Iterable[PartitionTrack], starts: Mapping[Partition, int]) -> dict[Partition, int | str]:
+        """First offsets of the partitions without progress; a sentence where the rule cannot be carried out."""
+        rules = {
+            track.place: self._rule(track)
+            for track in tracks
+            if track.place in starts and self._known(track) is None and track.place not in self._corrupt
+        }
+        by_place = {track.place: track for track in tracks if track.place in rules}
+        found: dict[Partition, int | str] = {}
+        times: dict[int, list[PartitionTrack]] = defaultdict(list)
+        opposite = []
+        for place, (where, why) in rules.items():
+            track = by_place[place]
+            if where.kind is StartKind.OFFSETS and where.offset(track.partition) is None:
+                where = self.rules.otherwise
+            if where.kind is StartKind.LATEST:
+                found[place] = listed_end(track)
+            elif where.kind is StartKind.TIMESTAMP:
+                times[where.timestamp_ms or 0].append(track)
+            elif where.kind is StartKind.OPPOSITE:
+                opposite.append(place)
+            elif where.kind is StartKind.OFFSETS:
+                found[place] = explicit_offset(track, where, starts[place], why)
+            else:
+                found[place] = starts[place]
+        for moment, some in times.items():
+            found |= self._at(some, moment)
+        if opposite:
+            ends = self.opposite_ends(opposite)
+            found |= {
+                place: offset_behind_copied(ends.get(place, starts[place]), by_place[place], starts)
+                for place in opposite
+            }
+        self._tell(rules, found)
+        return found
+
+    def _tell(self, rules: Mapping[Partition, tuple[StartPosition, str]], found: Mapping[Partition, int | str]) -> None:
+        """Say where topics start that do not start at their beginning, and remember a rule that replaced another."""
+        started: dict[tuple[str, StartPosition, str], int] = defaultdict(int)
+        for (topic, partition), (where, why) in rules.items():
+            if where.kind is not StartKind.EARLIEST and isinstance(found.get((topic, partition)), int):
+                started[topic, where, why] += 1
+        for (topic, where, why), count in started.items():
+            many = f"{count} partition" + ("" if count == 1 else "s")
+            self.note(f"{topic}: {many} without progress start at {where} ({why})")
+            chosen = self.memory.start(topic)
+            if chosen is not None and chosen.where != str(where):
+                again = ChosenStart(str(where), why, self.now_ms(), chosen.partitions)
+                self.memory = self.memory.with_starts({topic: again})
+
+    def _start(
+        self, track: PartitionTrack, log: SourceLog, first: int | str | None, now: float
+    ) -> tuple[int | None, Pin | None]:
+        """Where to read, and the pin that says so where the committed offset does not.
+
+        Args:
+            first: where it starts, or why it cannot, if it has no progress; None when that is not known yet.
+        """
+        committed = self._committed.get(track.place)
+        position = self._known(track)
+        if position is None:
+            if self._is_other_topic(log):
+                if self.on_data_loss is not OnDataLoss.FAIL:
+                    return log.start, Pin(log.start, None)
+                # Copied under the new id, it would make its sister partitions look sound in the next run.
+                position = log.start
+            elif first is None:
+                track.unlisted_since = now if track.unlisted_since is None else track.unlisted_since
+                return None, None
+            elif isinstance(first, str):
+                track.fail(first, "ConfigError", now)
+                return None, None
+            else:
+                return first, None if self._begins_at_start(track) else Pin(first, None)
+        last_end = self.last_ends.get(track.place)
+        bookmark = Bookmark(position, self.memory.topic_id(log.topic), last_end, self._epoch(track))
+        finding = find_loss(bookmark, log)
+        if finding is None:
+            return position, None
+        decision = decide(finding, self.on_data_loss)
+        track.lost_records += decision.lost_records
+        if decision.start is None:
+            if finding.loss is not Loss.RECREATED:
+                # Where it stands, so that what waits behind the loss counts as lag.
+                track.leader_epoch, track.position = self._epoch(track), position
+            track.fail(decision.error or str(finding), "DataLost", now)
+            return None, None
+        self.note(decision.note)
+        return decision.start, Pin(decision.start, committed)
+
+
+def _log(
+    track: PartitionTrack,
+    starts: Mapping[Partition, int],
+    log_ends: Mapping[Partition, int],
+    ids: Mapping[str, str | None],
+    epochs: Mapping[Partition, EpochAnswer],
+) -> SourceLog:
+    epoch = epochs.get(track.place, EpochAnswer())
+    return SourceLog(
+        track.upstream_topic,
+        track.partition,
+        start=starts[track.place],
+        end=log_ends.get(track.place, listed_end(track)),
+        topic_id=ids.get(track.upstream_topic),
+        epoch_end=epoch.end,
+        compacted=epoch.compacted,
+    )
+
+
+__all__ = ["Committed", "Listed", "Partition", "Source", "StartingPoints"]

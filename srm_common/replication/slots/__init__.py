@@ -1,0 +1,1 @@
+"""What a slot does: fetch, re-encode, produce, commit."""

@@ -1,0 +1,266 @@
+"""What Fetch answers say of ranges: batches, faults, and what an answer without either means.
+
+A position moves past offsets for two reasons only: a batch that has them, or begins behind them; or a proof that
+compaction took them (:mod:`srm_common.kafka.log.empty_answers`). And offsets are lost only when the leader's own words
+on the log say so: an error in a Fetch answer may come from a replica, an outdated leader or a remote store.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from srm_common.domain.flow.principals import Right
+from srm_common.domain.runs.copying import CopyJob
+from srm_common.domain.runs.data_loss import Bookmark, SourceLog, find_loss
+from srm_common.errors import AccessDenied, CorruptBatch, DataLost, NoSuchPartition, PartitionError, SrmError
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.log.empty_answers import EmptyAnswers, Silence
+from srm_common.kafka.log.log_facts import log_facts
+from srm_common.kafka.log.preferred_replicas import PreferredReplicas
+from srm_common.replication.slots.blocks import Portion
+from srm_common.replication.slots.proofs import Proofs
+from srm_common.replication.slots.ranges import RangeState
+from srm_common.wire import fetch
+from srm_common.wire.batch import SourceBatch, split
+from srm_common.wire.visibility import Visible, visible
+
+#: Between a replica's failure and the question to its leader.
+_REPLICA_PAUSE_SECONDS = 0.05
+
+Fault = Callable[[Sequence[RangeState], str | SrmError], None]
+"""Something retriable happened to ranges."""
+Spawn = Callable[[Callable[[], Awaitable[None]]], None]
+"""Begins a coroutine in the background; what it raises ends the slot."""
+
+
+class Answers:
+    """The answers of one source.
+
+    Args:
+        replicas: learns where the leaders want partitions to be read.
+        proofs: told of brokers that do not list aborted transactions.
+        fault: told of retriable faults.
+        spawn: begins questions to the leaders.
+        note: told what is waited for.
+    """
+
+    def __init__(
+        self,
+        job: CopyJob,
+        source: ClusterLink,
+        replicas: PreferredReplicas,
+        proofs: Proofs,
+        fault: Fault,
+        spawn: Spawn,
+        note: Callable[[str], None],
+    ) -> None:
+        self._job = job
+        self._source = source
+        self._replicas = replicas
+        self._proofs = proofs
+        self._fault = fault
+        self._spawn = spawn
+        self._note = note
+        self._silences = EmptyAnswers(source, job.retry_timeout_seconds)
+        self._noted: set[int] = set()
+        self._generation = 0
+
+    def discard(self) -> None:
+        """Ranges start over from earlier offsets: what is asked about them now says nothing of those."""
+        self._generation += 1
+
+    def read(self, answer: fetch.FetchAnswer, states: Sequence[RangeState], node: int) -> list[Portion]:
+        """Take in what ``node`` answered for these ranges; returns what moves them on."""
+        by_name = {state.upstream: state for state in states}
+        portions = []
+        # Only the first partition with data gets a whole batch whatever its size (KIP-74): to bring nothing behind it
+        # may mean no room.
+        starved = answer.throttle_time_ms > 0
+        for part in answer.partitions:
+            no_room, starved = starved, starved or len(part.records) > 0
+            state = by_name.get((part.topic, part.partition))
+            if state is None:
+                continue
+            if part.error_code:
+                self._refused(state, part, node)
+            elif part.diverging is not None:
+                self._doubt(state, node, "another log")
+            elif part.preferred_replica >= 0:
+                self._replicas.named(state.upstream, part.preferred_replica)
+            else:
+                portion = self._brought(state, part, node, no_room)
+                if portion is not None:
+                    portions.append(portion)
+        return portions
+
+    def _brought(self, state: RangeState, part: fetch.FetchedPartition, node: int, no_room: bool) -> Portion | None:
+        stable = part.last_stable_offset if self._job.read_committed else part.high_watermark
+        state.reads()
+        state.log_ends(stable)
+        seen = visible(split(part.records), part.aborted if self._job.read_committed else None)
+        if seen.unlisted:
+            self._proofs.tell(state.upstream, node)
+        try:
+            portion = _portion(state, seen)
+        except CorruptBatch as error:
+            state.stop_at(state.fetched, CorruptBatch(f"partition {_name(state)}: {error}"))
+            return None
+        if portion.next_offset > state.fetched:
+            self._silences.ended(state.upstream)
+            state.empty_answers = 0
+            state.waits_for = ""
+            state.fetched = portion.next_offset
+            return portion
+        if not state.behind:
+            return None
+        state.empty_answers += 1
+        return None if no_room else self._brought_nothing(state, part, node, stable)
+
+    def _brought_nothing(
+        self, state: RangeState, part: fetch.FetchedPartition, node: int, stable: int
+    ) -> Portion | None:
+        goes_on = not len(part.records) and stable >= state.end
+        silence = self._silences.add(state.upstream, state.fetched, node, empty_to=state.end if goes_on else 0)
+        if silence.proved_to > state.fetched:
+            self._silences.ended(state.upstream)
+            end = state.fetched = min(silence.proved_to, state.end)
+            state.empty_answers = 0
+            state.waits_for = ""
+            return Portion(state, (), end, end)
+        reason = self._silences.given_up(silence)
+        if reason is not None:
+            state.waits_for = ""
+            state.give_up(PartitionError(reason))
+            return None
+        pause = silence.pause_seconds
+        if pause:
+            state.pause_until = time.monotonic() + pause
+            state.waits_for = self._silences.describe(silence)
+            self._replicas.failed(state.upstream)
+        if silence.wants_facts:
+            silence.asked_at = time.monotonic()
+            self._spawn(lambda: self._ask(state, silence))
+        return None
+
+    async def _ask(self, state: RangeState, silence: Silence) -> None:
+        try:
+            await self._silences.ask(silence)
+        except RetriableFault as error:
+            self._fault([state], f"partition {_name(state)}: {error}")
+        except AccessDenied as error:
+            self._fault([state], error)
+        if silence.remote and silence.node not in self._noted:
+            self._noted.add(silence.node)
+            self._note(f"waiting for the remote store: {self._silences.describe(silence)}")
+
+    def _refused(self, state: RangeState, part: fetch.FetchedPartition, node: int) -> None:
+        code = part.error_code
+        place = f"partition {_name(state)} at {self._source.alias}"
+        if code == codes.OFFSET_OUT_OF_RANGE:
+            self._doubt(state, node, codes.name(code))
+        elif self._ask_leader(state, node):
+            return
+        elif code in codes.DENIED:
+            state.stop_at(
+                state.fetched,
+                AccessDenied(
+                    f"partition {_name(state)}: reading is not allowed at {self._source.alias}; "
+                    f"{Right('Read', 'topic', state.upstream[0]).missing(self._source.settings)}"
+                ),
+            )
+        elif code == codes.UNKNOWN_TOPIC_OR_PARTITION:
+            self._fault([state], NoSuchPartition(f"{place} does not exist, or was deleted"))
+        elif codes.retriable(code) or code == codes.UNKNOWN_SERVER_ERROR:
+            # The latter is how a remote store's failure is told; Java's consumer tries again, too.
+            self._fault([state], f"{place}: {codes.name(code)}")
+        else:
+            state.stop_at(
+                state.fetched,
+                PartitionError(f"partition {_name(state)}: the source answered {codes.name(code)}"),
+            )
+
+    def _ask_leader(self, state: RangeState, node: int) -> bool:
+        """Whether the answer was one of a replica, or of a former leader: the leader is asked next."""
+        failed = self._replicas.failed(state.upstream)
+        if not failed and node == self._source.leader(*state.upstream):
+            return False
+        state.pause_until = time.monotonic() + _REPLICA_PAUSE_SECONDS
+        return True
+
+    def _doubt(self, state: RangeState, node: int, answer: str) -> None:
+        """The position seems not to be in the log any more: ask the leader, and let the range wait for that."""
+        if self._ask_leader(state, node):
+            return
+        state.fetching = True
+        generation = self._generation
+
+        async def settle() -> None:
+            offset, epoch = state.fetched, state.epochs.at(state.fetched - 1)
+            fault: str | SrmError
+            try:
+                facts = await log_facts(self._source, state.upstream, epoch)
+            except RetriableFault as error:
+                fault = f"partition {_name(state)}: {error}"
+            except AccessDenied as error:
+                fault = error
+            else:
+                topic, partition = state.upstream
+                log = SourceLog(
+                    topic,
+                    partition,
+                    start=facts.start,
+                    end=facts.end,
+                    epoch_end=facts.epoch_end,
+                    compacted=facts.compacted is not False,
+                )
+                lost = find_loss(Bookmark(offset, leader_epoch=epoch), log)
+                if lost is not None and generation == self._generation:
+                    state.fetching = False
+                    state.stop_at(
+                        offset,
+                        DataLost(
+                            f"partition {_name(state)}: offset {offset} is not in the source log any more; "
+                            f"the next run applies on.data.loss ({lost})"
+                        ),
+                    )
+                    return
+                fault = (
+                    f"partition {_name(state)} at {self._source.alias}: broker {node} answered {answer} for offset "
+                    f"{offset}, though the log has the offsets {facts.start} to {facts.end}"
+                )
+                # Nothing is told by it: a log without epochs, or one that compaction took the epoch's batches from.
+                state.epochs.clear()
+            if generation == self._generation:
+                state.fetching = False
+                self._fault([state], fault)
+
+        self._spawn(settle)
+
+
+def _portion(state: RangeState, seen: Visible) -> Portion:
+    first = next_offset = state.fetched
+    wanted: list[SourceBatch] = []
+    epochs, end = state.epochs, state.end
+    for batch, data in seen.batches:
+        header = batch.header
+        after = header.next_offset
+        if after <= first:
+            continue
+        epochs.add(header.base_offset, after, header.leader_epoch)
+        if header.base_offset >= end and header.magic >= 2:
+            next_offset = end
+            break
+        next_offset = after if after < end else end
+        if data:
+            wanted.append(batch)
+    # What comes before a fault is good; the next answer begins with it.
+    if seen.fault is not None and next_offset == first:
+        raise seen.fault
+    unproved = {producer: offset for producer, offset in seen.unproved.items() if offset < next_offset}
+    return Portion(state, wanted, first, next_offset, unproved)
+
+
+def _name(state: RangeState) -> str:
+    return f"{state.upstream[0]}-{state.upstream[1]}"

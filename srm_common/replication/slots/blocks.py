@@ -1,0 +1,91 @@
+"""Blocks: what one Fetch answer brought, on its way into chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from srm_common.domain.flow import Compression
+from srm_common.errors import CorruptBatch, RecordTooLarge
+from srm_common.kafka.client.buffers import Lease
+from srm_common.replication.slots.ranges import RangeState
+from srm_common.wire.batch import SourceBatch
+from srm_common.wire.packed import Packed
+from srm_common.wire.recompress import recompress
+from srm_common.wire.repack import repack
+
+
+@dataclass
+class Portion:
+    """What one answer brought for one range: visible batches, and the offset after all batches. ``unproved``: producers
+    of transactions whose markers come later, with the offsets of their first batches."""
+
+    state: RangeState
+    batches: Sequence[SourceBatch]
+    first_offset: int
+    next_offset: int
+    unproved: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass
+class Block:
+    """One answer. Its lease is held until every batch was acknowledged or the chunk was started over."""
+
+    generation: int
+    portions: list[Portion]
+    lease: Lease
+    pending: int = 0
+    taken: bool = field(default=False)
+    #: The chunk's place in it: portions that are not at their end.
+    turns: list[Turn] | None = None
+
+    def settle(self) -> None:
+        """One more batch of it needs the buffer no longer."""
+        self.pending -= 1
+        if self.taken and not self.pending:
+            self.lease.release()
+
+    def finish_taking(self) -> None:
+        """No more batches will be taken from it."""
+        self.taken = True
+        if not self.pending:
+            self.lease.release()
+
+
+class Turn:
+    """A portion's way into chunks: ``packed`` is its next batch, None before the first look and at its end."""
+
+    def __init__(self, portion: Portion, compression: Compression | None = None) -> None:
+        state = portion.state
+        self.portion = portion
+        self.state = state
+        self.packed: Packed | None = None
+        wanted = (portion.batches, portion.first_offset, state.end, state.spec.max_message_bytes)
+        self._source: Iterator[Packed] = repack(*wanted) if compression is None else recompress(*wanted, compression)
+
+    def look(self) -> bool:
+        """Whether there is a next batch. At the end, or before a batch that cannot be copied, the range's share moves
+        up to it."""
+        if self.packed is not None:
+            return True
+        state = self.state
+        share = state.open_share()
+        try:
+            self.packed = next(self._source, None)
+        except (CorruptBatch, RecordTooLarge) as error:
+            name = f"{state.upstream[0]}-{state.upstream[1]}"
+            state.stop_at(share.upstream_end, type(error)(f"partition {name}: {error}"))
+            return False
+        if self.packed is None:
+            if state.error is None or self.portion.next_offset <= state.end:
+                share.upstream_end = max(share.upstream_end, min(self.portion.next_offset, state.end))
+            return False
+        return True
+
+    def take(self) -> Packed:
+        """The next batch goes into the chunk."""
+        packed, self.packed = self.packed, None
+        if packed is None:
+            raise AssertionError("a portion was asked for a batch that it does not have")
+        self.state.open_share().upstream_end = packed.upstream_end
+        return packed

@@ -1,0 +1,297 @@
+"""One chunk: record batches of many ranges, then their source offsets and offset map, all in one transaction.
+
+Order inside a transaction: data; all acknowledgements; offset and segment records; their acknowledgements; the
+commit. The offset record comes last because readers that are not read_committed (MirrorMaker 2 without exactly-once)
+see aborted records too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from srm_common.domain.offsets.segments import build_segment
+from srm_common.domain.runs.copying import CopyJob
+from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.slots.blocks import Block, Portion, Turn
+from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
+from srm_common.wire.batch import TRANSACTIONAL, stamp
+from srm_common.wire.leader_epoch_header import epoch_headers
+from srm_common.wire.mm2 import source_offset_key, source_offset_value
+from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.plain_records import Entry, in_batches, plain_records
+from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
+from srm_common.wire.segments import encode_segment, segment_partition
+
+#: Brokers refuse batches beyond ``max.message.bytes``, of which state topics have a little more than 1 MB at least.
+_STATE_BATCH_BYTES = 900_000
+
+
+class Chunk:
+    """The chunk in work of a slot."""
+
+    def __init__(self, job: CopyJob, target: ClusterLink, producer: Producer, signal: Signal) -> None:
+        self._job = job
+        self._target = target
+        self._producer = producer
+        self._sending = Sending(job, target, producer, signal)
+        self._keys: dict[Partition, bytes] = {}
+        self.bytes = 0
+        self.opened_at = 0.0
+
+    @property
+    def open(self) -> bool:
+        """Whether something was put into it."""
+        return self.opened_at > 0
+
+    @property
+    def full(self) -> bool:
+        """Whether it should be committed now."""
+        return self.open and (self.bytes >= self._job.chunk_bytes or self._overdue)
+
+    @property
+    def _overdue(self) -> bool:
+        return self.opened_at > 0 and time.monotonic() - self.opened_at >= self._job.chunk_seconds
+
+    @property
+    def age(self) -> float:
+        """Seconds since it was opened; 0 while it is not."""
+        return time.monotonic() - self.opened_at if self.open else 0.0
+
+    def __str__(self) -> str:
+        return str(self._sending)
+
+    async def put(self, block: Block) -> bool:
+        """Produce what a block brought. False: the chunk's time is over before the block is; the rest of it goes
+        into the next chunk. On a slow way to the target one block may outlast a transaction.
+
+        Raises:
+            ChunkFailed: the chunk must be started over.
+            Fenced: a newer owner exists.
+        """
+        self.begin()
+        taken = True
+        try:
+            if block.turns is None:
+                block.turns = [Turn(portion, self._job.compression) for portion in block.portions]
+            turns: list[Turn] = block.turns
+            portions = [turn.portion for turn in turns]
+            await self._add([p.state.downstream for p in portions if p.batches], portions)
+            waiting = self._by_leader([turn for turn in turns if turn.look()])
+            while waiting:
+                if not await self._round(waiting, block):
+                    block.turns = [turn for turns in waiting.values() for turn in turns]
+                    taken = False
+                    break
+                waiting = _with_more(waiting)
+        finally:
+            if taken:
+                block.finish_taking()
+        return taken
+
+    def begin(self) -> None:
+        """Open it, if it is not."""
+        if not self.open:
+            self.opened_at = time.monotonic()
+
+    def _by_leader(self, turns: Sequence[Turn]) -> dict[int, list[Turn]]:
+        """Turns by the leader of their partitions. It is asked for once a block: a leader that moves meanwhile refuses,
+        and the chunk is started over."""
+        by_leader: dict[int, list[Turn]] = {}
+        leaderless = []
+        for turn in turns:
+            leader = self._target.leader(*turn.state.downstream)
+            if leader is None:
+                leaderless.append(turn.state)
+            else:
+                by_leader.setdefault(leader, []).append(turn)
+        if leaderless:
+            raise ChunkFailed(self._target.leaderless(*leaderless[0].downstream), leaderless)
+        return by_leader
+
+    async def _round(self, waiting: Mapping[int, Sequence[Turn]], block: Block) -> bool:
+        """The next batch of every turn; False when the chunk's time is over before, or right after."""
+        for leader, turns in waiting.items():
+            at = 0
+            while at < len(turns):
+                at = await self._send(leader, turns, at, block)
+                if self._overdue:
+                    return False
+        return True
+
+    async def _send(self, leader: int, turns: Sequence[Turn], start: int, block: Block) -> int:
+        """One request with batches of ``turns`` from ``start`` on, as many as the leader's link takes at a time;
+        returns where the next one begins."""
+        window = self._sending.window(leader)
+        end, size = start, 0
+        while end < len(turns):
+            packed = turns[end].packed
+            more = 0 if packed is None else packed.size
+            if end > start and size + more > window:
+                break
+            size += more
+            end += 1
+        chosen = turns[start:end]
+        await self._sending.room(leader, [turn.state.downstream for turn in chosen], size)
+        producer = self._producer
+        bit = TRANSACTIONAL if producer.transactional else 0
+        batches = []
+        for turn in chosen:
+            packed = turn.take()
+            state = turn.state
+            downstream, body = state.downstream, packed.body
+            header = stamp(
+                packed.attributes | bit,
+                packed.record_count - 1,
+                packed.base_timestamp,
+                packed.max_timestamp,
+                packed.record_count,
+                body,
+                producer.producer_id,
+                producer.epoch,
+                producer.take(downstream, packed.record_count),
+                packed.checked,
+            )
+            batches.append(Outgoing(downstream, (state,), packed, header, body))
+        self.bytes += size
+        await self._sending.post(leader, batches, block)
+        return end
+
+    async def _add(
+        self,
+        partitions: Sequence[Partition],
+        portions: Sequence[Portion] = (),
+        owners: Mapping[Partition, Sequence[RangeState]] | None = None,
+    ) -> None:
+        try:
+            refused = await self._producer.add(partitions)
+        except RetriableFault as error:
+            raise ChunkFailed(str(error)) from error
+        if not refused:
+            return
+        for one, code in refused.items():
+            mine = [portion.state for portion in portions if portion.state.downstream == one]
+            self._sending.refuse(code, None, one, owners[one] if owners else mine)
+        self._sending.check()
+
+    async def commit(self, states: Sequence[RangeState]) -> bool:
+        """Write offsets and map, and commit. True when the coordinator had to be asked again.
+
+        Raises:
+            ChunkFailed, Fenced: as in :meth:`put`.
+            UncertainCommit: nobody knows; the slot must stop.
+        """
+        await self._sending.finish()
+        moved = [s for s in states if s.share is not None and s.share.upstream_end > s.share.upstream_start]
+        repeated = False
+        if moved:
+            await self._write_state(moved)
+            repeated = await self._producer.commit()
+        now_ms = time.time() * 1000
+        for state in states:
+            state.commit(now_ms)
+        self._reset()
+        return repeated
+
+    async def _write_state(self, states: Sequence[RangeState]) -> None:
+        job = self._job
+        records: dict[Partition, list[Entry]] = defaultdict(list)
+        owners: dict[Partition, list[RangeState]] = defaultdict(list)
+        for state in states:
+            share = state.chunk_share
+            topic, partition = state.upstream
+            key = self._keys.get(state.upstream)
+            if key is None:
+                key = self._keys[state.upstream] = source_offset_key(job.source_alias, topic, partition)
+            place = (job.offsets_topic, partition_for(key, job.offsets_partitions))
+            last = share.upstream_end - 1
+            records[place].append((key, source_offset_value(last), epoch_headers(state.epochs.at(last))))
+            owners[place].append(state)
+            if share.runs:
+                segment = build_segment(
+                    topic,
+                    partition,
+                    state.mapped,
+                    share.upstream_end,
+                    share.runs,
+                    max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES),
+                    state.spec.generation,
+                )
+                place = (job.segments_topic, segment_partition(topic, partition, job.segments_partitions))
+                records[place].append(encode_segment(segment))
+                owners[place].append(state)
+        await self._add(list(records), owners=owners)
+        by_leader: dict[int, list[Partition]] = defaultdict(list)
+        leaderless = []
+        for place in records:
+            leader = self._target.leader(*place)
+            if leader is None:
+                leaderless.append(place)
+            else:
+                by_leader[leader].append(place)
+        if leaderless:
+            due = dict.fromkeys(state for place in leaderless for state in owners[place])
+            raise ChunkFailed(self._target.leaderless(*leaderless[0]), tuple(due))
+        bodies = {place: list(in_batches(pairs, _STATE_BATCH_BYTES)) for place, pairs in records.items()}
+        for leader, places in by_leader.items():
+            # Each request carries one batch of a partition; hardly ever is there a second one.
+            for number in range(max(len(bodies[place]) for place in places)):
+                some = {place: bodies[place][number] for place in places if number < len(bodies[place])}
+                await self._send_state(leader, some, owners)
+        await self._sending.finish()
+
+    async def _send_state(
+        self,
+        leader: int,
+        records: Mapping[Partition, Sequence[Entry]],
+        owners: Mapping[Partition, Sequence[RangeState]],
+    ) -> None:
+        producer = self._producer
+        bit = TRANSACTIONAL if producer.transactional else 0
+        now_ms = int(time.time() * 1000)
+        bodies = {place: plain_records(pairs) for place, pairs in records.items()}
+        await self._sending.room(leader, list(records), sum(map(len, bodies.values())))
+        batches = []
+        for place, pairs in records.items():
+            count, body = len(pairs), bodies[place]
+            header = stamp(
+                bit,
+                count - 1,
+                now_ms,
+                now_ms,
+                count,
+                body,
+                producer.producer_id,
+                producer.epoch,
+                producer.take(place, count),
+            )
+            batches.append(Outgoing(place, owners[place], None, header, body))
+        await self._sending.post(leader, batches, None)
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait for the answers of a failed chunk; True when each request of it was answered: none can still arrive
+        at the broker."""
+        return await self._sending.drain(seconds)
+
+    def abandon(self) -> None:
+        """Forget the chunk; connections with unanswered requests are closed, so that no late bytes follow."""
+        self._sending.abandon()
+        self._reset()
+
+    def _reset(self) -> None:
+        """An empty chunk."""
+        self._sending.start()
+        self.bytes = 0
+        self.opened_at = 0.0
+
+
+def _with_more(waiting: Mapping[int, Sequence[Turn]]) -> dict[int, list[Turn]]:
+    left = {leader: [turn for turn in turns if turn.look()] for leader, turns in waiting.items()}
+    return {leader: turns for leader, turns in left.items() if turns}
+
+
+__all__ = ["Chunk", "ChunkFailed"]

@@ -1,0 +1,311 @@
+"""Fetching: one request in flight to each source broker, answers wait as blocks until the chunk takes them."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from srm_common.domain.runs.copying import CopyJob
+from srm_common.errors import ClusterError, CorruptBatch, PartitionError, SrmError
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.buffers import Lease, Leases
+from srm_common.kafka.client.frames import RawFetch
+from srm_common.kafka.client.library import FetchRequest
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
+from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.log.log_facts import leader_epoch
+from srm_common.kafka.log.preferred_replicas import PreferredReplicas
+from srm_common.replication.slots.answers import Answers
+from srm_common.replication.slots.blocks import Block
+from srm_common.replication.slots.proofs import Proofs
+from srm_common.replication.slots.ranges import RangeState
+from srm_common.wire import fetch
+
+#: A broker that has something answers sooner than this; later it waits for records that are yet to be written.
+ANSWER_SECONDS = 0.02
+
+
+class Fetching:
+    """Keeps the source busy while a chunk is produced.
+
+    Memory: two buffers of ``fetch.bytes`` divided by the number of source brokers that are read from, each; one grows
+    beyond that only for an answer with a single larger batch.
+
+    Args:
+        note: told what is waited for that may take long.
+    """
+
+    def __init__(
+        self,
+        job: CopyJob,
+        source: ClusterLink,
+        states: Sequence[RangeState],
+        signal: Signal,
+        note: Callable[[str], None] = lambda note: None,
+    ) -> None:
+        self._job = job
+        self._source = source
+        self._states = states
+        self._signal = signal
+        self._leases = Leases(job.fetch_bytes)
+        #: The brokers that the ranges are read from, as of the last look.
+        self._nodes: set[int] = set()
+        self._blocks: deque[Block] = deque()
+        #: Brokers with a request under way, and when it was sent.
+        self._in_flight: dict[int, float] = {}
+        #: Brokers that have nothing more at the moment, and until when they may collect before they are asked again.
+        self._collecting: dict[int, float] = {}
+        self._collect_until = 0.0
+        #: Ranges of brokers that wait for a free buffer; whether, or else when, all ranges are looked at again.
+        self._waiting: dict[int, list[RangeState]] = {}
+        self._look = True
+        self._look_at = 0.0
+        self._generation = 0
+        self._stale_metadata = self._refreshing = False
+        self._crash: Exception | None = None
+        self._replicas = PreferredReplicas(source)
+        self._proofs = Proofs(source, note, signal.set)
+        #: Blocks that wait for proofs.
+        self._proving = 0
+        self._answers = Answers(job, source, self._replicas, self._proofs, self._fault, self._spawn, note)
+
+    @property
+    def busy(self) -> bool:
+        """Whether an answer is still to come or to be taken."""
+        return bool(self._in_flight or self._blocks or self._proving)
+
+    def __str__(self) -> str:
+        brokers = ", ".join(str(node) for node in self._in_flight)
+        if self._proving and not brokers:
+            return f"the markers of transactions of {self._source.alias}"
+        return f"Fetch from broker {brokers} of {self._source.alias}" if brokers else ""
+
+    @property
+    def answer_is_near(self) -> bool:
+        """Whether a request was sent so lately that the broker cannot be waiting for new records with it."""
+        return bool(self._in_flight) and time.monotonic() - max(self._in_flight.values()) < ANSWER_SECONDS
+
+    def next_block(self) -> Block | None:
+        """The oldest answer that is still wanted."""
+        return self._blocks.popleft() if self._blocks else None
+
+    def look_again(self) -> None:
+        """Something has changed that says which ranges are to be read."""
+        self._look = True
+
+    def discard(self) -> None:
+        """Forget what was fetched: the chunk is started over from earlier offsets."""
+        self._generation += 1
+        self._look = True
+        self._answers.discard()
+        while self._blocks:
+            self._blocks.popleft().lease.release()
+        for state in self._states:
+            state.fetching = False
+
+    async def start(self) -> None:
+        """Send a Fetch to every broker that has wanted ranges, no request in flight and a free buffer."""
+        if self._crash is not None:
+            raise self._crash
+        if self._stale_metadata and not self._refreshing:
+            self._stale_metadata = False
+            self._refreshing = True
+            self._source.loop.call_soon(self._refresh)
+        now = time.monotonic()
+        if self._look or now >= self._look_at:
+            self._waiting = self._wanted(now)
+            if not self._nodes.issuperset(self._waiting):
+                self._look_for_nodes()
+        for node in list(self._waiting):
+            lease = self._leases.free(node, self._nodes)
+            if lease is not None:
+                states = [state for state in self._waiting.pop(node) if state.wants_fetch]
+                if states:
+                    self._send(node, states, lease)
+
+    def _wanted(self, now: float) -> dict[int, list[RangeState]]:
+        """The ranges to ask for, by broker. To look at thousands of them at each wake-up would cost more than to copy
+        them."""
+        self._look = False
+        wanted: dict[int, list[RangeState]] = {}
+        later = [until for until in self._collecting.values() if until > now]
+        for state in self._states:
+            if state.pause_until > now:
+                if not state.settled:
+                    later.append(state.pause_until)
+            elif state.wants_fetch:
+                node = self._replicas.node(state.upstream)
+                if node is None:
+                    self._fault([state], self._source.leaderless(*state.upstream))
+                    later.append(state.pause_until)
+                elif node not in self._in_flight and self._collecting.get(node, 0.0) <= now:
+                    wanted.setdefault(node, []).append(state)
+        self._look_at = min(later, default=float("inf"))
+        return wanted
+
+    def _look_for_nodes(self) -> None:
+        nodes = {self._replicas.node(state.upstream) for state in self._states if not state.settled}
+        self._nodes = {node for node in nodes if node is not None}
+
+    async def _refresh(self) -> None:
+        """In the background: a broker that does not answer must not keep an open transaction waiting."""
+        try:
+            await self._source.refresh()
+        finally:
+            self._look_for_nodes()
+            self._refreshing = False
+            self._look = True
+            self._signal.set()
+
+    def _spawn(self, work: Callable[[], Awaitable[None]]) -> None:
+        async def watched() -> None:
+            try:
+                await work()
+            except Exception as error:  # the loop would only log it, and the slot would wait without end
+                self._crash = error
+            self._look = True
+            self._signal.set()
+
+        self._source.loop.call_soon(watched)
+
+    def _send(self, node: int, states: list[RangeState], lease: Lease) -> None:
+        # The broker fills the answer in request order: who went empty-handed asks first.
+        states.sort(key=lambda state: -state.empty_answers)
+        for state in states:
+            state.fetching = True
+        lease.hold()
+        self._in_flight[node] = time.monotonic()
+        generation = self._generation
+        request = self._request(states)
+
+        async def talk() -> None:
+            try:
+                answer = await self._source.send(node, RawFetch(request, lease))
+            except RetriableFault as error:
+                self._arrived(generation, node, states, lease, None, str(error))
+            except ClusterError as error:
+                for state in states:
+                    state.fetching = False
+                    state.give_up(error)
+                self._arrived(generation, node, states, lease, None, None)
+            else:
+                self._arrived(generation, node, states, lease, answer, None)
+
+        self._spawn(talk)
+
+    def _request(self, states: list[RangeState]) -> Any:
+        kind = FetchRequest.FetchTopic
+        topics: dict[str, list[Any]] = {}
+        for state in states:
+            leading = leader_epoch(self._source, state.upstream)
+            # A log that does not have the offset before under this epoch is another one (KIP-595).
+            last = state.epochs.at(state.fetched - 1) if leading >= 0 else -1
+            topics.setdefault(state.upstream[0], []).append(
+                kind.FetchPartition(
+                    partition=state.upstream[1],
+                    # Whoever was leader before that epoch answers that it does not know it (KIP-320).
+                    current_leader_epoch=max(leading, last),
+                    fetch_offset=state.fetched,
+                    last_fetched_epoch=last,
+                    log_start_offset=-1,
+                    partition_max_bytes=self._job.fetch_partition_bytes,
+                )
+            )
+        return FetchRequest(
+            version=fetch.VERSION,
+            replica_id=-1,
+            max_wait_ms=self._job.fetch_max_wait_ms,
+            min_bytes=1,
+            max_bytes=self._leases.share(self._nodes),
+            isolation_level=int(self._job.read_committed),
+            session_id=0,
+            session_epoch=-1,
+            topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
+            forgotten_topics_data=[],
+            rack_id=self._replicas.rack(state.upstream for state in states),
+        )
+
+    def _arrived(
+        self,
+        generation: int,
+        node: int,
+        states: list[RangeState],
+        lease: Lease,
+        answer: fetch.FetchAnswer | None,
+        fault: str | None,
+    ) -> None:
+        self._in_flight.pop(node, None)
+        if generation != self._generation:
+            lease.release()
+        else:
+            for state in states:
+                state.fetching = False
+            if answer is not None and answer.error_code:
+                fault = f"broker {node} of {self._source.alias} answered {codes.name(answer.error_code)}"
+            if fault is not None:
+                # Where a replica failed, the leader is asked next.
+                self._stale_metadata = True
+                self._fault([state for state in states if not self._replicas.failed(state.upstream)], fault)
+            block = Block(generation, [], lease)
+            if answer is not None and fault is None:
+                block.portions = self._answers.read(answer, states, node)
+            if self._proofs.missing(block.portions):
+                # What follows must not overtake it.
+                for portion in block.portions:
+                    portion.state.fetching = True
+                    portion.state.fetched = portion.first_offset
+                self._proving += 1
+                self._spawn(lambda: self._prove(block, states, node))
+            elif block.portions:
+                self._blocks.append(block)
+                self._let_collect(node, states)
+            else:
+                lease.release()
+
+    async def _prove(self, block: Block, states: Sequence[RangeState], node: int) -> None:
+        """Hold a block back until the markers of its transactions are known."""
+        try:
+            faults = await self._proofs.find(block.portions, node)
+        finally:
+            self._proving -= 1
+        if block.generation != self._generation:
+            block.lease.release()
+            return
+        for portion in block.portions:
+            state = portion.state
+            state.fetching = False
+            error = faults.get(state.upstream)
+            if error is None:
+                state.fetched = max(state.fetched, min(portion.next_offset, state.end))
+            elif isinstance(error, CorruptBatch):
+                state.stop_at(state.fetched, error)
+            else:
+                self._fault([state], error)
+        block.portions = [portion for portion in block.portions if portion.state.upstream not in faults]
+        if block.portions:
+            self._blocks.append(block)
+            self._let_collect(node, states)
+        else:
+            block.lease.release()
+
+    def _let_collect(self, node: int, states: Sequence[RangeState]) -> None:
+        """A broker that brought all it had is asked again a little later, all such brokers at the same time: asked at
+        once, it would answer with the very next record."""
+        if all(state.tailing and not state.behind for state in states):
+            now = time.monotonic()
+            if now >= self._collect_until:
+                self._collect_until = now + self._job.linger_seconds / 2
+            self._collecting[node] = self._collect_until
+
+    def _fault(self, states: Sequence[RangeState], reason: str | SrmError) -> None:
+        self._stale_metadata = True
+        error = PartitionError(reason) if isinstance(reason, str) else reason
+        for state in states:
+            state.fault(error, self._job.retry_timeout_seconds, at_source=True)
+
+    @property
+    def next_event(self) -> float:
+        """When a range that is paused, or a broker that collects, may be asked again, in monotonic seconds."""
+        return self._look_at

@@ -1,0 +1,385 @@
+"""Produce requests under way to the target's leaders: how many, how many bytes, and which are sent once more.
+
+What always holds: the requests of a partition arrive in the order of their sequences. A batch that the broker answers
+with CONCURRENT_TRANSACTIONS is sent again as it is, and until a partition's first batch of a transaction is stored, its
+second one waits (``TransactionManager`` of Kafka's producer).
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from srm_common.domain.flow.principals import Right
+from srm_common.domain.runs.copying import CopyJob
+from srm_common.errors import (
+    AccessDenied,
+    CorruptBatch,
+    Fenced,
+    NoSuchPartition,
+    PartitionError,
+    RecordTooLarge,
+    SrmError,
+)
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.frames import RawProduce
+from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.transactions.producer import Producer
+from srm_common.replication.slots.blocks import Block
+from srm_common.replication.slots.ranges import RangeState
+from srm_common.wire.batch import Buffer
+from srm_common.wire.packed import Packed
+from srm_common.wire.produce import ProduceAnswer, StoredPartition
+
+#: The broker remembers five batches of a producer and partition (KIP-98), and the library refuses a sixth request.
+_IN_FLIGHT = 5
+#: Bytes in flight to one leader: at first, at least and at most.
+_FIRST_WINDOW, _SMALLEST_WINDOW, _LARGEST_WINDOW = 1 << 20, 64 << 10, 64 << 20
+#: An answer within the first lets the window grow by what it acknowledges; one after the second makes it smaller.
+_QUICK_SECONDS, _SLOW_SECONDS = 1.0, 3.0
+#: Pauses before a batch is sent again while the coordinator completes the transaction before.
+_FIRST_AGAIN_SECONDS, _LONGEST_AGAIN_SECONDS = 0.003, 0.1
+
+
+class ChunkFailed(Exception):
+    """The chunk must be started over. ``states``: the ranges it is due to; empty when it is no range's in particular.
+    ``error``: what to report when it is given up."""
+
+    def __init__(self, reason: str | SrmError, states: Sequence[RangeState] = ()) -> None:
+        super().__init__(str(reason))
+        self.states = tuple(states)
+        self.error = PartitionError(reason) if isinstance(reason, str) else reason
+
+
+class Outgoing(NamedTuple):
+    """One stamped batch. ``packed`` is None for records of the flow's state, which several ranges may share."""
+
+    partition: Partition
+    states: Sequence[RangeState]
+    packed: Packed | None
+    header: Buffer
+    body: Buffer
+
+
+@dataclass(slots=True)
+class _Route:
+    """What is under way to one leader. ``window``: bytes that its link carries in a second or two, as far as answers
+    have shown."""
+
+    requests: int = 0
+    bytes: int = 0
+    window: float = _FIRST_WINDOW
+    heard_at: float = 0.0
+
+    def sent(self, size: int, now: float) -> None:
+        if not self.requests:
+            self.heard_at = now
+        self.requests += 1
+        self.bytes += size
+
+    def answered(self, size: int, sent_at: float, now: float) -> None:
+        self.heard_at = now
+        seconds = now - sent_at
+        if seconds < _QUICK_SECONDS:
+            self.window = min(self.window + size, _LARGEST_WINDOW)
+        elif seconds > _SLOW_SECONDS:
+            self.window = max(self.window * 0.7, _SMALLEST_WINDOW)
+
+    def timed_out(self) -> None:
+        self.window = max(self.window / 2, _SMALLEST_WINDOW)
+
+    def abandon(self, now: float) -> None:
+        if self.requests and now - self.heard_at > _SLOW_SECONDS:
+            # The transaction ran out of time before the link had carried it.
+            self.timed_out()
+        self.requests = self.bytes = 0
+
+
+@dataclass(slots=True)
+class _Request:
+    """A request under way. It is told of its answer as a future of the library is, for a fraction of the cost."""
+
+    sending: Sending
+    leader: int
+    batches: Sequence[Outgoing]
+    size: int
+    block: Block | None
+    epoch: int
+    sent_at: float
+    #: Since when the coordinator has been busy with the transaction before, and the next pause.
+    busy_since: float = 0.0
+    pause: float = _FIRST_AGAIN_SECONDS
+    is_done: bool = False
+
+    @property
+    def states(self) -> list[RangeState]:
+        """The ranges of its batches."""
+        return [state for batch in self.batches for state in batch.states]
+
+    def success(self, answer: ProduceAnswer) -> None:
+        """The broker answered."""
+        self.is_done = True
+        self.sending.answered(self, answer)
+
+    def failure(self, error: BaseException) -> None:
+        """No answer will come."""
+        self.is_done = True
+        self.sending.unanswered(self, error)
+
+
+class Sending:
+    """The requests of one chunk after the other; what was learnt about the links stays."""
+
+    def __init__(self, job: CopyJob, target: ClusterLink, producer: Producer, signal: Signal) -> None:
+        self._job = job
+        self._target = target
+        self._producer = producer
+        self._signal = signal
+        self._routes: dict[int, _Route] = defaultdict(_Route)
+        self._under_way = 0
+        self._epoch = 0
+        self._failure: ChunkFailed | SrmError | Exception | None = None
+        self._lost = False
+        #: Partitions whose first batch of the transaction is under way, and those where it is stored.
+        self._opening: set[Partition] = set()
+        self._opened: set[Partition] = set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether every request was answered."""
+        return not self._under_way
+
+    def __str__(self) -> str:
+        brokers = [str(leader) for leader, route in self._routes.items() if route.requests]
+        return f"{self._under_way} Produce to broker {', '.join(brokers)} of {self._target.alias}" if brokers else ""
+
+    def check(self) -> None:
+        """Raises ChunkFailed or Fenced when a request has failed."""
+        if self._failure is not None:
+            raise self._failure
+
+    def window(self, leader: int) -> float:
+        """The most bytes of one request to a leader; a single batch may be larger."""
+        return self._routes[leader].window
+
+    async def room(self, leader: int, partitions: Sequence[Partition], size: int) -> None:
+        """Wait until a request of ``size`` bytes may follow those that are under way to ``leader``.
+
+        Raises:
+            ChunkFailed, Fenced: a request has failed meanwhile.
+        """
+        route = self._routes[leader]
+        while (
+            route.requests >= _IN_FLIGHT
+            or (route.requests and route.bytes + size > route.window)
+            or (self._opening and not self._opening.isdisjoint(partitions))
+        ):
+            await self._signal.wait()
+            self.check()
+        self.check()
+
+    async def post(self, leader: int, batches: Sequence[Outgoing], block: Block | None) -> None:
+        """Send a request; its answer is noted when it comes.
+
+        Raises:
+            ChunkFailed: there is no connection to the leader.
+        """
+        size = 0
+        joins, opened = self._producer.joins_by_produce, self._opened
+        for partition, _states, _packed, header, body in batches:
+            size += len(header) + len(body)
+            if joins and partition not in opened:
+                self._opening.add(partition)
+        request = _Request(self, leader, batches, size, block, self._epoch, time.monotonic())
+        self._routes[leader].sent(size, request.sent_at)
+        self._under_way += 1
+        if block is not None:
+            block.pending += 1
+        await self._transmit(request)
+
+    async def _transmit(self, request: _Request) -> None:
+        topics: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
+        for (topic, partition), _states, _packed, header, body in request.batches:
+            topics.setdefault(topic, []).append((partition, (header, body)))
+        frame = RawProduce(
+            self._producer.produce_version, self._producer.transactional_id, self._job.request_timeout_ms, topics
+        )
+        request.is_done = False
+        try:
+            await self._target.post(request.leader, frame, reply=request)
+        except RetriableFault as error:
+            self._settle(request)
+            raise ChunkFailed(str(error), request.states) from error
+
+    def _settle(self, request: _Request) -> bool:
+        """Nothing more comes of it. False when it belongs to a chunk that was given up meanwhile."""
+        if request.block is not None:
+            request.block.settle()
+        if request.epoch != self._epoch:
+            return False
+        route = self._routes[request.leader]
+        route.requests -= 1
+        route.bytes -= request.size
+        self._under_way -= 1
+        self._signal.set()
+        return True
+
+    def answered(self, request: _Request, answer: ProduceAnswer) -> None:
+        """An answer came."""
+        try:
+            again = self._read(request, answer)
+        except Exception as error:  # the library would only log it, and the chunk would be committed
+            self._failure = error
+            again = []
+        if again:
+            request.batches = again
+            pause, request.pause = request.pause, min(request.pause * 2, _LONGEST_AGAIN_SECONDS)
+            self._target.loop.call_later(pause, lambda: self._repeat(request))
+        else:
+            self._settle(request)
+
+    def _read(self, request: _Request, answer: ProduceAnswer) -> list[Outgoing]:
+        """Take an answer in; returns the batches that are to be sent again."""
+        if request.epoch != self._epoch:
+            return []
+        now = time.monotonic()
+        self._routes[request.leader].answered(request.size, request.sent_at, now)
+        again = []
+        batches = {batch.partition: batch for batch in request.batches}
+        for part in answer.partitions:
+            batch = batches[part.topic, part.partition]
+            if not part.error_code:
+                if self._opening:
+                    self._opening.discard(batch.partition)
+                    self._opened.add(batch.partition)
+                if batch.packed is not None and self._failure is None:
+                    # After a failure a later batch may be stored without the one before it.
+                    batch.states[0].chunk_share.acknowledge(batch.packed, part.base_offset)
+            elif part.error_code == codes.CONCURRENT_TRANSACTIONS and self._patient(request, now):
+                again.append(batch)
+            else:
+                self._refuse(part, batch)
+        return again if self._failure is None else []
+
+    def _patient(self, request: _Request, now: float) -> bool:
+        request.busy_since = request.busy_since or now
+        return now - request.busy_since < self._job.retry_timeout_seconds
+
+    async def _repeat(self, request: _Request) -> None:
+        if request.epoch != self._epoch or self._failure is not None:
+            self._settle(request)
+            return
+        request.sent_at = time.monotonic()
+        try:
+            await self._transmit(request)
+        except ChunkFailed as failure:
+            self._fail(failure)
+            self._signal.set()
+
+    def unanswered(self, request: _Request, error: BaseException) -> None:
+        """An answer will not come."""
+        if self._settle(request):
+            self._lost = True
+            self._routes[request.leader].timed_out()
+            reason = f"a leader at {self._target.alias} did not answer: {error}"
+            self._fail(ChunkFailed(reason, request.states))
+
+    def _refuse(self, part: StoredPartition, batch: Outgoing) -> None:
+        offset = batch.packed.runs[0][0] if batch.packed is not None else None
+        self.refuse(part.error_code, part.error_message, batch.partition, batch.states, offset)
+
+    def refuse(
+        self,
+        code: int,
+        message: str | None,
+        partition: Partition,
+        states: Sequence[RangeState],
+        offset: int | None = None,
+    ) -> None:
+        """The target refused a partition of the chunk: a batch that begins with upstream ``offset``, or to take part in
+        the transaction. Later batches may have been stored, so the chunk is always started over."""
+        place = f"partition {partition[0]}-{partition[1]} at {self._target.alias}"
+        text = f"{place}: {codes.name(code)}" + (f", {message}" if message else "")
+        if code in codes.FENCED:
+            self._fail(Fenced(f"the producer {self._producer.transactional_id} was fenced: {text}"))
+            return
+        if code in codes.REDO_CHUNK:
+            self._fail(ChunkFailed(text))
+            return
+        twice = code == codes.CORRUPT_MESSAGE and offset is not None and states[0].refused_as_corrupt(offset)
+        if twice or not codes.retriable(code):
+            error: SrmError
+            if twice:
+                error = CorruptBatch(
+                    f"partition {states[0].upstream[0]}-{states[0].upstream[1]}: the batch at offset {offset} was read "
+                    f"and verified twice, and {self._target.alias} refused it both times: {text}; "
+                    f"look at the memory of the worker and at the network"
+                )
+            elif code in codes.DENIED:
+                missing = Right("Write", "topic", partition[0]).missing(self._target.settings)
+                error = AccessDenied(f"{place}: writing is not allowed; {missing}")
+            elif code == codes.MESSAGE_TOO_LARGE:
+                error = RecordTooLarge(f"{text}; the topic's max.message.bytes was lowered during the run")
+            else:
+                error = PartitionError(text)
+            for state in states:
+                share = state.share
+                state.stop_at(
+                    share.upstream_start if offset is None and share is not None else offset or state.committed,
+                    error,
+                )
+        gone = code == codes.UNKNOWN_TOPIC_OR_PARTITION
+        reason = NoSuchPartition(f"{place} does not exist, or was deleted") if gone else text
+        self._fail(ChunkFailed(reason, states if codes.retriable(code) and not twice else ()))
+
+    def _fail(self, failure: ChunkFailed | SrmError) -> None:
+        """Keep the failure that says most: of failed ranges all, of the others the first, and fencing before all."""
+        known = self._failure
+        if known is None or isinstance(failure, Fenced):
+            self._failure = failure
+        elif isinstance(known, ChunkFailed) and isinstance(failure, ChunkFailed) and known.states and failure.states:
+            self._failure = ChunkFailed(known.error, tuple(dict.fromkeys((*known.states, *failure.states))))
+
+    async def finish(self) -> None:
+        """Wait for all answers.
+
+        Raises:
+            ChunkFailed, Fenced: a request has failed.
+        """
+        while self._under_way:
+            self.check()
+            await self._signal.wait()
+        self.check()
+
+    async def drain(self, seconds: float) -> bool:
+        """Wait for the answers of a failed chunk; True when each request of it was answered: none can still arrive
+        at the broker."""
+        deadline = time.monotonic() + seconds
+        while self._under_way and not self._lost and time.monotonic() < deadline:
+            await self._signal.wait(deadline - time.monotonic())
+        return not self._under_way and not self._lost
+
+    def abandon(self) -> None:
+        """Forget what is under way; connections with unanswered requests are closed, so that no late bytes follow."""
+        now = time.monotonic()
+        for leader, route in self._routes.items():
+            if route.requests:
+                self._target.disconnect(leader)
+            route.abandon(now)
+        self._under_way = 0
+        self._epoch += 1
+        self.start()
+
+    def start(self) -> None:
+        """A transaction begins in which no partition takes part yet."""
+        self._failure = None
+        self._lost = False
+        self._opening.clear()
+        self._opened.clear()
+
+
+__all__ = ["ChunkFailed", "Outgoing", "Sending"]

@@ -1,0 +1,337 @@
+"""A slot: copies its ranges chunk by chunk until each is done or given up. Runs in a worker process, blocking.
+
+Nothing here takes ownership: the slot spends the identity that the driver fenced for it. After an uncertain answer
+it bumps its own epoch, which the broker refuses when a newer owner exists, and starts the chunk over from the last
+committed offsets.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import time
+
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.errors import ClusterError, Fenced, SrmError
+from srm_common.kafka.client.event_loop import EventLoop
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.client.signal import Signal
+from srm_common.kafka.transactions.producer import Producer, UncertainCommit
+from srm_common.replication.slots.blocks import Block
+from srm_common.replication.slots.chunk import Chunk, ChunkFailed
+from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
+from srm_common.replication.slots.hanging_transactions import end_leftovers
+from srm_common.replication.slots.memory import peak_rss_bytes
+from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
+from srm_common.replication.slots.suspects import Suspects
+
+_LOG = logging.getLogger(__name__)
+_MOST_NOTES = 20
+#: How long a failed chunk's other answers are waited for; they are on their way, or their broker is gone.
+_DRAIN_SECONDS = 2.0
+#: How long a tailing slot goes on with the others after a range was given up.
+_STOP_SECONDS = 5.0
+#: While some range is behind, a tailing slot commits after so many times the linger.
+_BACKLOG_LINGERS = 5
+
+
+def copy_slot(job: CopyJob, task: SlotTask) -> SlotResult:
+    """Copy a slot's ranges.
+
+    Faults of Kafka never raise: they come back in the result, per range. ``needs_new_epoch`` says that the outcome of
+    a commit is unknown, ``fenced`` that a newer owner exists; in both cases the driver must read the committed
+    offsets again.
+    """
+    started, usage = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+    loop = EventLoop()
+    part = f"slot-{task.slot}"
+    source = ClusterLink(job.source, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
+    target = ClusterLink(job.target, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
+    slot = _Slot(job, task, source, target)
+    try:
+        loop.run(slot.work)
+    finally:
+        source.close()
+        target.close()
+        loop.close()
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return slot.result(
+        wall_seconds=time.monotonic() - started,
+        cpu_seconds=used.ru_utime + used.ru_stime - usage.ru_utime - usage.ru_stime,
+        peak_rss_bytes=peak_rss_bytes(),
+    )
+
+
+class _Slot:
+    def __init__(self, job: CopyJob, task: SlotTask, source: ClusterLink, target: ClusterLink) -> None:
+        self._job = job
+        self._task = task
+        self._source = source
+        self._target = target
+        self._tails = job.tail_until > time.time()
+        self._states = [RangeState(spec, tailing=self._tails) for spec in task.ranges]
+        self._suspects = Suspects(self._states)
+        self._signal = Signal(source.loop)
+        name = f"slot {task.slot} of {job.flow}"
+        self._watch = SlotWatch(name, job, self._signal, source.loop, lambda: self._transactions, self._waits_for)
+        self._fetching: Fetching | None = None
+        self._chunk: Chunk | None = None
+        self._producer: Producer | None = None
+        #: What did not go into the last chunk any more.
+        self._rest: Block | None = None
+        self._transactions = 0
+        self._retries = 0
+        self._needs_new_epoch = False
+        self._fenced: str | None = None
+        self._notes: list[str] = []
+        self._stop_at = time.monotonic() + job.pass_seconds if job.pass_seconds > 0 else float("inf")
+        if self._tails:
+            self._stop_at = min(self._stop_at, time.monotonic() + job.tail_until - time.time())
+
+    async def work(self) -> None:
+        """Everything, inside the event loop."""
+        job = self._job
+        self._watch.start()
+        try:
+            patience = job.retry_timeout_seconds
+            self._watch.doing = f"connections to {job.source.alias}"
+            await self._source.open({spec.upstream_topic for spec in self._task.ranges}, patience)
+            self._watch.doing = f"connections to {job.target.alias}"
+            await self._target.open(
+                {spec.downstream_topic for spec in self._task.ranges} | {job.offsets_topic, job.segments_topic},
+                patience,
+            )
+            producer = Producer(
+                self._target,
+                self._task.identity if job.exactly_once else None,
+                transactions_v2=await self._target.finalized_feature("transaction.version", patience) >= 2,
+                transaction_timeout_ms=job.transaction_timeout_ms,
+                retry_seconds=job.retry_timeout_seconds,
+            )
+            self._producer = producer
+            await producer.start()
+            await self._end_leftovers(producer)
+            await self._copy(producer)
+        except Fenced as error:
+            self._fenced = str(error)
+            self._note(self._fenced)
+        except Stuck as error:
+            self._needs_new_epoch = True
+            self._note(str(error))
+        except UncertainCommit as error:
+            self._needs_new_epoch = True
+            self._note(f"commit without a definite answer: {error}")
+        except ClusterError as error:
+            for state in self._unsettled():
+                state.start_over(keep_acknowledged=False)
+                state.give_up(error)
+        finally:
+            self._watch.end()
+
+    def _note(self, note: str) -> None:
+        """Into the log at once, and into the result."""
+        _LOG.warning("slot %d of %s: %s", self._task.slot, self._job.flow, note)
+        if len(self._notes) < _MOST_NOTES:
+            self._notes.append(note)
+
+    def _waits_for(self) -> str:
+        """For the watch: who has failed, what is under way, and which ranges are behind."""
+        failing = [state for state in self._states if state.failing]
+        behind = sum(state.behind for state in self._states if not state.settled)
+        if not (failing or behind):
+            return ""
+        parts = [f"{behind} partitions that are behind"]
+        for state in failing[:1]:
+            more = f" and {len(failing) - 1} more partitions" if len(failing) > 1 else ""
+            parts.append(f"{state.upstream[0]}-{state.upstream[1]}{more}: {state.waits_for or state.last_fault}")
+        return ", ".join([*parts, *(text for text in (str(self._fetching or ""), str(self._chunk or "")) if text)])
+
+    def _unsettled(self) -> list[RangeState]:
+        return [state for state in self._states if not state.settled]
+
+    async def _copy(self, producer: Producer) -> None:
+        fetching = Fetching(self._job, self._source, self._states, self._signal, self._note)
+        chunk = Chunk(self._job, self._target, producer, self._signal)
+        self._fetching, self._chunk = fetching, chunk
+        while True:
+            try:
+                if await self._step(fetching, chunk):
+                    return
+            except ChunkFailed as failure:
+                await self._start_over(producer, fetching, chunk, failure)
+            except Fenced:
+                # The transaction may merely have timed out: only a newer owner makes the broker refuse the bump.
+                await self._start_over(producer, fetching, chunk, ChunkFailed("the epoch was bumped"))
+
+    async def _step(self, fetching: Fetching, chunk: Chunk) -> bool:
+        """One turn; True when everything is settled."""
+        self._watch.doing = ""
+        if self._over:
+            for state in self._states:
+                state.stay()
+        if not chunk.open:
+            await self._try_suspects(fetching)
+        await fetching.start()
+        block, self._rest = self._rest or fetching.next_block(), None
+        if block is not None:
+            if not await chunk.put(block):
+                self._rest = block
+            if not (chunk.full or self._suspects.on_trial):
+                return False
+        elif not chunk.full and self._more_to_come(fetching, chunk):
+            await self._signal.wait(self._patience(fetching, chunk))
+            return False
+        if chunk.open:
+            await self._commit(fetching, chunk)
+            return self._over
+        if self._suspects.on_trial:
+            # The source has nothing of them now.
+            self._suspects.acquit()
+            fetching.look_again()
+            return False
+        if all(state.settled for state in self._states):
+            return True
+        await self._signal.wait(self._patience(fetching, chunk))
+        return False
+
+    async def _commit(self, fetching: Fetching, chunk: Chunk) -> None:
+        self._watch.doing = "commit"
+        repeated = await chunk.commit(self._states)
+        self._transactions += 1
+        if self._suspects.on_trial:
+            self._suspects.acquit()
+            fetching.look_again()
+        if repeated and self._producer is not None:
+            # Its broker may have been restarted, and its markers skipped.
+            await self._end_leftovers(self._producer)
+            self._discard(fetching)
+            for state in self._states:
+                state.start_over(keep_acknowledged=False)
+        if self._tails and any(state.error is not None for state in self._states):
+            # The driver decides about lost data and the like, and the others go on in its next pass.
+            self._stop_at = min(self._stop_at, time.monotonic() + _STOP_SECONDS)
+
+    @property
+    def _over(self) -> bool:
+        """Whether the slot ends with its next commit. A partition that waits after a fault is given its patience, or it
+        would never be told of; meanwhile the others go on."""
+        return time.monotonic() > self._stop_at and not any(state.failing for state in self._states)
+
+    def _behind(self) -> bool:
+        return any(state.behind and not (state.held or state.paused) for state in self._states)
+
+    def _more_to_come(self, fetching: Fetching, chunk: Chunk) -> bool:
+        """Whether the chunk waits for another block. While tailing it is committed as soon as all that the source had
+        is in it, and in a backlog after a second, so that whoever is not behind has to wait no longer."""
+        if not self._tails or self._suspects.on_trial:
+            return fetching.busy and any(state.behind for state in self._states if not state.held)
+        if not chunk.open:
+            return fetching.busy and (not self._over or self._behind())
+        if self._behind():
+            return fetching.busy and chunk.age < _BACKLOG_LINGERS * self._job.linger_seconds
+        return fetching.answer_is_near and chunk.age < self._job.linger_seconds / 4
+
+    def _patience(self, fetching: Fetching, chunk: Chunk) -> float:
+        now = time.monotonic()
+        limits = [1.0, fetching.next_event - now]
+        if self._stop_at > now:
+            limits.append(self._stop_at - now)
+        if chunk.open:
+            limits.append(self._job.chunk_seconds - chunk.age)
+            if self._tails:
+                limits.append(ANSWER_SECONDS)
+        return max(min(limits), 0.0)
+
+    async def _try_suspects(self, fetching: Fetching) -> None:
+        """Let suspects have the next chunk when nothing of the others waits for one."""
+        due = self._suspects.due()
+        if not due or self._rest is not None:
+            return
+        trial = []
+        for state in due:
+            if self._target.leader(*state.downstream) is None:
+                # No chunk is needed to see that.
+                self._fault(state, self._target.leaderless(*state.downstream))
+                fetching.look_again()
+                self._source.loop.call_soon(self._target.refresh)
+            else:
+                trial.append(state)
+        if trial:
+            self._discard(fetching)
+            for state in self._states:
+                state.start_over(keep_acknowledged=False)
+            self._suspects.try_them(trial)
+            fetching.look_again()
+            if self._producer is not None:
+                # Where there was no leader, what an earlier transaction left open could not be seen.
+                await self._end_leftovers(self._producer)
+
+    def _fault(self, state: RangeState, error: SrmError) -> None:
+        if state.fault(error, self._job.retry_timeout_seconds):
+            # What was acknowledged without its offset record is copied again by the next run.
+            state.start_over(keep_acknowledged=False)
+            state.stop_at(state.committed, error)
+
+    async def _start_over(self, producer: Producer, fetching: Fetching, chunk: Chunk, failure: ChunkFailed) -> None:
+        self._retries += 1
+        self._note(f"chunk started over: {failure}")
+        self._watch.doing = "a new epoch after a failed chunk"
+        self._discard(fetching)
+        answered = producer.aborts_by_request and await chunk.drain(_DRAIN_SECONDS)
+        chunk.abandon()
+        keep = not producer.transactional
+        for state in self._states:
+            state.start_over(keep_acknowledged=keep)
+        for state in failure.states or self._unsettled():
+            self._fault(state, failure.error)
+        if any(state.acknowledged_only for state in self._states):
+            # All may have been fetched already: then nothing but the offset record is left to write.
+            chunk.begin()
+        if not failure.states:
+            # No range's fault in particular: the pause is for all of them, and they go on together.
+            await self._source.loop.sleep(0.02)
+        await self._target.refresh()
+        await producer.renew(answered=answered)
+        await self._end_leftovers(producer)
+        if self._suspects.on_trial:
+            self._suspects.convict()
+        self._suspects.accuse(failure.states)
+        fetching.look_again()
+
+    def _discard(self, fetching: Fetching) -> None:
+        """Forget what was fetched and is in no chunk."""
+        if self._rest is not None:
+            self._rest.finish_taking()
+            self._rest = None
+        fetching.discard()
+
+    async def _end_leftovers(self, producer: Producer) -> None:
+        """End what the coordinator forgot to end, and leave out partitions where that fails: the next commit would
+        make aborted records visible there."""
+        if not producer.transactional:
+            return
+        self._watch.doing = "hanging transactions on the target"
+        unsettled = self._unsettled()
+        errors = await end_leftovers(self._job, self._target, producer, unsettled)
+        for state in unsettled:
+            error = errors.get(state.downstream)
+            if error is not None:
+                state.start_over(keep_acknowledged=False)
+                state.give_up(error)
+
+    def result(self, *, wall_seconds: float, cpu_seconds: float, peak_rss_bytes: int) -> SlotResult:
+        """What the slot did."""
+        return SlotResult(
+            slot=self._task.slot,
+            ranges=tuple(state.result() for state in self._states),
+            transactions=self._transactions,
+            retries=self._retries,
+            needs_new_epoch=self._needs_new_epoch,
+            fenced=self._fenced,
+            wall_seconds=wall_seconds,
+            cpu_seconds=cpu_seconds,
+            peak_rss_bytes=peak_rss_bytes,
+            notes=tuple(self._notes),
+            identity=None if self._producer is None else self._producer.identity,
+        )

@@ -1,0 +1,61 @@
+"""Records of state topics as batches of an open transaction; what a slot may use, too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from srm_common.errors import Fenced
+from srm_common.kafka.client import codes
+from srm_common.kafka.client.frames import RawProduce
+from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.transactions.producer import Producer
+from srm_common.wire.batch import TRANSACTIONAL, stamp
+from srm_common.wire.plain_records import Entry, plain_records
+
+_BATCH_RECORDS = 2000
+
+
+async def produce_state(
+    producer: Producer, link: ClusterLink, home: Partition, entries: Sequence[Entry], request_timeout_ms: int
+) -> None:
+    """Produce records to a partition that is part of the producer's open transaction.
+
+    Raises:
+        Fenced: another run took the flow.
+        RetriableFault: they were refused, or nobody knows; the transaction must not be committed.
+    """
+    for start in range(0, len(entries), _BATCH_RECORDS):
+        await _produce(producer, link, home, entries[start : start + _BATCH_RECORDS], request_timeout_ms)
+
+
+async def _produce(
+    producer: Producer, link: ClusterLink, home: Partition, entries: Sequence[Entry], request_timeout_ms: int
+) -> None:
+    leader = link.leader(*home)
+    if leader is None:
+        raise RetriableFault(f"{home[0]}-{home[1]} has no leader")
+    body, now_ms = plain_records(entries), int(time.time() * 1000)
+    header = stamp(
+        attributes=TRANSACTIONAL,
+        last_offset_delta=len(entries) - 1,
+        base_timestamp=now_ms,
+        max_timestamp=now_ms,
+        record_count=len(entries),
+        body=body,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=producer.take(home, len(entries)),
+    )
+    request = RawProduce(
+        producer.produce_version,
+        producer.transactional_id,
+        request_timeout_ms,
+        {home[0]: [(home[1], (header, body))]},
+    )
+    answer = await link.send(leader, request)
+    for part in answer.partitions:
+        if part.error_code in codes.FENCED:
+            raise Fenced(f"the producer {producer.transactional_id} was fenced: {codes.name(part.error_code)}")
+        if part.error_code:
+            raise RetriableFault(f"{home[0]}-{home[1]}: {codes.name(part.error_code)}")

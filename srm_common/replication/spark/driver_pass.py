@@ -1,0 +1,48 @@
+"""A pass that is not worth a Spark job: the driver copies it itself, with the code that Spark's workers run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.replication.driver.passes import PassRunner
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.replication.spark.spark_pass import copied
+
+#: A pass that turns out to be large ends after so long, and the next one knows better.
+_SECONDS = 10.0
+
+
+class NeedsSpark(Exception):
+    """The first pass of a run is worth Spark, and there is none here; nothing was copied."""
+
+
+class DriverPassRunner:
+    """Copies passes of less than ``min_bytes`` here and gives all others to ``spark``.
+
+    A pass counts as large when nobody knows how large its records are, and when its slots are to go on with what is
+    written meanwhile, since these last.
+
+    Raises :class:`NeedsSpark` for a large first pass when ``spark`` is None. Large passes that follow are then copied
+    here as well, rather than ending a run that has begun.
+    """
+
+    def __init__(self, min_bytes: int, spark: PassRunner | None) -> None:
+        self._min_bytes = min_bytes
+        self._spark = spark
+        self._begun = False
+
+    def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        if not self._is_small(job, tasks):
+            if self._spark is not None:
+                return self._spark(job, tasks)
+            if not self._begun:
+                raise NeedsSpark
+        self._begun = True
+        short = replace(job, pass_seconds=min(job.pass_seconds or _SECONDS, _SECONDS))
+        return [copied(copy_slot, short, task) for task in tasks]
+
+    def _is_small(self, job: CopyJob, tasks: Sequence[SlotTask]) -> bool:
+        sizes = [task.expected_bytes for task in tasks]
+        return not job.tail_until and None not in sizes and sum(filter(None, sizes)) < self._min_bytes

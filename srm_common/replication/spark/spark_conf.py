@@ -1,0 +1,118 @@
+"""Every Spark setting of the project, in one place.
+
+Import is light (no pyspark), so that a DAG file may hand these to ``spark-submit``. Whatever the operator
+sets explicitly, on the command line, in ``spark-defaults.conf`` or in the Airflow connection, is left alone.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+LOG_SETTINGS = Path(__file__).with_name("spark-log4j2.properties")
+
+# : Attempts of a Spark task. Only the first copies; a later one reports that it did nothing, so that one lost
+# worker : neither fails the job nor ends the tasks beside it.
+TASK_ATTEMPTS = 4
+
+#: The smallest heap that Spark 4 accepts is 450 MB; the JVM only schedules, records never enter it.
+JVM_MEMORY = "512m"
+
+# : A short-lived JVM that schedules a few tasks: the cheapest collector, no time spent on the optimizing
+# compiler.
+_JVM_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+#: What a driver's JVM has to be told before it starts. A shell, which it is to pyspark, would draw a progress bar.
+LAUNCH_SETTINGS = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.ui.showConsoleProgress")
+
+_COMMON: Mapping[str, str] = {
+    # No web server per run: parallel flows would fight for its port.
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+    "spark.driver.memory": JVM_MEMORY,
+    "spark.executor.memory": JVM_MEMORY,
+    # A second copy of a running task would write with the same producer.
+    "spark.speculation": "false",
+    "spark.task.maxFailures": str(TASK_ATTEMPTS),
+    "spark.dynamicAllocation.enabled": "false",
+    # Python workers stay for the next pass: no fork, no imports.
+    "spark.python.worker.reuse": "true",
+    "spark.python.use.daemon": "true",
+    # Data comes from Kafka; no worker is nearer to it than another.
+    "spark.locality.wait": "0s",
+    # A cancelled task must not go on writing.
+    "spark.task.reaper.enabled": "true",
+}
+
+
+def spark_settings(
+    master: str,
+    tasks_max: int,
+    environment: Mapping[str, str] | None = None,
+    *,
+    app_name: str | None = None,
+    temporary: Path | None = None,
+) -> dict[str, str]:
+    """Spark settings of one flow's application.
+
+    Args:
+        master: ``local[n]``, ``spark://host:port``, ``yarn``, ``k8s://...``
+        tasks_max: slots of the flow; no more cores than that are taken from a shared cluster.
+        environment: where :func:`class_archive` is looked up; the process's own by default.
+        temporary: where the driver's JVM unpacks libraries and keeps its blocks, such as a :func:`.run_folder`; by
+            default where Python keeps temporary files, since Java by itself does not look at ``TMPDIR``.
+    """
+    driver_flags = f"{_JVM_FLAGS} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    driver_flags += f' -Djava.io.tmpdir="{temporary or tempfile.gettempdir()}"'
+    archive = class_archive(environment)
+    if archive.is_file():
+        # Without the log switches the JVM would explain itself when the archive does not fit it.
+        driver_flags += f" -XX:SharedArchiveFile={archive} -Xlog:disable -Xlog:all=error:stderr"
+    settings = {
+        **_COMMON,
+        "spark.driver.extraJavaOptions": driver_flags,
+        "spark.executor.extraJavaOptions": _JVM_FLAGS,
+    }
+    if app_name is not None:
+        settings["spark.app.name"] = app_name
+    if master.startswith("local"):
+        # Driver and executor are one process: nothing outside needs to reach it.
+        settings["spark.driver.host"] = "127.0.0.1"
+        settings["spark.driver.bindAddress"] = "127.0.0.1"
+        settings["spark.python.daemon.module"] = "srm_common.replication.spark.spark_daemon"
+    else:
+        settings["spark.cores.max"] = str(tasks_max)
+        settings["spark.executor.cores"] = "1"
+    return settings
+
+
+def class_archive(environment: Mapping[str, str] | None = None) -> Path:
+    """Where the JVM's class-data archive is looked for (``srm-control warmup`` makes it): ``SRM_SPARK_ARCHIVE``, or a
+    file in the cache folder, named after Spark's version. It need not exist."""
+    variables = os.environ if environment is None else environment
+    named = variables.get("SRM_SPARK_ARCHIVE")
+    if named:
+        return Path(named)
+    cache = variables.get("SRM_CACHE") or Path.home() / ".cache" / "srm-kafka"
+    try:
+        version = importlib.metadata.version("pyspark")
+    except importlib.metadata.PackageNotFoundError:
+        version = "none"
+    return Path(cache) / f"spark-{version}.jsa"
+
+
+def patient_master(master: str) -> str:
+    """``local[n]`` as ``local[n,attempts]``: without the second number a local master fails the job with its first
+    lost worker, whatever ``spark.task.maxFailures`` says. Other masters are returned as they are."""
+    found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return master if found is None else local_master(found[1] or 1)
+
+
+def local_master(threads: int | str) -> str:
+    """A master in this process with so many slots at work at a time; ``*`` is one a core."""
+    return f"local[{threads},{TASK_ATTEMPTS}]"

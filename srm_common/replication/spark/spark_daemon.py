@@ -1,0 +1,20 @@
+"""The process that Spark forks Python workers from, with what they need already imported: workers start at no cost.
+
+Spark runs it by ``spark.python.daemon.module``, for local masters only: elsewhere the package may have to reach the
+workers first, and a daemon that cannot be imported is a puzzle where a task that cannot be is a sentence.
+"""
+
+from __future__ import annotations
+
+from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
+
+prefer_installed_pyspark()
+
+import pyspark.worker  # noqa: E402, F401
+from pyspark.daemon import manager  # noqa: E402
+
+import srm_common.replication.slots.slot  # noqa: E402
+import srm_common.replication.spark.spark_pass  # noqa: E402, F401
+
+if __name__ == "__main__":
+    manager()

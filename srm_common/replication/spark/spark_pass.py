@@ -1,0 +1,198 @@
+"""One pass as one Spark job: a task per slot, plain values in, plain values out.
+
+An RDD of slot tasks, one partition each. Nothing of Spark SQL is started, and records never enter the JVM:
+the job carries the ranges to Python workers and their results back (docs/adr/ says what the other ways cost).
+
+What always holds: a slot copies in the first attempt of its task only. When Spark starts a task again, the
+worker before it may still be alive and hold the same producer; the second attempt copies nothing and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import srm_common
+from srm_common.domain.runs.copying import CopyJob, RangeResult, SlotResult, SlotTask
+from srm_common.errors import ConfigError, LostProcess, RunFailed
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.replication.slots.slot_watch import quiet_seconds
+from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
+from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, patient_master
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+#: What spark-submit calls an application that was given no name.
+_NAMES_OF_NOBODY = (None, "pyspark-shell", "replicate.py")
+
+#: A pass is cancelled when it lasts longer than planned by so many times what a slot may wait for one answer.
+_QUIET_TIMES = 5
+
+CopySlot = Callable[[CopyJob, SlotTask], SlotResult]
+
+
+def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | None = None) -> SparkContext:
+    """The Spark application of this process, started when there is none.
+
+    ``settings`` gives, for a master, what to fill in where the operator said nothing. ``master`` None: the one that
+    ``spark-submit`` was told. Where this process starts the JVM itself, the settings in :data:`LAUNCH_SETTINGS` are
+    ours whatever ``spark-defaults.conf`` says, since only the JVM reads that file. Workers on this machine run this
+    process's Python, unless ``PYSPARK_PYTHON`` says otherwise.
+    """
+    prefer_installed_pyspark()
+    from pyspark import SparkConf, SparkContext
+
+    _do_without_numpy()
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Under spark-submit. Only with the JVM at hand does a SparkConf hold what the operator gave.
+        SparkContext._ensure_initialized()
+    else:
+        if (master or "local").startswith("local"):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        ours = settings(master or "local")
+        launch = SparkConf(loadDefaults=False, _jvm=None).setAll([(key, ours[key]) for key in LAUNCH_SETTINGS])
+        SparkContext._ensure_initialized(conf=launch)
+    conf = SparkConf()
+    chosen = patient_master(master or conf.get("spark.master") or "local[2]")
+    conf.setMaster(chosen)
+    for key, value in settings(chosen).items():
+        conf.setIfMissing(key, value)
+    if conf.get("spark.app.name") in _NAMES_OF_NOBODY:
+        conf.setAppName(settings(chosen).get("spark.app.name", "srm"))
+    if chosen.startswith("local"):
+        # Workers find this package where the driver found it, however that was.
+        home = str(Path(srm_common.__file__).parents[1])
+        given = conf.get("spark.executorEnv.PYTHONPATH")
+        conf.set("spark.executorEnv.PYTHONPATH", home if not given else os.pathsep.join([given, home]))
+    return SparkContext.getOrCreate(conf)
+
+
+def _do_without_numpy() -> None:
+    """Numbers and text are all that goes to the JVM. The converters for numpy arrays would, at the first call, import
+    pandas only to find out whether numpy is there: 0.6 CPU-seconds."""
+    from py4j import protocol
+
+    protocol.INPUT_CONVERTER[:] = [
+        converter for converter in protocol.INPUT_CONVERTER if not type(converter).__name__.startswith("Numpy")
+    ]
+
+
+class SparkPassRunner:
+    """Runs passes in a Spark application. Call it with a job and the pass's slot tasks.
+
+    ``start`` gives the application's context; it is called before the first pass that has anything to do, so that a
+    run without news starts nothing.
+
+    Raises :class:`LostProcess` when so many workers died that Spark gave the job up, :class:`RunFailed` when the whole
+    application is gone, and :class:`ConfigError` when workers cannot import this package.
+    """
+
+    def __init__(self, start: Callable[[], SparkContext], copy: CopySlot = copy_slot) -> None:
+        self._start = start
+        self._context: SparkContext | None = None
+        self._copy = copy
+
+    def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+        if not tasks:
+            return []
+        # First of all: it chooses which pyspark is imported.
+        context = self._context = self._context or self._start()
+        from py4j.protocol import Py4JError, Py4JNetworkError
+        from pyspark.errors import PySparkException
+
+        # Each slot watches itself. This is for one that cannot, such as a process that stands still.
+        limit = len(tasks) * (job.pass_seconds + _QUIET_TIMES * quiet_seconds(job))
+        overdue = threading.Event()
+
+        def cancel() -> None:
+            overdue.set()
+            context.cancelAllJobs()
+
+        watchdog = threading.Timer(limit, cancel)
+        watchdog.daemon = True
+        watchdog.start()
+        try:
+            rows = context.parallelize(list(tasks), len(tasks)).mapPartitions(SlotWork(job, self._copy))
+            results: list[SlotResult] = rows.collect()
+        except (Py4JNetworkError, ConnectionError) as error:
+            raise RunFailed("the Spark application's JVM is gone; start the run again") from error
+        except (Py4JError, PySparkException) as error:
+            if overdue.is_set():
+                raise LostProcess(
+                    f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start, and Spark was told to "
+                    "end them; what they waited for is in the logs of its executors"
+                ) from error
+            raise _translated(str(error)) from error
+        finally:
+            watchdog.cancel()
+        return sorted(results, key=lambda result: result.slot)
+
+
+@dataclass(frozen=True)
+class SlotWork:
+    """What a Spark task does with its partition of the RDD; travels to workers by reference to this
+    module."""
+
+    job: CopyJob
+    copy: CopySlot
+
+    def __call__(self, tasks: Iterable[SlotTask]) -> Iterator[SlotResult]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        again = context is not None and context.attemptNumber() > 0
+        for task in tasks:
+            yield not_copied(task) if again else copied(self.copy, self.job, task)
+
+
+def copied(copy: CopySlot, job: CopyJob, task: SlotTask) -> SlotResult:
+    """Copy one slot. A fault that the engine did not foresee becomes the error of all its partitions, not a
+    lost task, which Spark would start again; its trace goes to the worker's standard error."""
+    try:
+        return copy(job, task)
+    except Exception as error:
+        traceback.print_exc()
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        sentence = f"{type(error).__name__} at {os.path.basename(place.filename)}:{place.lineno}: {error}"
+        return not_copied(task, sentence)
+
+
+def not_copied(task: SlotTask, error: str | None = None) -> SlotResult:
+    """The result of a task that copied nothing, or nobody knows how much: its producer needs a new epoch."""
+    return SlotResult(
+        slot=task.slot,
+        ranges=tuple(
+            RangeResult(
+                upstream_topic=one.upstream_topic,
+                downstream_topic=one.downstream_topic,
+                partition=one.partition,
+                start=one.start,
+                position=one.start,
+                end=one.end,
+                error=error,
+                error_kind=None if error is None else "SrmError",
+            )
+            for one in task.ranges
+        ),
+        needs_new_epoch=True,
+    )
+
+
+def _translated(text: str) -> ConfigError | LostProcess:
+    """What a failed job means; ``text`` is the JVM's message with its traces."""
+    missing = next((line for line in text.splitlines() if "ModuleNotFoundError: " in line), None)
+    if missing is not None:
+        return ConfigError(
+            f"Spark workers cannot run the copy ({missing.strip()}); install the package with its "
+            f"dependencies on them, or ship it with --archives, see docs/spark.md"
+        )
+    first = next((line.strip() for line in text.splitlines() if "Exception" in line or "aborted" in line), text)
+    return LostProcess(f"Spark gave up the pass: {first[:300]}")

@@ -1,0 +1,136 @@
+"""What the store and the scheduler know, as the JSON of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from srm_common.domain.amount import Amount
+from srm_common.domain.health.health import Alarm, Health, Help
+from srm_common.domain.metrics.metric import Metric
+from srm_common.domain.metrics.stats import Stats
+from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.rest import schemas
+from srm_common.store.rows import GroupRow, PartitionRow, RunRow, TopicRow
+
+#: A run takes its time, so reports come later than the schedule says.
+_LATE = 1.5
+
+
+def stat(found: Stats) -> schemas.Stat:
+    return schemas.Stat.model_validate(found, from_attributes=True)
+
+
+def stats(found: Mapping[Metric, Stats]) -> dict[str, schemas.Stat]:
+    return {metric.value: stat(one) for metric, one in found.items()}
+
+
+def point(found: Stats) -> schemas.Point:
+    return schemas.Point(start_ms=found.span.start_ms, end_ms=found.span.end_ms, **stat(found).model_dump())
+
+
+def sparkline(
+    found: Sequence[Stats], span: TimeRange, points: int, interval_seconds: float | None
+) -> schemas.Sparkline:
+    """At most ``points`` buckets of equal length over ``span``, each long enough for a report, as one is due every
+    ``interval_seconds``: else every other bucket would be empty. A bucket of the store counts where its middle lies."""
+    step = max(1, -(-span.milliseconds // points), int((interval_seconds or 0) * _LATE * 1000))
+    count = max(1, -(-span.milliseconds // step))
+    sums, counts = [0.0] * count, [0] * count
+    for one in found:
+        place = (one.span.midpoint_ms - span.start_ms) // step
+        if one.sum is not None and 0 <= place < count:
+            sums[place] += one.sum
+            counts[place] += one.count
+    values = [total / number if number else None for total, number in zip(sums, counts, strict=True)]
+    return schemas.Sparkline(start_ms=span.start_ms, step_ms=step, values=values)
+
+
+def helping(help: Help | None) -> schemas.Helping | None:
+    if help is None:
+        return None
+    action = None if help.action is None else help.action.value
+    return schemas.Helping(text=help.text, command=help.command, action=action, anchor=help.anchor)
+
+
+def health(found: Health) -> schemas.HealthModel:
+    return schemas.HealthModel(
+        state=found.state.value,
+        cause=found.cause,
+        since_ms=found.since_ms,
+        error_kind=found.error_kind,
+        help=helping(found.help),
+    )
+
+
+def alarms(found: Iterable[Alarm]) -> list[schemas.AlarmModel]:
+    return [
+        schemas.AlarmModel(
+            kind=one.kind.value,
+            severity=one.severity.value,
+            flow=one.flow,
+            text=one.text,
+            since_ms=one.since_ms,
+            help=helping(one.help),
+        )
+        for one in found
+    ]
+
+
+def lag(found: Amount | None) -> dict[str, Any]:
+    """``lag`` only where it is known of every partition."""
+    if found is None:
+        return {"lag": None, "lag_bounds": None}
+    return {"lag": found.most, "lag_bounds": schemas.Bounds(**found.to_json(), text=found.text("partition"))}
+
+
+def run(row: RunRow, url: str | None = None) -> schemas.Run:
+    return schemas.Run(**{**asdict(row), **lag(row.lag)}, state="done" if row.ok else "failed", url=url)
+
+
+def topic(row: TopicRow) -> schemas.Topic:
+    return schemas.Topic(
+        topic=row.topic,
+        remote_topic=row.remote_topic,
+        partitions=row.partitions,
+        failed_partitions=row.failed_partitions,
+        **lag(row.lag),
+        lag_ms=row.lag_ms or row.reported_ms,
+        behind_ms=row.behind_ms,
+        newest_record_ms=row.newest_record_ms,
+        error=row.error,
+        metrics=stats(row.stats),
+        records_total=row.records_total,
+        bytes_total=row.bytes_total,
+        reported_ms=row.reported_ms,
+    )
+
+
+def partition(row: PartitionRow) -> schemas.Partition:
+    told = schemas.Partition.model_validate(row, from_attributes=True)
+    percentiles = {f"latency_ms_{name}": value for name, value in row.latency_percentiles.items()}
+    return told.model_copy(update={**percentiles, "lag_ms": row.reported_ms if row.lag_ms is None else row.lag_ms})
+
+
+def group(row: GroupRow) -> schemas.Group:
+    return schemas.Group(**asdict(row.sample), reported_ms=row.reported_ms)
+
+
+def heartbeats(document: Mapping[str, Any], aged_ms: int) -> schemas.Heartbeats:
+    """Of ``HeartbeatReport.to_json()``; ``aged_ms`` is how long ago that was made.
+
+    Heartbeats have the time of the host that writes them, and of the one that copies: never a broker's. Those that the
+    flow itself wrote need no correction; of others nobody knows the clock.
+    """
+    newest = next((one for one in document.get("heartbeats", ()) if one.get("hops") == 1), None) or {}
+    latency = newest.get("latency_ms")
+    age = document.get("age_ms")
+    return schemas.Heartbeats(
+        age_ms=None if age is None else age + max(0, aged_ms),
+        latency_ms=latency,
+        corrected_latency_ms=latency if newest.get("written_by") == document.get("flow") else None,
+        silent=bool(document.get("silent")),
+        sentence=document.get("sentence"),
+        hops=[dict(hop) for hop in newest.get("by_hop", ())],
+    )

@@ -1,0 +1,130 @@
+"""Which filters count for a flow now: the edited lists where there are any, else those of the properties file.
+
+Edits are kept in the Airflow variable of the flow. Where that does not exist, the last edit that srm-control made
+without an Airflow counts (its record in ``srm-control.internal``). A variable that cannot be read leaves the last good
+lists in force: those of the last record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from srm_common.domain.filters.flow_filters import FilterLists, FlowFilters
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.control_record import ControlRecord
+from srm_common.domain.flow.names import CONTROL_TOPIC
+from srm_common.errors import ConfigError
+from srm_common.usecases.filters.filter_history import IN_AIRFLOW, IN_ENVIRONMENT, IN_KAFKA, last_edit, record_edit
+
+
+@dataclass(frozen=True, slots=True)
+class EditedLists:
+    """What was found where edits are kept. ``text`` None: there is none. ``place`` for people, e.g. ``Airflow variable
+    srm_filters__a__b``; ``origin`` one of the words of :mod:`srm_common.usecases.filters.filter_history`."""
+
+    text: str | None
+    place: str
+    origin: str = IN_AIRFLOW
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveFilters:
+    """``flow`` has the filters that count. ``faults``: one sentence for each thing that keeps an edit from acting.
+    ``lists`` are the edits that count, as they would be recorded; ``last`` is the record they are from, if any."""
+
+    flow: FlowSettings
+    filters: FlowFilters
+    lists: FilterLists
+    origin: str
+    faults: tuple[str, ...] = ()
+    last: ControlRecord | None = None
+
+    def explain(self) -> str:
+        """Where each list is from, in a line."""
+        if not self.filters.edited:
+            return f"filters: {self.filters.origin}"
+        return f"filters: {', '.join(self.filters.edited)} from {self.filters.origin}; others from the properties file"
+
+
+def effective_filters(flow: FlowSettings, found: EditedLists | None) -> EffectiveFilters:
+    """What counts for ``flow``, whose lists are those of the properties file.
+
+    Args:
+        found: what the Airflow variable holds; None where there is no Airflow to ask.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: srm-control.internal was needed, and cannot be read.
+    """
+    if found is not None and found.text is not None:
+        try:
+            return _made(flow, FilterLists.parse(found.text), found.place, found.origin)
+        except ConfigError as error:
+            return _last_good(flow, found, str(error))
+    last = last_edit(flow)
+    if last is None or (found is not None and last.origin != IN_KAFKA):
+        return _made(flow, FilterLists(), "", IN_KAFKA if found is None else found.origin, last=last)
+    lists = _recorded(last)
+    if isinstance(lists, str):
+        return _made(
+            flow, FilterLists(), "", last.origin, f"{lists}; the lists of the properties file count", last=last
+        )
+    place = f"{CONTROL_TOPIC} on cluster '{flow.target.alias}', of {last.when}"
+    return _made(flow, lists, place, last.origin, last=last)
+
+
+def record_found(flow: FlowSettings, effective: EffectiveFilters) -> ControlRecord | None:
+    """Keep a record of lists that somebody edited where nobody told us, as in Airflow's own pages.
+
+    Returns:
+        The new record; None when the lists are those of the last one, or cannot be read.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateTopicInvalid: the record cannot be written.
+    """
+    if effective.faults:
+        return None
+    last = last_edit(flow)
+    if effective.lists.to_json() == ({} if last is None else last.after):
+        return None
+    place = "environment variable" if effective.origin == IN_ENVIRONMENT else "variable"
+    note = f"found in the Airflow {place}" if effective.lists.lists else "the Airflow variable is gone"
+    return record_edit(flow, effective.lists, origin=effective.origin, note=note)
+
+
+def _last_good(flow: FlowSettings, found: EditedLists, reason: str) -> EffectiveFilters:
+    fault = f"{found.place} cannot be used: {reason}"
+    last = last_edit(flow)
+    if last is None:
+        return _made(flow, FilterLists(), "", found.origin, f"{fault}; the lists of the properties file count")
+    lists = _recorded(last)
+    if isinstance(lists, str):
+        fault = f"{fault}; {lists}; the lists of the properties file count"
+        return _made(flow, FilterLists(), "", found.origin, fault)
+    if not lists.lists:
+        return _made(flow, lists, "", last.origin, f"{fault}; the lists of the properties file count, as before")
+    return _made(
+        flow,
+        lists,
+        f"the last good edit, of {last.when}",
+        last.origin,
+        f"{fault}; the flow goes on with its last good filters, of {last.when}",
+    )
+
+
+def _recorded(record: ControlRecord) -> FilterLists | str:
+    try:
+        return FilterLists.from_json(record.after)
+    except ConfigError as error:
+        return f"the record of {record.when} in {CONTROL_TOPIC} cannot be used: {error}"
+
+
+def _made(
+    flow: FlowSettings,
+    lists: FilterLists,
+    place: str,
+    origin: str,
+    *faults: str,
+    last: ControlRecord | None = None,
+) -> EffectiveFilters:
+    filters = lists.over(flow, place)
+    return EffectiveFilters(filters.applied_to(flow), filters, lists, origin, faults, last)

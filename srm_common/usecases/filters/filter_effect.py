@@ -1,0 +1,72 @@
+"""What an edit of a flow's lists starts and stops being copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from srm_common.domain.filters.filter_classes import topic_filter
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.patterns.name_filter import PatternList
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.usecases.groups.decide_groups import decide_group_names, decide_groups
+from srm_common.usecases.topics.plan_topics import decide_topics
+
+_NOTES = 10
+
+
+@dataclass(frozen=True)
+class TopicsEffect:
+    """Decisions on all topics, without the edit and with it. ``notes`` name topics that an added expression would take
+    in and something else keeps out: a loop, another policy, a name that is too long."""
+
+    before: tuple[TopicDecision, ...]
+    after: tuple[TopicDecision, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def starts(self) -> tuple[TopicDecision, ...]:
+        was = {one.topic for one in self.before if one.accepted}
+        return tuple(one for one in self.after if one.accepted and one.topic not in was)
+
+    @property
+    def stops(self) -> tuple[TopicDecision, ...]:
+        was = {one.topic for one in self.before if one.accepted}
+        return tuple(one for one in self.after if not one.accepted and one.topic in was)
+
+
+@dataclass(frozen=True)
+class GroupsEffect:
+    """Groups of the source whose offsets are translated, without the edit and with it. ``notes``: what could not be
+    listed."""
+
+    before: frozenset[str]
+    after: frozenset[str]
+    notes: tuple[str, ...] = ()
+
+
+def topics_effect(before: FlowSettings, after: FlowSettings) -> TopicsEffect:
+    """Raises as :func:`~srm_common.usecases.topics.plan_topics.decide_topics`."""
+    was = decide_topics(before)
+    decisions = decide_topics(after)
+    added = PatternList(expression for expression in after.topics if expression not in before.topics)
+    chosen = topic_filter(after)
+    kept_out = [
+        f"{one.topic} is matched and still not copied: {one.reason}"
+        for one in decisions
+        if not one.accepted and added.matching(one.topic) is not None and chosen.decide(one.topic).accepted
+    ]
+    if len(kept_out) > _NOTES:
+        kept_out[_NOTES:] = [f"... and {len(kept_out) - _NOTES} more; srm-control topics --explain lists all of them"]
+    return TopicsEffect(tuple(was), tuple(decisions), tuple(kept_out))
+
+
+def groups_effect(before: FlowSettings, after: FlowSettings) -> GroupsEffect:
+    """Raises as :func:`~srm_common.usecases.groups.decide_groups.decide_groups`."""
+    decisions, faults = decide_groups(before)
+    decisions = [one for one in decisions if one.kind == "consumer"]
+    becomes = decide_group_names(after, [one.group for one in decisions])
+    return GroupsEffect(
+        frozenset(one.group for one in decisions if one.accepted),
+        frozenset(one.group for one in becomes if one.accepted),
+        tuple(fault.reason for fault in faults),
+    )

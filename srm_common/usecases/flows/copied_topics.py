@@ -1,0 +1,110 @@
+"""The topics that a flow copies now: accepted, and present on both sides."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
+from srm_common.domain.topics.topic_settings import TIMESTAMP_TYPE
+from srm_common.usecases.flows.both_clusters import admins, topics_of_both
+from srm_common.usecases.flows.cluster_records import Registries, decide, refuse_switch
+
+_SETTLING_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMapping:
+    """One accepted topic that exists on both sides. ``partitions`` is how many both have: those are copied.
+
+    The ids tell a topic from a later one of the same name.
+    """
+
+    upstream: str
+    downstream: str
+    partitions: int
+    upstream_topic_id: str
+    downstream_topic_id: str
+    max_message_bytes: int = 1_048_588
+
+
+def replicated_topics(
+    flow: FlowSettings, lost: Callable[[TopicDecision], None] = lambda decision: None
+) -> list[TopicMapping]:
+    """The accepted and recorded topics that exist on both sides, sorted by upstream name.
+
+    A topic without a record is left to the next refresh, which records it before anything is copied.
+
+    Args:
+        lost: told of each topic that is left out because its copy was deleted, or made again by somebody.
+
+    Raises:
+        ConfigError: an alias means another cluster than before, or a policy gives other names to what is copied.
+        UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
+    """
+    source, target = admins(flow)
+    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-topics") as pool:
+        registries = Registries.asked(flow, pool)
+        here, there = topics_of_both(pool, source, target)
+        decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
+        refuse_switch(flow, decisions)
+        records = knowledge.records[flow.name.target].of_flow(flow.name)
+        recorded = [decision for decision in decisions if decision.accepted and decision.topic in records]
+        pairs = [
+            (decision.topic, decision.remote_topic)
+            for decision in recorded
+            if decision.remote_topic is not None
+            and decision.remote_topic in there.partitions
+            and _is_copied(records[decision.topic], decision.remote_topic)
+        ]
+        upstream = pool.submit(source.describe_topics, [pair[0] for pair in pairs])
+        remotes = {one.remote_topic for one in recorded if one.remote_topic is not None}
+        downstream = pool.submit(target.describe_topics, sorted(remotes & there.partitions.keys()))
+        settings = pool.submit(target.topic_settings, [pair[1] for pair in pairs])
+        ours, theirs, limits = upstream.result(), downstream.result(), settings.result()
+    ids = TopicIds(target={name: facts.topic_id for name, facts in theirs.items()})
+    missing = [
+        settled.decision
+        for settled in settle(flow, recorded, {one.topic: records[one.topic] for one in recorded}, ids)
+        if settled.decision.code in LOSSES
+    ]
+    if any(one.code == TARGET_DELETED for one in missing):
+        # A broker may not know yet of a topic that another one has made.
+        time.sleep(_SETTLING_SECONDS)
+        there_now = target.topics().partitions
+        missing = [one for one in missing if one.code != TARGET_DELETED or one.remote_topic not in there_now]
+    for one in missing:
+        lost(one)
+    mappings = []
+    for topic, remote in pairs:
+        # A topic that was deleted between the requests is gone from the answer, and looked at again next time.
+        if topic not in ours or remote not in theirs or remote not in limits:
+            continue
+        if records[topic].downstream_topic_id not in (NO_TOPIC_ID, theirs[remote].topic_id):
+            continue  # another topic than the record's
+        kind = limits[remote].get(TIMESTAMP_TYPE)
+        if kind is not None and kind.value == "LogAppendTime":
+            continue  # refused by the plan, which says why
+        limit = limits[remote].get("max.message.bytes")
+        mappings.append(
+            TopicMapping(
+                topic,
+                remote,
+                min(ours[topic].partitions, theirs[remote].partitions),
+                ours[topic].topic_id,
+                theirs[remote].topic_id,
+                int(limit.value) if limit is not None and limit.value is not None else 1_048_588,
+            )
+        )
+    return mappings
+
+
+def _is_copied(record: TopicRecord, remote: str) -> bool:
+    # What was made again at the source is for the run to judge, which knows what was copied.
+    copied = (TopicState.REPLICATING, TopicState.RECREATED)
+    return record.state in copied and record.downstream_topic == remote

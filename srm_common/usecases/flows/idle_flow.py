@@ -1,0 +1,86 @@
+"""A flow held while nothing runs it: who moves its offsets, or hands it over, must be alone.
+
+"Not running" is proved in two steps. Nobody may show signs of life: no beat of a run, no open transaction of the flow's
+ids, no worker of MirrorMaker 2. Then the flow is taken by the fence, which makes the target refuse whatever an
+unnoticed writer still sends. A run that starts meanwhile says so before it takes the flow: either it is seen after our
+fence, and nothing is written; or its fence comes after ours, and our transaction is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.errors import Fenced, FlowRunning
+from srm_common.kafka.state.driver_presence import PREFIX, WATCH_SECONDS, drivers, living_driver
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.transactions.active_writers import active_writers
+from srm_common.replication.driver.ownership import Ownership
+
+
+@contextmanager
+def idle_flow(
+    flow: FlowSettings,
+    store: FlowState,
+    undone: str,
+    mirror_maker: ConnectNames | None = None,
+    *,
+    before_fence: Callable[[], None] = lambda: None,
+) -> Iterator[Ownership | None]:
+    """Hold the flow while the block lasts; None where it copies at least once, so that nothing can be fenced.
+
+    Args:
+        undone: the beginning of the refusal, as "the source offsets of flow a->b were not changed".
+        mirror_maker: one with names of its own, which must not be at work either and is fenced, too.
+        before_fence: further proofs that nothing runs; raises FlowRunning.
+
+    Raises:
+        FlowRunning: a run, or MirrorMaker 2, is at work, or a run took the flow within the block.
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    seen = drivers(store.read_all(prefix=PREFIX))
+    signs = signs_of_life(flow, store, mirror_maker, seen=seen)
+    if signs:
+        raise FlowRunning(f"{undone}: {signs[0]}")
+    before_fence()
+    if not flow.exactly_once:
+        yield None
+        return
+    highest = int((store.read("slots") or {}).get("highest", 0))
+    prefix = None if mirror_maker is None else mirror_maker.task_id_prefix
+    owner = Ownership.take(flow, 1, max(highest, flow.tasks_max), task_id_prefix=prefix)
+    try:
+        # Whoever took the flow before us had said so before that.
+        begun = living_driver(store, seen, 0)
+        if begun is not None:
+            raise FlowRunning(f"{undone}: {begun} began at the same moment, and was fenced: start it again")
+        yield owner
+    except Fenced as error:
+        raise FlowRunning(f"{undone}: a run took the flow meanwhile") from error
+    finally:
+        # Without another fence: it would hit a run that took the flow meanwhile. Nothing of ours is open.
+        owner.abandon()
+
+
+def signs_of_life(
+    flow: FlowSettings,
+    store: FlowState,
+    mirror_maker: ConnectNames | None = None,
+    *,
+    seen: dict[str, object] | None = None,
+    watch_seconds: float = WATCH_SECONDS,
+) -> list[str]:
+    """One sentence for each sign that a run, or MirrorMaker 2, is at work on the flow.
+
+    Args:
+        seen: presences that were read before; read now where not given.
+        watch_seconds: how long to watch for a beat of a run that may be alive.
+    """
+    signs = active_writers(flow, mirror_maker)
+    if signs:
+        return signs
+    known = drivers(store.read_all(prefix=PREFIX)) if seen is None else seen
+    alive = living_driver(store, known, watch_seconds)
+    return [] if alive is None else [f"{alive} is at work; pause the DAG and wait for its end"]

@@ -1,0 +1,1 @@
+"""Consumer groups on both sides of a flow."""

@@ -1,0 +1,100 @@
+"""Set the offsets of consumer groups on a cluster, and look at what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.groups.group_offsets_file import GroupOffset
+from srm_common.domain.groups.group_sync import ABSENT, EMPTY, TargetGroup
+from srm_common.domain.groups.offset_application import AppliedOffset, Partition, compared, judge_application
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.errors import SrmError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
+from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.kafka.groups.other_groups import other_groups
+
+
+def apply_offsets(
+    cluster: ClusterSettings, wanted: Sequence[GroupOffset], *, dry_run: bool = False, rewind: bool = False
+) -> list[AppliedOffset]:
+    """Commit ``wanted`` for groups that nobody reads with, each group by one request.
+
+    Nothing is written while one of them has a problem. What the cluster refuses then is a problem of that group, and
+    the others are done; every offset is read again afterwards.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the cluster answers before anything was written.
+    """
+    names = sorted({one.group for one in wanted})
+    judged = judge_application(wanted, _groups(cluster, names), _logs(cluster, wanted), rewind=rewind)
+    changing: dict[str, list[Checkpoint]] = {}
+    for one in judged:
+        if one.changes:
+            # Upstream is not known here, and not committed.
+            place = one.wanted
+            offset = Checkpoint(place.group, place.topic, place.partition, 0, place.offset, place.metadata)
+            changing.setdefault(place.group, []).append(offset)
+    if dry_run or not changing or any(one.problem is not None for one in judged):
+        return judged
+    outcomes = GroupCommitter(cluster).commit_all(changing)
+    faults = {group: fault for group, outcome in outcomes.items() if (fault := _fault(outcome)) is not None}
+    after = _groups_after(cluster, names)
+    return [compared(one, after.get(one.wanted.group, TargetGroup()), faults.get(one.wanted.group)) for one in judged]
+
+
+def _fault(outcome: Committed) -> str | None:
+    if outcome.forbidden is not None:
+        return f"the group is {outcome.forbidden}"
+    return outcome.faults[0].reason if outcome.faults else None
+
+
+def _groups_after(cluster: ClusterSettings, names: Sequence[str]) -> Mapping[str, TargetGroup | str]:
+    """As :func:`_groups`; offsets may have been written, so that an error must not hide which."""
+    try:
+        return _groups(cluster, names)
+    except SrmError as error:
+        return dict.fromkeys(names, str(error))
+
+
+def _groups(cluster: ClusterSettings, names: Sequence[str]) -> dict[str, TargetGroup | str]:
+    reader = GroupReader(cluster)
+    listed, unlisted = reader.groups()
+    states = {group.name: group.state for group in listed}
+    others, _ = other_groups(cluster)
+    kinds = {group.name: group.protocol for group in others}
+    # Also those that are not listed: without the right to see a group it is left out of the list, and refused here.
+    found, unread = reader.offsets(name for name in names if name not in kinds)
+    out: dict[str, TargetGroup | str] = {
+        one.group: TargetGroup(
+            states.get(one.group, EMPTY if one.offsets else ABSENT),
+            {place: at.offset for place, at in one.offsets.items()},
+        )
+        for one in found
+    }
+    for name in names:
+        if unlisted and name not in states:
+            out[name] = str(unlisted[0])
+        if name in kinds:
+            out[name] = f"{name} is a {kinds[name]} group, whose offsets cannot be set"
+    return out | {fault.group: fault.reason for fault in unread}
+
+
+def _logs(cluster: ClusterSettings, wanted: Iterable[GroupOffset]) -> dict[Partition, LogRange | str]:
+    admin = ClusterAdmin(cluster)
+    partitions = admin.topics().partitions
+    places = sorted({(one.topic, one.partition) for one in wanted if one.partition < partitions.get(one.topic, 0)})
+    starts = admin.offsets(places, EARLIEST)
+    ends = admin.offsets(places, LATEST, committed=False)
+    logs: dict[Partition, LogRange | str] = {}
+    for place in places:
+        start, end = starts[place], ends[place]
+        logs[place] = LogRange(start, end) if isinstance(start, int) and isinstance(end, int) else _why(start, end)
+    return logs
+
+
+def _why(*answers: int | SrmError) -> str:
+    return str(next(answer for answer in answers if isinstance(answer, SrmError)))

@@ -1,0 +1,200 @@
+"""Why positions of consumer groups have no translation, as far as the source can be asked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from srm_common.domain.filters.filter_classes import group_filter
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.checkpoints import downstream_of
+from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
+from srm_common.domain.offsets.untranslated_record import untranslated_from
+from srm_common.domain.topics.selection import select_topics
+from srm_common.errors import SrmError
+from srm_common.kafka.groups.group_offsets import GroupOffsets, GroupReader
+from srm_common.kafka.groups.other_groups import other_groups
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.groups.export_offsets import ExportedOffset
+from srm_common.usecases.offsets.exact_translation import ExactTranslation, Position
+
+#: The source may be down, and is asked for reasons only.
+_SOURCE_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainedOffset:
+    """One position. ``topic`` is the copy's name, or the source's where there is no copy; None: the whole group.
+
+    ``upstream`` is what the group has committed at the source, as the checkpoint or the source says; ``offset`` where
+    it goes on, None where that is not known. ``remark`` says why, or what has happened since the checkpoint.
+    ``upstream_topic`` is the source's name of the topic, where the source was asked; ``copied``: the flow copies it.
+    """
+
+    group: str
+    topic: str | None = None
+    partition: int | None = None
+    upstream: int | None = None
+    offset: int | None = None
+    written_ms: int | None = None
+    remark: str = ""
+    upstream_topic: str | None = None
+    copied: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "group": self.group,
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "upstream_offset": self.upstream,
+            "written_ms": self.written_ms,
+            "remark": self.remark,
+        }
+
+
+@dataclass(frozen=True)
+class ExplainedOffsets:
+    """``rows`` by group, topic and partition; ``notes`` say what is not known."""
+
+    rows: tuple[ExplainedOffset, ...]
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, exported: Iterable[ExportedOffset], *notes: str) -> Self:
+        """What the checkpoints alone tell."""
+        return cls(tuple(_sorted(_of_checkpoints(exported).values())), notes)
+
+
+def explain_offsets(
+    flow: FlowSettings, exported: Iterable[ExportedOffset], groups: Collection[str] | None
+) -> ExplainedOffsets:
+    """The exported checkpoints, and every other position of ``groups`` (None: of all) with the reason why it has none.
+
+    Where the source does not answer, reasons are those of the flow's last round, and a note says so.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
+    """
+    exported = tuple(exported)
+    rows = _of_checkpoints(exported)
+    try:
+        offsets, refused, notes = _at_source(flow, groups)
+    except SrmError as error:
+        return _as_the_last_round_found(flow, rows, groups, error)
+    with TopicRegistry(flow.target) as registry:
+        copies = registry.read().of_flow(flow.name)
+    decisions = {one.topic: one for one in select_topics(flow, {topic for one in offsets for topic, _ in one.offsets})}
+    missing: dict[tuple[str, str, int], Position] = {}
+    more: list[ExplainedOffset] = []
+    for found in offsets:
+        for (topic, partition), committed in found.offsets.items():
+            decision = decisions[topic]
+            if not decision.accepted:
+                reason = f"the topic is not copied: {decision.reason}"
+                more.append(
+                    ExplainedOffset(
+                        found.group,
+                        topic,
+                        partition,
+                        committed.offset,
+                        remark=reason,
+                        upstream_topic=topic,
+                        copied=False,
+                    )
+                )
+                continue
+            remote = copies[topic].downstream_topic if topic in copies else str(decision.remote_topic)
+            place = found.group, remote, partition
+            if place not in rows:
+                missing[place] = topic, partition, committed.offset
+            elif rows[place].upstream != committed.offset:
+                rows[place] = _moved(rows[place], committed.offset)
+    remarks = _without_checkpoint(flow, set(missing.values())) if missing else {}
+    for place, position in missing.items():
+        topic, _, committed_offset = position
+        rows[place] = ExplainedOffset(*place, upstream=committed_offset, remark=remarks[position], upstream_topic=topic)
+    return ExplainedOffsets(tuple(_sorted((*rows.values(), *more, *refused))), tuple(notes))
+
+
+def _of_checkpoints(exported: Iterable[ExportedOffset]) -> dict[tuple[str, str, int], ExplainedOffset]:
+    checkpoints = ((one.checkpoint, one.written_ms) for one in exported)
+    return {
+        (one.group, one.topic, one.partition): ExplainedOffset(
+            one.group, one.topic, one.partition, one.upstream, one.downstream, written_ms
+        )
+        for one, written_ms in checkpoints
+    }
+
+
+def _as_the_last_round_found(
+    flow: FlowSettings,
+    rows: dict[tuple[str, str, int], ExplainedOffset],
+    groups: Collection[str] | None,
+    fault: SrmError,
+) -> ExplainedOffsets:
+    with FlowState(flow) as state, TopicRegistry(flow.target) as registry:
+        found, left_out = untranslated_from(state.read(UNTRANSLATED))
+        copies = registry.read().of_flow(flow.name)
+    for one in found:
+        remote = copies[one.topic].downstream_topic if one.topic in copies else one.topic
+        place = one.group, remote, one.partition
+        if place not in rows and (groups is None or one.group in groups):
+            rows[place] = ExplainedOffset(*place, upstream=one.upstream, remark=one.reason)
+    notes = [f"reasons are those of the flow's last round, because {fault}"]
+    if left_out:
+        notes.append(f"{left_out} more positions had no translation then")
+    return ExplainedOffsets(tuple(_sorted(rows.values())), tuple(notes))
+
+
+def _at_source(
+    flow: FlowSettings, groups: Collection[str] | None
+) -> tuple[list[GroupOffsets], list[ExplainedOffset], list[str]]:
+    """What the chosen groups have committed, the groups whose offsets are not translated at all, and what could not be
+    looked at."""
+    reader = GroupReader(flow.source, timeout_seconds=_SOURCE_SECONDS)
+    listed, unlisted = reader.groups()
+    others, more = other_groups(flow.source, timeout_seconds=_SOURCE_SECONDS)
+    chosen = group_filter(flow)
+    known = {group.name for group in listed}
+    refused: list[ExplainedOffset] = []
+    for other in others:
+        if groups is not None and other.name in groups:
+            remark = f"it is a {other.protocol} group, whose offsets are not translated"
+            refused.append(ExplainedOffset(other.name, remark=remark))
+    wanted = known if groups is None else known & set(groups)
+    for name in sorted(wanted):
+        decision = chosen.decide(name)
+        if not decision.accepted:
+            wanted = wanted - {name}
+            if groups is not None:
+                refused.append(ExplainedOffset(name, remark=f"the group is not translated: {decision.reason}"))
+    for name in sorted(set(groups or ()) - known - {other.name for other in others}):
+        refused.append(ExplainedOffset(name, remark=f"'{flow.name.source}' has no such group"))
+    offsets, unread = reader.offsets(sorted(wanted))
+    return offsets, refused, list(dict.fromkeys(str(fault) for fault in (*unlisted, *more, *unread)))
+
+
+def _without_checkpoint(flow: FlowSettings, positions: Collection[Position]) -> dict[Position, str]:
+    remarks = {}
+    with ExactTranslation(flow) as exact:
+        for position, translation in exact.translate(positions).items():
+            downstream = downstream_of(translation)
+            remarks[position] = (
+                downstream
+                if isinstance(downstream, str)
+                else f"no checkpoint yet; the next round of the flow writes offset {downstream}"
+            )
+    return remarks
+
+
+def _moved(row: ExplainedOffset, upstream: int) -> ExplainedOffset:
+    way = "read on" if row.upstream is not None and upstream > row.upstream else "was moved back"
+    remark = f"the group has since {way} to {upstream} at the source"
+    return replace(row, remark=remark)
+
+
+def _sorted(rows: Iterable[ExplainedOffset]) -> list[ExplainedOffset]:
+    return sorted(rows, key=lambda row: (row.group, row.topic or "", row.partition or 0))

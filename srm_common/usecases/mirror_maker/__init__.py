@@ -1,0 +1,1 @@
+"""Flows taken over from MirrorMaker 2 and handed back to it."""

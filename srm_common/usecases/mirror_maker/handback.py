@@ -1,0 +1,165 @@
+"""Leave a flow so that MirrorMaker 2 goes on where it stands.
+
+MirrorMaker 2 with exactly-once support waits behind open transactions, so the flow is fenced. Without it, it believes
+the offsets of aborted transactions, so the committed ones are written once more. It knows nothing of starting points
+that were never committed, so they are committed.
+"""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.control_record import HANDOVER
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.moving.handback import Handback
+from srm_common.domain.moving.handover import HandoverPosition, Verdict, accepted, counted_verdicts
+from srm_common.domain.topics.source_topics import SourceTopics
+from srm_common.kafka.state.control_log import ControlLog
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, offset_record
+from srm_common.kafka.state.state_topics import ensure_state_topics
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.replication.driver.offsets_rewrite import rewritten_offsets
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
+from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
+from srm_common.usecases.mirror_maker.handover_state import held_copies, state_of, stored_offsets, topics_at_hand
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.topics.plan_topics import plan_topics
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class HandbackRequest:
+    """``compared``: records of each copy's end to compare. ``accept_unproved``: hand the committed offsets over also
+    where the logs do not agree with them."""
+
+    mirror_maker: ConnectNames
+    compared: int = COMPARED
+    accept_unproved: bool = False
+
+
+def hand_back(flow: FlowSettings, request: HandbackRequest, *, dry_run: bool = False) -> Handback:
+    """Carry it out, all of it or nothing; may be repeated.
+
+    Args:
+        dry_run: only say what would be done; nothing is fenced or written, and a run may be going on.
+
+    Returns:
+        What was found. Where there are ``obstacles``, no offset was written.
+
+    Raises:
+        FlowRunning: a run, or MirrorMaker 2, is at work; nothing was changed.
+        ConfigError: an alias means another cluster, a policy gives other names, or a topic does not exist.
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
+    """
+    undone = f"flow {flow.name} was not handed back"
+    with FlowState(flow) as store:
+        if dry_run:
+            found, _ = _found(flow, request, store, fenced=False)
+            return replace(found, signs=tuple(signs_of_life(flow, store, request.mirror_maker)))
+        with idle_flow(flow, store, undone, request.mirror_maker) as owner:
+            ensure_state_topics(flow)
+            found, records = _found(flow, request, store, fenced=True)
+            if found.obstacles:
+                return found
+            _write(flow, request, owner, found, records)
+    return replace(found, checkpoints=str(sync_checkpoints(flow, at_once=True)), written=True)
+
+
+def _found(
+    flow: FlowSettings, request: HandbackRequest, store: FlowState, *, fenced: bool
+) -> tuple[Handback, list[NewRecord]]:
+    """What is to be said, and what to be written."""
+    ours = ConnectNames.dedicated(flow.name)
+    committed = stored_offsets(flow, ours, fenced=fenced)
+    memory = SourceTopics.from_json(store.read("topics"))
+    chosen = _chosen(memory, committed)
+    topics = topics_at_hand(flow, plan_topics(flow), [*committed, *chosen])
+    positions = [
+        _of_choice(one, chosen[one.place]) if one.place in chosen else _as_committed(one) if flow.exactly_once else one
+        for one in handover_positions(flow, topics, committed, compared=request.compared)
+        if one.place not in committed.faults
+    ]
+    if request.accept_unproved:
+        positions = [accepted(one) if one.verdict is Verdict.UNPROVED else one for one in positions]
+    state = state_of(flow, ours)
+    moved = [one for one in positions if _moves(one, committed)] if state.offsets_partitions else []
+    wanted = [offset_record(flow.name, state, one.place, one.position) for one in moved]
+    stable_within = STABLE_WITHIN_SECONDS if fenced else None
+    again = rewritten_offsets(flow, state, stable_within) if state.offsets_partitions else []
+    keys = {record.key for record in wanted}
+    records = [record for record in again if record.key not in keys]
+    if request.mirror_maker != ours:
+        theirs, connector = state_of(flow, request.mirror_maker), request.mirror_maker.connector
+        wanted += [
+            offset_record(flow.name, theirs, one.place, one.position, connector=connector)
+            for one in positions
+            if one.position is not None
+        ]
+    found = Handback(
+        flow=str(flow.name),
+        positions=tuple(positions),
+        faults=tuple(str(fault) for _, fault in sorted(committed.faults.items())),
+        held=tuple(held_copies(flow, topics)) if fenced else (),
+        rewritten=len(records),
+        offsets=len(wanted),
+    )
+    return found, records + wanted
+
+
+def _chosen(memory: SourceTopics, committed: SourceOffsets) -> dict[Partition, int]:
+    """Where partitions start that were moved by hand, or placed by a start position, and not copied since."""
+    found = {}
+    for topic, known in memory.topics.items():
+        for number in known.pins:
+            before = committed.get((topic, number))
+            position = memory.position(topic, number, before)
+            if position is not None and position != before:
+                found[topic, number] = position
+    return found
+
+
+def _of_choice(found: HandoverPosition, position: int) -> HandoverPosition:
+    why = f"starts at {position} by choice; nothing was committed there yet"
+    return replace(found, position=position, verdict=Verdict.BELIEVED, proof=why, pairs=())
+
+
+def _as_committed(found: HandoverPosition) -> HandoverPosition:
+    """What is committed with the records cannot lie beside them, unless somebody moved it, who may have meant it."""
+    if found.verdict not in (Verdict.AHEAD, Verdict.BEHIND):
+        return found
+    why = f"{found.proof}; was the offset moved by hand?"
+    return replace(found, position=found.stored, verdict=Verdict.UNPROVED, proof=why, pairs=())
+
+
+def _moves(one: HandoverPosition, committed: Mapping[Partition, int]) -> bool:
+    return one.position is not None and one.position != committed.get(one.place)
+
+
+def _write(
+    flow: FlowSettings,
+    request: HandbackRequest,
+    owner: Ownership | None,
+    found: Handback,
+    records: Sequence[NewRecord],
+) -> None:
+    if owner is None:
+        StateWriter(flow.target).write(f"hand back flow {flow.name}", records)
+    elif records:
+        write_transaction(flow, owner, records)
+    changed = [one for one in found.positions if one.position != one.stored]
+    with ControlLog(flow) as log:
+        log.append(
+            HANDOVER,
+            before=[[one.topic, one.partition, one.stored] for one in changed],
+            after=[[one.topic, one.partition, one.position] for one in changed],
+            who=getpass.getuser(),
+            origin="srm-control handback",
+            note=f"to MirrorMaker 2 in group {request.mirror_maker.group}: {counted_verdicts(found.positions)}",
+        )

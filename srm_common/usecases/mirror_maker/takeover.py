@@ -1,0 +1,200 @@
+"""Take a flow over from a MirrorMaker 2 that was stopped: without a gap, without a repetition, and with a map.
+
+Carried out in this order, so that it can be repeated after a fault at any place: prove that nothing writes; fence
+MirrorMaker 2's tasks; find where each partition goes on; adopt the topics (records, settings, missing partitions);
+commit positions, a piece of the offset map, and what the flow remembers of its topics, in one transaction.
+"""
+
+from __future__ import annotations
+
+import getpass
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.control_record import HANDOVER
+from srm_common.domain.flow.start_position import StartKind
+from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.moving.handover import (
+    HandoverPosition,
+    Verdict,
+    accepted,
+    counted_verdicts,
+    segment_of,
+)
+from srm_common.domain.moving.takeover import Takeover
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.actions import failed
+from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
+from srm_common.errors import FlowRunning
+from srm_common.kafka.state.control_log import ControlLog
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.source_offsets import offset_record
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.source_view import SourceView
+from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.usecases.flows.copied_topics import TopicMapping
+from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
+from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
+from srm_common.usecases.mirror_maker.handover_state import growing, stored_offsets, topics_at_hand
+from srm_common.usecases.topics.plan_topics import plan_topics
+from srm_common.usecases.topics.refresh_topics import refresh_topics
+from srm_common.wire.segments import encode_segment, segment_partition
+
+Partition = tuple[str, int]
+_COPIED_BEFORE = "copied by MirrorMaker 2 before"
+
+
+@dataclass(frozen=True)
+class TakeoverRequest:
+    """``compared``: records of each copy's end to compare. ``accept_unproved``: go on from the stored offsets also
+    where the logs do not agree with them. ``watch_seconds``: how long copies must not grow."""
+
+    mirror_maker: ConnectNames
+    compared: int = COMPARED
+    accept_unproved: bool = False
+    watch_seconds: float = 5.0
+
+
+def take_over(flow: FlowSettings, request: TakeoverRequest, *, dry_run: bool = False) -> Takeover:
+    """Carry it out, all of it or nothing; may be repeated.
+
+    Args:
+        dry_run: only say what would be done; nothing is fenced or written, and MirrorMaker 2 may be at work.
+
+    Returns:
+        What was found. Where there are ``obstacles``, no position was written.
+
+    Raises:
+        FlowRunning: MirrorMaker 2, or a run, is at work; nothing was changed.
+        ConfigError: an alias means another cluster, a policy gives other names, or a topic does not exist.
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
+    """
+    with FlowState(flow) as store:
+        if dry_run:
+            found, topics = _found(flow, request, fenced=False)
+            signs = signs_of_life(flow, store, request.mirror_maker) or growing(flow, topics, request.watch_seconds)
+            return replace(found, signs=tuple(signs))
+
+        def refuse_growth() -> None:
+            plan = plan_topics(flow)
+            stored = stored_offsets(flow, request.mirror_maker, fenced=False)
+            signs = growing(flow, topics_at_hand(flow, plan, stored), request.watch_seconds)
+            if signs:
+                raise FlowRunning(f"flow {flow.name} was not taken over: {signs[0]}")
+
+        undone = f"flow {flow.name} was not taken over"
+        with idle_flow(flow, store, undone, request.mirror_maker, before_fence=refuse_growth) as owner:
+            found, topics = _found(flow, request, fenced=True)
+            if found.obstacles:
+                return found
+            refreshed = refresh_topics(flow, at_once=True)
+            found = replace(found, results=refreshed.results)
+            if failed(found.results):
+                return found
+            _write(flow, request, store, owner, found, topics)
+        return replace(found, written=True)
+
+
+def _found(flow: FlowSettings, request: TakeoverRequest, *, fenced: bool) -> tuple[Takeover, list[TopicMapping]]:
+    plan = plan_topics(flow)
+    stored = stored_offsets(flow, request.mirror_maker, fenced=fenced)
+    topics = topics_at_hand(flow, plan, stored)
+    positions = [
+        _of_reset(one) if one.place in stored.resets else one
+        for one in handover_positions(flow, topics, stored, compared=request.compared)
+        if one.place not in stored.faults
+    ]
+    if request.accept_unproved:
+        positions = [accepted(one) if one.verdict is Verdict.UNPROVED else one for one in positions]
+    wanted = {topic.upstream for topic in topics}
+    return (
+        Takeover(
+            flow=str(flow.name),
+            positions=tuple(positions),
+            plan=plan,
+            left_out=tuple(_left_out(plan, {topic for topic, _ in stored} - wanted)),
+            faults=tuple(str(fault) for _, fault in sorted(stored.faults.items())),
+        ),
+        topics,
+    )
+
+
+def _of_reset(found: HandoverPosition) -> HandoverPosition:
+    why = "its offset was deleted on purpose: it is copied from its start"
+    return replace(found, position=None, verdict=Verdict.BELIEVED, proof=why, pairs=())
+
+
+def _left_out(plan: Plan, topics: Iterable[str]) -> Iterable[tuple[str, str]]:
+    decisions = {one.topic: one for one in plan.decisions}
+    for topic in sorted(topics):
+        decision = decisions.get(topic)
+        yield topic, "it does not exist at the source any more" if decision is None else decision.reason
+
+
+def _write(
+    flow: FlowSettings,
+    request: TakeoverRequest,
+    store: FlowState,
+    owner: Ownership | None,
+    found: Takeover,
+    topics: Iterable[TopicMapping],
+) -> None:
+    state = ensure_state_topics(flow)
+    ours = stored_offsets(flow, ConnectNames.dedicated(flow.name), fenced=True)
+    changed = [one for one in found.positions if one.position is not None and one.position != ours.get(one.place)]
+    records = [offset_record(flow.name, state, one.place, one.position) for one in changed]
+    records += _segments(flow, state, found.positions)
+    memory = SourceTopics.from_json(store.read("topics"))
+    records.append(store.record("topics", _remembered(flow, memory, found.positions, topics).to_json()))
+    if owner is None:
+        StateWriter(flow.target).write(f"take over flow {flow.name}", records)
+    else:
+        write_transaction(flow, owner, records)
+    with ControlLog(flow) as log:
+        log.append(
+            HANDOVER,
+            before=[[one.topic, one.partition, one.stored] for one in changed],
+            after=[[one.topic, one.partition, one.position] for one in changed],
+            who=getpass.getuser(),
+            origin="srm-control takeover",
+            note=f"from MirrorMaker 2 in group {request.mirror_maker.group}: {counted_verdicts(found.positions)}",
+        )
+
+
+def _segments(flow: FlowSettings, state: StateTopics, positions: Iterable[HandoverPosition]) -> list[NewRecord]:
+    positions = list(positions)
+    wanted = {one.place for one in positions}
+    with StateReader(flow.target) as reader:
+        log = SegmentLog(reader, state.segments_topic, state.segments_partitions)
+        newest = {place: known[-1] for place, known in log.maps() if place in wanted}
+    records = []
+    for one in positions:
+        segment = segment_of(one, newest.get(one.place))
+        if segment is not None:
+            home = segment_partition(one.topic, one.partition, state.segments_partitions)
+            records.append(NewRecord(state.segments_topic, home, *encode_segment(segment)))
+    return records
+
+
+def _remembered(
+    flow: FlowSettings, memory: SourceTopics, positions: Iterable[HandoverPosition], topics: Iterable[TopicMapping]
+) -> SourceTopics:
+    """Ids as they are now, and that partitions without a position start at their beginning: what is in them came while
+    MirrorMaker 2 copied the topic."""
+    taken = {one.place for one in positions if one.position is not None}
+    names = {topic for topic, _ in taken}
+    with SourceView(flow) as source:
+        ids = source.topic_ids(sorted(names))
+    now_ms = int(time.time() * 1000)
+    starts = {
+        topic.upstream: ChosenStart(str(StartKind.EARLIEST), _COPIED_BEFORE, now_ms, topic.partitions)
+        for topic in topics
+        if topic.upstream in names and memory.start(topic.upstream) is None
+    }
+    return memory.without_pins(taken).with_ids(ids).with_starts(starts)

@@ -1,0 +1,1 @@
+"""Status, lag, and the report of a run."""

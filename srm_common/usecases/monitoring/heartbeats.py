@@ -1,0 +1,125 @@
+"""Which heartbeats a flow has brought, and how long they were on their way."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.heartbeats import Heartbeat, ancestry
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
+from srm_common.errors import SrmError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.state.heartbeat_log import LoggedHeartbeat, arrival_ms, find_heartbeat, newest_heartbeat
+from srm_common.kafka.state.state_reader import StateReader
+
+#: For a cluster upstream, which the report can do without.
+_UPSTREAM_SECONDS = 10.0
+
+
+def heartbeat_report(flow: FlowSettings, *, by_hop: bool = False) -> HeartbeatReport:
+    """The newest heartbeat in each heartbeats topic that the flow has copied; asks the target only, and says in the
+    report where that does not let us look.
+
+    Args:
+        by_hop: with what :func:`heartbeats_by_hop` asks of the clusters between.
+    """
+    try:
+        if by_hop:
+            return heartbeats_by_hop(flow)
+        return make_heartbeat_report(flow, _now_ms(), [one for one, _ in _copied(flow)])
+    except SrmError as error:
+        return make_heartbeat_report(flow, _now_ms(), fault=str(error))
+
+
+def heartbeats_by_hop(flow: FlowSettings) -> HeartbeatReport:
+    """The same, with how long each heartbeat took for each of its hops: asks the clusters between, as far as the
+    configuration has them; what one of them cannot tell is a fault of its hop.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    known = _clusters(flow)
+    traced = [_traced(flow, known, one, logged) for one, logged in _copied(flow)]
+    return make_heartbeat_report(flow, _now_ms(), traced)
+
+
+def _copied(flow: FlowSettings) -> list[tuple[CopiedHeartbeat, LoggedHeartbeat | None]]:
+    policy, source = flow.policy, flow.name.source
+    topics = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
+    out = []
+    with StateReader(flow.target) as reader:
+        for topic in topics:
+            if not policy.is_heartbeats_topic(topic) or policy.topic_source(topic) != source:
+                continue
+            path = (*reversed(ancestry(policy, topic)), flow.name.target)
+            logged = newest_heartbeat(reader, topic)
+            upstream = policy.upstream_topic(topic)
+            arrived = None
+            if logged is not None and upstream is not None:
+                arrived = arrival_ms(reader, source, upstream, logged.offset, logged.beat.timestamp_ms)
+            out.append((CopiedHeartbeat(topic, path, None if logged is None else logged.beat, arrived), logged))
+    return out
+
+
+def _traced(
+    flow: FlowSettings, known: Mapping[str, ClusterSettings], copied: CopiedHeartbeat, logged: LoggedHeartbeat | None
+) -> CopiedHeartbeat:
+    """``copied`` with its hops: walks back from the target, looking for the same heartbeat on each cluster."""
+    if logged is None:
+        return copied
+    beat = logged.beat
+    # When it came to each cluster of the path, or why that is not known.
+    arrivals: dict[str, int | str] = {
+        copied.origin: beat.timestamp_ms,
+        flow.name.target: "is not known: the offset map does not tell"
+        if copied.arrived_ms is None
+        else copied.arrived_ms,
+    }
+    topic = copied.topic
+    for alias, before in zip(copied.path[-2:0:-1], copied.path[-3::-1], strict=False):
+        upstream = flow.policy.upstream_topic(topic)
+        assert upstream is not None, "a path is as long as its topic's ancestry"
+        topic = upstream
+        arrivals[alias] = _arrival(flow, known.get(alias), alias, before, topic, beat)
+    hops = []
+    for source, target in zip(copied.path, copied.path[1:], strict=False):
+        left, came = arrivals[source], arrivals[target]
+        if isinstance(came, int) and isinstance(left, int):
+            hops.append(Hop(source, target, came - left))
+        else:
+            fault = came if isinstance(came, str) else left
+            hops.append(Hop(source, target, fault=str(fault)))
+    return CopiedHeartbeat(copied.topic, copied.path, beat, copied.arrived_ms, tuple(hops))
+
+
+def _arrival(
+    flow: FlowSettings, cluster: ClusterSettings | None, alias: str, before: str, topic: str, beat: Heartbeat
+) -> int | str:
+    """When ``beat`` came from cluster ``before`` into ``topic`` of cluster ``alias``, or why that is not known."""
+    upstream = flow.policy.upstream_topic(topic)
+    if cluster is None:
+        return f"is not known: '{alias}' is not in the configuration"
+    assert upstream is not None
+    try:
+        with StateReader(cluster, timeout_seconds=_UPSTREAM_SECONDS) as reader:
+            found = find_heartbeat(reader, topic, beat) if reader.partitions(topic) else None
+            if found is None:
+                return f"is not known: {topic} on '{alias}' does not have the heartbeat any more"
+            arrived = arrival_ms(reader, before, upstream, found.offset, beat.timestamp_ms)
+    except SrmError as error:
+        return f"is not known: {error}"
+    return f"is not known: the offset map on '{alias}' does not tell" if arrived is None else arrived
+
+
+def _clusters(flow: FlowSettings) -> dict[str, ClusterSettings]:
+    """Every cluster that the configuration's flows lead from or to."""
+    known: dict[str, ClusterSettings] = {}
+    for one in flow.graph:
+        known |= {one.name.source: one.source, one.name.target: one.target}
+    return known | {flow.name.source: flow.source, flow.name.target: flow.target}
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,263 @@
+"""How far flows are behind at this moment, asked in the background while somebody wants to know.
+
+Nobody waits for a cluster: whoever asks gets what was found last, with its time. Each cluster has a thread of its own,
+which ends when nobody has asked for a while, and its connections with it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.monitoring.flow_lag import FlowLag
+from srm_common.errors import SrmError
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.state.flow_positions import FlowPositions, Standing
+from srm_common.usecases.monitoring.source_ends import REQUEST_MS, Reader, SourceEnds
+
+#: A cluster is asked no more often.
+EVERY_SECONDS = 15.0
+#: It is asked for so long after the last look: longer than Prometheus usually waits between two scrapes.
+INTEREST_SECONDS = 150.0
+_PATIENCE_SECONDS = 10.0
+#: What takes longer ends with the process.
+_CLOSING_SECONDS = 2.0
+
+
+class TargetPositions:
+    """Where flows into one target stand, over a connection of its own. Belongs to one thread."""
+
+    def __init__(self, target: ClusterSettings, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+        self._patience = patience_seconds
+        self._link = ClusterLink(target, part="lag", request_timeout_ms=REQUEST_MS)
+        self._positions = FlowPositions(self._link)
+
+    def look(self, flows: Iterable[FlowName]) -> dict[FlowName, Standing | SrmError | None]:
+        """As :meth:`FlowPositions.look`."""
+
+        async def ask() -> dict[FlowName, Standing | SrmError | None]:
+            await self._link.open(timeout_seconds=self._patience)
+            return await self._positions.look(list(flows), self._patience)
+
+        return self._link.run(ask)
+
+    def close(self) -> None:
+        """End all connections."""
+        self._link.close()
+
+
+def lag_now(flow: FlowSettings, *, patience_seconds: float = _PATIENCE_SECONDS) -> FlowLag | None:
+    """Asked of both clusters while the caller waits; None for a flow that never ran.
+
+    Raises:
+        SrmError: as the clusters answer.
+    """
+    target = TargetPositions(flow.target, patience_seconds=patience_seconds)
+    try:
+        standing = target.look([flow.name])[flow.name]
+    finally:
+        target.close()
+    if isinstance(standing, SrmError):
+        raise standing
+    if standing is None:
+        return None
+    source = SourceEnds(flow.source, patience_seconds=patience_seconds)
+    try:
+        return source.look({flow.name: Reader(standing, flow.read_committed)})[flow.name]
+    finally:
+        source.close()
+
+
+@dataclass
+class _Wanted:
+    """A flow that somebody has looked at. ``until``: monotonic seconds; ``told``: it was asked about once, or could not
+    be."""
+
+    flow: FlowSettings
+    until: float
+    standing: Standing | None = None
+    lag: FlowLag | None = None
+    target_fault: str | None = None
+    source_fault: str | None = None
+    told: bool = False
+    #: The standing is newer than the lag.
+    stale: bool = False
+
+
+class LagWatch:
+    """What many threads may ask. Opens nothing before the first question; :meth:`close` ends everything."""
+
+    def __init__(self, *, every_seconds: float = EVERY_SECONDS, interest_seconds: float = INTEREST_SECONDS) -> None:
+        self._every = every_seconds
+        self._interest = interest_seconds
+        self._wanted: dict[FlowName, _Wanted] = {}
+        self._threads: dict[tuple[str, ClusterSettings], threading.Thread] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def of(self, flows: Iterable[FlowSettings]) -> dict[FlowName, FlowLag]:
+        """What is known of the flows now, and that somebody wants to know it. Waits for nobody."""
+        with self._changed:
+            if self._closed:
+                return {}
+            return {flow.name: lag for flow in flows if (lag := self._want(flow)) is not None}
+
+    def wait_for(self, flows: Iterable[FlowSettings], seconds: float) -> dict[FlowName, FlowLag]:
+        """The same, when all of them were asked about once, or after so many seconds."""
+        wanted = list(flows)
+        with self._changed:
+            self.of(wanted)
+            self._changed.wait_for(
+                lambda: self._closed or all(self._wanted[flow.name].told for flow in wanted), seconds
+            )
+            return self.of(wanted)
+
+    def close(self, seconds: float = _CLOSING_SECONDS) -> None:
+        """End all threads and their connections; what is asked afterwards is not known. A thread that waits for an
+        answer is waited for so long, and ends by itself."""
+        with self._changed:
+            self._closed = True
+            threads = list(self._threads.values())
+            self._changed.notify_all()
+        atexit.unregister(self.close)
+        deadline = time.monotonic() + seconds
+        for thread in threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def _want(self, flow: FlowSettings) -> FlowLag | None:
+        now = time.monotonic()
+        known = self._wanted.get(flow.name)
+        if known is None or known.until < now or _ways(known.flow) != _ways(flow):
+            # Positions of long ago, or of another place, are worth nothing.
+            known = self._wanted[flow.name] = _Wanted(flow, now, lag=None if known is None else known.lag)
+            self._changed.notify_all()
+        known.flow, known.until = flow, now + self._interest
+        self._ensure("target", flow.target, self._follow_target)
+        self._ensure("source", flow.source, self._follow_source)
+        if known.lag is None:
+            return None
+        faults = [one for one in (known.source_fault, known.target_fault) if one is not None]
+        return known.lag.with_fault("; ".join(faults)) if faults else known.lag
+
+    def _ensure(self, side: str, cluster: ClusterSettings, work: Callable[[ClusterSettings], None]) -> None:
+        if (side, cluster) in self._threads:
+            return
+        if not self._threads:
+            # Airflow tells no plugin that it ends.
+            atexit.register(self.close)
+        thread = threading.Thread(
+            target=self._follow, args=(side, cluster, work), name=f"srm-lag-{side}-{cluster.alias}", daemon=True
+        )
+        self._threads[side, cluster] = thread
+        thread.start()
+
+    def _follow(self, side: str, cluster: ClusterSettings, work: Callable[[ClusterSettings], None]) -> None:
+        try:
+            work(cluster)
+        finally:
+            # What it fell over is in the log; the next question starts another one.
+            with self._changed:
+                if self._threads.get((side, cluster)) is threading.current_thread():
+                    del self._threads[side, cluster]
+
+    def _follow_target(self, cluster: ClusterSettings) -> None:
+        positions: TargetPositions | None = None
+        asked = -self._every
+        try:
+            while flows := self._due("target", cluster, asked):
+                asked = time.monotonic()
+                try:
+                    positions = positions or TargetPositions(cluster)
+                    self._take_positions(flows, positions.look(flows))
+                except SrmError as error:
+                    _closed(positions)
+                    positions = None
+                    self._take_positions(flows, dict.fromkeys(flows, error))
+        finally:
+            _closed(positions)
+
+    def _follow_source(self, cluster: ClusterSettings) -> None:
+        ends: SourceEnds | None = None
+        asked = -self._every
+        try:
+            while flows := self._due("source", cluster, asked):
+                asked = time.monotonic()
+                try:
+                    ends = ends or SourceEnds(cluster)
+                    self._take_lags(flows, ends.look(_readers(flows)), None)
+                except SrmError as error:
+                    _closed(ends)
+                    ends = None
+                    self._take_lags(flows, {}, str(error))
+        finally:
+            _closed(ends)
+
+    def _due(self, side: str, cluster: ClusterSettings, asked: float) -> dict[FlowName, _Wanted]:
+        """The flows to ask the cluster about, when it is time for that; none when nobody wants to know any more, and
+        then the thread ends. A target is asked at once about a flow that it was not asked about before, a source only
+        when something newer is known of its flows."""
+        with self._changed:
+            while True:
+                now = time.monotonic()
+                mine = {
+                    name: one
+                    for name, one in self._wanted.items()
+                    if getattr(one.flow, side) == cluster and one.until >= now
+                }
+                if self._closed or not mine:
+                    del self._threads[side, cluster]
+                    return {}
+                due = asked + self._every
+                if side == "target" and any(one.standing is None and not one.told for one in mine.values()):
+                    due = now
+                ready = side == "target" or any(one.stale for one in mine.values())
+                if ready and now >= due:
+                    return mine
+                self._changed.wait(due - now if ready else self._every)
+
+    def _take_positions(
+        self, flows: Mapping[FlowName, _Wanted], found: Mapping[FlowName, Standing | SrmError | None]
+    ) -> None:
+        with self._changed:
+            for name, one in flows.items():
+                told = found[name]
+                one.target_fault = str(told) if isinstance(told, SrmError) else None
+                if not isinstance(told, SrmError):
+                    one.standing = told
+                if one.standing is None:
+                    one.told, one.lag = True, one.lag if isinstance(told, SrmError) else None
+                else:
+                    # Also where nothing newer came: the source goes on.
+                    one.stale = True
+            self._changed.notify_all()
+
+    def _take_lags(
+        self, flows: Mapping[FlowName, _Wanted], found: Mapping[FlowName, FlowLag], fault: str | None
+    ) -> None:
+        with self._changed:
+            for name, one in flows.items():
+                if one.standing is None:
+                    continue
+                one.lag, one.source_fault = found.get(name, one.lag), fault
+                one.told, one.stale = True, False
+            self._changed.notify_all()
+
+
+def _readers(flows: Mapping[FlowName, _Wanted]) -> dict[FlowName, Reader]:
+    return {
+        name: Reader(one.standing, one.flow.read_committed) for name, one in flows.items() if one.standing is not None
+    }
+
+
+def _ways(flow: FlowSettings) -> tuple[ClusterSettings, ClusterSettings]:
+    return flow.source, flow.target
+
+
+def _closed(opened: TargetPositions | SourceEnds | None) -> None:
+    if opened is not None:
+        opened.close()

@@ -1,0 +1,81 @@
+"""Raw metrics into Kafka, and from there into a history elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterable
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.run_report import RunReport
+from srm_common.errors import SrmError, StoreError
+from srm_common.kafka.state.metrics_log import MetricsLog, write_report
+from srm_common.store.metrics_store import MetricsStore
+
+_LOG = logging.getLogger(__name__)
+_EVERY_SECONDS = 5.0
+
+
+def publish_report(flow: FlowSettings, report: RunReport) -> str | None:
+    """Write the report to the topic with raw metrics, where the flow has one (``metrics.topic.enabled``). Why that
+    failed, in one sentence, which is logged, too: no flow depends on it."""
+    if not flow.metrics_topic:
+        return None
+    try:
+        write_report(flow, report)
+    except SrmError as error:
+        _LOG.error("%s: the metrics of run %s are not in Kafka: %s", report.flow, report.run_id, error)
+        return str(error)
+    return None
+
+
+def follow_metrics_topic(
+    flows: Iterable[FlowSettings],
+    store: MetricsStore,
+    stop: threading.Event,
+    *,
+    every_seconds: float = _EVERY_SECONDS,
+) -> None:
+    """Take what flows write to their topics with raw metrics into ``store``, until ``stop``.
+
+    Begins after the newest report that the store has of a flow. What a cluster or the store cannot do now is logged
+    once, and tried again.
+    """
+    followed = [_Followed(flow, store) for flow in flows if flow.metrics_topic]
+    while followed and not stop.is_set():
+        for one in followed:
+            if stop.is_set():
+                return
+            one.catch_up()
+        stop.wait(every_seconds)
+
+
+class _Followed:
+    def __init__(self, flow: FlowSettings, store: MetricsStore) -> None:
+        self._flow = flow
+        self._store = store
+        self._log: MetricsLog | None = None
+        self._fault: str | None = None
+
+    def catch_up(self) -> None:
+        try:
+            log = self._log = self._log or MetricsLog(self._flow, self._newest_ms())
+            for report in log.news():
+                self._store.write(report)
+        except SrmError as error:
+            if isinstance(error, StoreError):
+                # What was read and not written is to be read again.
+                self._log = None
+            if str(error) != self._fault:
+                _LOG.error("%s: its raw metrics cannot be followed now: %s", self._flow.name, error)
+            self._fault = str(error)
+        else:
+            self._fault = None
+
+    def _newest_ms(self) -> int:
+        name = str(self._flow.name)
+        known = self._store.flows([name])
+        if known:
+            return known[0].reported_ms
+        return int(time.time() * 1000) - self._flow.metrics_topic_retention_ms

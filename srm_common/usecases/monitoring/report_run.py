@@ -1,0 +1,214 @@
+"""What the last task of a run does: put together what is known of the run, for whoever keeps or shows it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.monitoring.flow_lag import FlowLag
+from srm_common.domain.monitoring.group_samples import KEY as GROUPS
+from srm_common.domain.monitoring.group_samples import groups_from, topics_from
+from srm_common.domain.monitoring.run_report import ClockSkew, RunReport
+from srm_common.domain.offsets.foreign_records import KEY as FOREIGN
+from srm_common.domain.offsets.foreign_records import foreign_from
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.errors import ConfigError, SrmError, StoreError
+from srm_common.kafka.log.cluster_clock import clock_offset
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.settings_files.configuration import Configuration
+from srm_common.store.location import open_store
+from srm_common.store.metrics_store import MetricsStore
+from srm_common.usecases.filters.effective_filters import EffectiveFilters
+from srm_common.usecases.monitoring.heartbeats import heartbeat_report
+from srm_common.usecases.monitoring.lag_watch import lag_now
+from srm_common.usecases.monitoring.raw_metrics import publish_report
+
+_LOG = logging.getLogger(__name__)
+
+
+def make_report(
+    flow: FlowSettings,
+    run_id: str,
+    *,
+    unable: str | None = None,
+    warnings: Sequence[str] = (),
+    filters: EffectiveFilters | None = None,
+) -> RunReport:
+    """What the flow's state says of the run ``run_id``, whose copying has ended one way or the other.
+
+    Both clusters are asked again: the lag is what is not copied at this moment, also when the run could not copy, and
+    not what the run saw at its last look.
+
+    Args:
+        unable: the sentence by which the run could not even begin to copy.
+        filters: those that counted for the run.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers, where all that is kept.
+        CorruptRecord: the record of the run is not ours to read.
+    """
+    with FlowState(flow) as state:
+        known = state.read_all("run", "decisions", "plan", GROUPS, FOREIGN)
+    record = RunRecord.from_json(known["run"]) if "run" in known else None
+    now_ms = _now_ms()
+    fault = None
+    if record is None or record.run_id != run_id:
+        fault = unable or f"run {run_id} left no record; the log of its task replicate says why"
+        record = record and _standing(record, run_id, fault, now_ms)
+    elif record.state is RunState.RUNNING:
+        fault = f"run {run_id} was ended before it had finished"
+        record = replace(record, state=RunState.FAILED, error=fault)
+    notes = list(warnings)
+    if record is not None:
+        record, unknown = _with_lag(flow, record)
+        if unknown is not None:
+            notes.append(f"the lag is not known, or is as a run saw it: {unknown}")
+    decisions = known.get("decisions")
+    return RunReport(
+        flow=str(flow.name),
+        run_id=run_id,
+        reported_ms=now_ms,
+        run=record,
+        fault=fault,
+        warnings=tuple(notes),
+        heartbeats=heartbeat_report(flow, by_hop=True),
+        groups=groups_from(known.get(GROUPS)),
+        topic_groups=topics_from(known.get(GROUPS)),
+        clock=measure_clocks(flow),
+        schedule_interval_seconds=flow.schedule_interval_seconds,
+        lag_objective_records=flow.lag_objective_records,
+        decisions=None if decisions is None else {"decisions": decisions},
+        plan=known.get("plan"),
+        filters=None if filters is None else _filters(filters),
+        foreign_writers=foreign_from(known.get(FOREIGN)),
+        data_topics=data_topics(flow, record),
+    )
+
+
+def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
+    """How many topics the flow copies that are not heartbeats; None where no run could look."""
+    if record is None or (record.error is not None and not record.partitions):
+        return None
+    topics = {one.upstream_topic for one in record.partitions}
+    return sum(not flow.policy.is_heartbeats_topic(topic) for topic in topics)
+
+
+def unreachable_report(flow: str, run_id: str, reason: str) -> RunReport:
+    """Of a run whose target does not answer, so nothing is known but that."""
+    return RunReport(flow, run_id, _now_ms(), None, fault=reason)
+
+
+def keep_report(report: RunReport, store: MetricsStore) -> str | None:
+    """Write the report to the history. Why it could not be written, in one sentence, which is logged, too: nothing
+    but history depends on it."""
+    try:
+        store.write(report)
+    except StoreError as error:
+        return _not_kept(report, error)
+    return None
+
+
+def keep_in_history(report: RunReport, configuration: Configuration) -> str | None:
+    """The same, in the store that the configuration or the environment names."""
+    try:
+        store = open_store(configuration)
+    except (StoreError, ConfigError) as error:
+        return _not_kept(report, error)
+    try:
+        return keep_report(report, store)
+    finally:
+        store.close()
+
+
+def report_by_hand(
+    flow: FlowSettings,
+    run_id: str,
+    configuration: Configuration,
+    *,
+    unable: str | None = None,
+    filters: EffectiveFilters | None = None,
+) -> list[str]:
+    """What Airflow's task does, for a run without Airflow: to the history, and to the topic with raw metrics where
+    there is one. Returns what could not be done, a sentence each.
+
+    Args:
+        unable: why the run ended before it could copy.
+        filters: those that counted for the run.
+    """
+    try:
+        report = make_report(flow, run_id, unable=unable, filters=filters)
+    except SrmError as error:
+        report = unreachable_report(str(flow.name), run_id, str(error))
+    faults = [keep_in_history(report, configuration), publish_report(flow, report)]
+    return [fault for fault in faults if fault is not None]
+
+
+def _not_kept(report: RunReport, error: SrmError) -> str:
+    _LOG.error("%s: run %s is not in the history: %s", report.flow, report.run_id, error)
+    return str(error)
+
+
+def measure_clocks(flow: FlowSettings) -> ClockSkew:
+    """Both clusters' clocks against this host's, as far as they can be asked."""
+    source, target = clock_offset(flow.source), clock_offset(flow.target)
+    errors = [one.uncertainty_ms for one in (source, target) if one is not None]
+    return ClockSkew(
+        source_ms=None if source is None else round(source.ahead_ms, 1),
+        target_ms=None if target is None else round(target.ahead_ms, 1),
+        uncertainty_ms=round(max(errors), 1) if errors else None,
+    )
+
+
+def _standing(last: RunRecord, run_id: str, fault: str, now_ms: int) -> RunRecord:
+    """A run that copied nothing, with the partitions where the last record left them."""
+    return RunRecord(
+        flow=last.flow,
+        run_id=run_id,
+        started_ms=now_ms,
+        finished_ms=now_ms,
+        passes=0,
+        state=RunState.FAILED,
+        error=fault,
+        partitions=tuple(one.carried() for one in last.partitions),
+    )
+
+
+def _with_lag(flow: FlowSettings, record: RunRecord) -> tuple[RunRecord, str | None]:
+    """With the positions and ends of this moment; and why some could not be asked."""
+    try:
+        lag = lag_now(flow)
+    except SrmError as error:
+        return record, str(error)
+    if lag is None:
+        return record, None
+    return with_lag(record, lag), lag.fault
+
+
+def with_lag(record: RunRecord, lag: FlowLag) -> RunRecord:
+    """With positions and ends as they were asked for since; of a partition that could not be asked no end is known."""
+
+    def now(one: PartitionRecord) -> PartitionRecord:
+        place = one.upstream_topic, one.partition
+        if place in lag.unknown:
+            return replace(one, end=None, oldest_ms=None)
+        at = lag.partitions.get(place)
+        return one if at is None else replace(one, position=at.position, end=at.end, oldest_ms=at.oldest_ms)
+
+    return replace(record, partitions=tuple(map(now, record.partitions)))
+
+
+def _filters(effective: EffectiveFilters) -> dict[str, object]:
+    """What counted: whole lists by key, and where they are from."""
+    return {
+        "lists": effective.filters.lists().to_json(),
+        "edited": list(effective.filters.edited),
+        "origin": effective.filters.origin,
+        "faults": list(effective.faults),
+    }
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,1 @@
+"""Failover, failback, switch of direction."""

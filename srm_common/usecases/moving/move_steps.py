@@ -1,0 +1,404 @@
+"""The steps of a move: what each looks at, does and says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from itertools import islice
+
+from srm_common.domain.amount import Amount, counted
+from srm_common.domain.duration import duration
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.groups.group_sync import ABSENT, DEAD, EMPTY
+from srm_common.domain.moving.moves import (
+    MoveMode,
+    MoveReport,
+    MoveRequest,
+    PositionReport,
+    StepName,
+    StepResult,
+    StepState,
+)
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.offsets.untranslated_record import why_not_moved
+from srm_common.domain.runs.run_record import RunRecord
+from srm_common.errors import ClusterError, FlowRunning, SrmError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.groups.group_commits import GroupCommitter
+from srm_common.kafka.groups.group_offsets import GroupReader
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.usecases.flows.idle_flow import idle_flow
+from srm_common.usecases.offsets.backlog import uncopied
+from srm_common.usecases.offsets.resume_points import (
+    Positions,
+    answers,
+    group_states,
+    groups_left_out,
+    move_positions,
+    own_offsets,
+)
+from srm_common.usecases.runs.last_run import last_run
+from srm_common.usecases.runs.replicate import raise_if_failed
+
+#: One pass of the flow, in whatever way the caller runs flows.
+LastPass = Callable[[FlowSettings], RunRecord]
+
+_IDLE = (EMPTY, DEAD, ABSENT)
+_PAUSE_SECONDS = 1.0
+#: How long the source has to answer: every step asks, and where it may be gone nobody wants to wait.
+_PATIENCE, _PATIENCE_ON_A_BAD_DAY = 15.0, 4.0
+#: Sentences about single groups or partitions in a step's result; the positions have all of them.
+_NAMED = 20
+
+
+class MoveSteps:
+    """The work of a move on ``report``, which :meth:`translate` gives its positions.
+
+    Every step raises UnreachableCluster, AccessDenied, ClusterError, StateError as the clusters answer; what the step
+    itself finds wrong is its result.
+    """
+
+    def __init__(
+        self, flow: FlowSettings, request: MoveRequest, report: MoveReport, last_pass: LastPass | None
+    ) -> None:
+        self.flow = flow
+        self.request = request
+        self.report = report
+        self.last_pass = last_pass
+        self._here, self._there = flow.target.alias, flow.source.alias
+
+    def check(self) -> StepResult:
+        flow, mode = self.flow, self.request.mode
+        ClusterAdmin(flow.target, timeout_seconds=10.0).topics()
+        away = self._source_away()
+        if away is not None and mode is not MoveMode.DISASTER:
+            return failed(
+                StepName.CHECK,
+                f"{away}; mode {mode} needs the source. Where it is gone, use mode {MoveMode.DISASTER}",
+                exit_code=3,
+            )
+        said = [f"'{self._here}' answers, '{self._there}' does, too"]
+        if away is not None:
+            said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' tell where groups stood"]
+        positions = self._positions(away)
+        others, unlisted = groups_left_out(self.flow, self.request.groups, source_answers=away is None)
+        said += [why_not_moved(name, kind, self._here) for name, kind in others[:_NAMED]]
+        said += unlisted
+        kinds = dict(others)
+        if positions.unknown:
+            where = f"has no committed offsets on '{self._there}'"
+            if away is not None:
+                where = f"has no checkpoints of flow {flow.name} on '{self._here}'"
+            nowhere = (
+                why_not_moved(group, kinds[group], self._here) if group in kinds else f"group {group} {where}"
+                for group in positions.unknown
+            )
+            return failed(StepName.CHECK, *nowhere, exit_code=2)
+        groups = sorted({one.group for one in positions.reports})
+        if not groups:
+            return failed(
+                StepName.CHECK,
+                f"no group that flow {flow.name} translates has read anything that is copied between "
+                f"'{self._there}' and '{self._here}'; srm-control groups --flow \"{flow.name}\" lists them",
+                *said[1:],
+            )
+        busy = self._still_busy(groups, away)
+        if busy and self.request.groups is not None:
+            return failed(StepName.CHECK, *_first(busy.values()))
+        said += _first(busy.values())
+        said.append(f"groups to move: {_listed(groups)}")
+        if away is not None:
+            said += self._left_behind()
+        return _done(StepName.CHECK, *said)
+
+    def stop(self) -> StepResult:
+        flow = self.flow
+        with StateReader(flow.target) as reader:
+            if not reader.partitions(names.offsets_topic(flow.name.source)):
+                return _skipped(StepName.STOP, f"flow {flow.name} has never run")
+        deadline = time.monotonic() + self.request.wait_seconds
+        while True:
+            try:
+                with FlowState(flow) as store, idle_flow(flow, store, f"no group was moved along {flow.name}") as owner:
+                    if owner is None:
+                        return _done(StepName.STOP, "no run is at work; a flow that copies at least once has no fence")
+                    return _done(
+                        StepName.STOP, "no run is at work, and whatever a forgotten one still sends is refused"
+                    )
+            except FlowRunning:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(_PAUSE_SECONDS)
+
+    def drain(self) -> StepResult:
+        away = self._source_away()
+        mode = self.request.mode
+        if mode is MoveMode.DISASTER:
+            if away is not None:
+                return _skipped(
+                    StepName.DRAIN, f"'{self._there}' does not answer: what it had beyond the copy stays there"
+                )
+            return self._drain_if_possible()
+        if away is not None:
+            return failed(StepName.DRAIN, f"{away}; begin again with mode {MoveMode.DISASTER}", exit_code=3)
+        if mode is MoveMode.CONTINUOUS:
+            return self._await(self._positions_not_copied, "everything that the groups have read is copied")
+        return self._await(self._records_not_copied, "everything is copied, and nothing more is written")
+
+    def _drain_if_possible(self) -> StepResult:
+        """The source lives, perhaps not for long."""
+        if self.last_pass is None:
+            left = uncopied(self.flow)
+            return _skipped(StepName.DRAIN, str(left) or "everything is copied")
+        try:
+            raise_if_failed(self.last_pass(self.flow))
+        except SrmError as error:
+            return _skipped(StepName.DRAIN, f"the last pass failed, and what is copied has to do: {error}")
+        return _done(StepName.DRAIN, str(uncopied(self.flow)) or "everything is copied")
+
+    def _await(self, missing: Callable[[], str], well: str) -> StepResult:
+        deadline = time.monotonic() + self.request.wait_seconds
+        while True:
+            if self.last_pass is not None and self.request.mode is not MoveMode.CONTINUOUS:
+                raise_if_failed(self.last_pass(self.flow))
+            left = missing()
+            if not left:
+                return _done(StepName.DRAIN, well)
+            if time.monotonic() >= deadline:
+                return failed(StepName.DRAIN, left)
+            time.sleep(_PAUSE_SECONDS)
+
+    def _records_not_copied(self) -> str:
+        left = uncopied(self.flow)
+        if left.partitions:
+            return (
+                f"{left}; stop the producers and run the flow once more "
+                f'(srm-control run --flow "{self.flow.name}"), then do this again'
+            )
+        time.sleep(_PAUSE_SECONDS)
+        if uncopied(self.flow).ends != left.ends:
+            return "records still arrive; stop the producers, then do this again"
+        return ""
+
+    def _positions_not_copied(self) -> str:
+        positions = move_positions(self.flow, self.request.groups, source_answers=True)
+        left = uncopied(self.flow)
+        behind = [
+            one
+            for one in positions.reports
+            if left.copied_to.get((one.from_topic, one.partition), one.upstream) < one.upstream
+        ]
+        if not behind:
+            return ""
+        return (
+            f"{behind[0].from_topic}-{behind[0].partition} is not copied up to {behind[0].upstream} yet, where group "
+            f"{behind[0].group} stands; let flow {self.flow.name} run, then do this again"
+        )
+
+    def translate(self) -> StepResult:
+        away = self._source_away()
+        if away is not None and self.request.mode is not MoveMode.DISASTER:
+            return failed(StepName.TRANSLATE, f"{away}; begin again with mode {MoveMode.DISASTER}", exit_code=3)
+        found = self._positions(away)
+        busy = self._busy(sorted({one.group for one in found.reports}), away)
+        positions = tuple(
+            replace(one, applied=None, read_again=Amount.not_known(), reason=busy[one.group])
+            if one.group in busy
+            else one
+            for one in found.reports
+        )
+        if found.live and self.request.mode is MoveMode.DISASTER:
+            positions = self._with_readers_left(positions)
+        self.report = self.report.with_positions(positions)
+        placed = [one for one in positions if one.translated]
+        said = [
+            f"{counted(len(placed), 'position')} of {counted(len({one.group for one in placed}), 'group')} translated; "
+            f"{self.report.bound}"
+        ]
+        nowhere = [one for one in positions if not one.translated and one.group not in busy]
+        if nowhere:
+            said.append(f"{counted(len(nowhere), 'position')} without a place, the first: {nowhere[0].reason}")
+        said += [*busy.values()][:_NAMED]
+        said += found.notes
+        return _done(StepName.TRANSLATE, *said, exit_code=1 if busy else 0)
+
+    def apply(self) -> StepResult:
+        todo: dict[str, list[Checkpoint]] = {}
+        wanted = [one for one in self.report.positions if one.changes]
+        # The step may be repeated when its consumers have long begun to read here.
+        now = own_offsets(self.flow, sorted({one.group for one in wanted}))
+        for one in wanted:
+            if not _gone_on(one, now.get(one.group, {}).get((one.topic, one.partition))):
+                todo.setdefault(one.group, []).append(_as_checkpoint(one))
+        busy = self._busy(todo, None) if todo else {}
+        free = {group: places for group, places in todo.items() if group not in busy}
+        faults = list(busy.values())
+        committed = groups = 0
+        for group, done in GroupCommitter(self.flow.target).commit_all(free).items():
+            committed += done.positions
+            groups += bool(done.positions)
+            faults += [fault.reason for fault in done.faults]
+            if done.forbidden is not None:
+                faults.append(f"group {group} is {done.forbidden} on '{self._here}'")
+        said = f"{counted(committed, 'offset')} of {counted(groups, 'group')} committed on '{self._here}'"
+        if faults:
+            return failed(
+                StepName.APPLY, f"{said}, which stay; do this again once the others are mended", *_first(faults)
+            )
+        kept = sum(one.translated for one in self.report.positions) - committed
+        return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} needed no change"] if kept else []))
+
+    def verify(self) -> StepResult:
+        wanted = [one for one in self.report.positions if one.translated]
+        found, faults = GroupReader(self.flow.target).offsets(sorted({one.group for one in wanted}))
+        at = {(one.group, *place): offset.offset for one in found for place, offset in one.offsets.items()}
+        wrong = [fault.reason for fault in faults]
+        gone_on = 0
+        for one in wanted:
+            now = at.get((one.group, one.topic, one.partition))
+            assert one.applied is not None
+            if now is None or now < one.applied:
+                wrong.append(f"group {one.group} is at {now} in {one.topic}-{one.partition}, not at {one.applied}")
+            gone_on += now is not None and now > one.applied
+        if self.request.mode is not MoveMode.DISASTER and self._source_away() is None:
+            wrong += self._moved_since()
+        if wrong:
+            return failed(StepName.VERIFY, *_first(wrong))
+        said = [f"{counted(len(wanted), 'position')} read back from '{self._here}'"]
+        if gone_on:
+            said.append(f"at {gone_on} of them consumers have read on already")
+        return _done(StepName.VERIFY, *said)
+
+    def conclude(self) -> StepResult:
+        report = self.report
+        placed = [one for one in report.positions if one.translated]
+        groups = sorted({one.group for one in placed})
+        said = [
+            f"{counted(len(groups), 'group')} moved to '{self._here}': {_listed(groups)}",
+            f"{report.bound}; none is skipped",
+        ]
+        oldest = max((one.age_ms for one in placed), default=0)
+        if oldest:
+            said.append(f"positions are as they were known up to {duration(oldest)} ago")
+        topics = sorted({one.topic for one in placed})
+        said.append(f"start the consumers on '{self._here}'; their topics there: {_listed(topics)}")
+        nowhere = [one for one in report.positions if not one.translated]
+        said += _first(
+            f"group {one.group} has no offset in {one.topic}-{one.partition}: {one.reason}" for one in nowhere
+        )
+        broken = [one.step for one in report.steps if one.failed]
+        if broken:
+            return failed(StepName.REPORT, f"step {broken[0]} failed: do this again once that is mended", *said)
+        return _done(StepName.REPORT, *said)
+
+    # ---- what steps look at
+
+    def _source_away(self) -> str | None:
+        disaster = self.request.mode is MoveMode.DISASTER
+        return answers(self.flow, _PATIENCE_ON_A_BAD_DAY if disaster else _PATIENCE)
+
+    def _positions(self, away: str | None) -> Positions:
+        try:
+            return move_positions(self.flow, self.request.groups, source_answers=away is None)
+        except ClusterError as error:
+            if away is not None or self.request.mode is not MoveMode.DISASTER:
+                raise
+            # It answers, but not to everything: on a bad day checkpoints have to do.
+            found = move_positions(self.flow, self.request.groups, source_answers=False)
+            found.notes.insert(0, str(error))
+            return found
+
+    def _with_readers_left(self, positions: tuple[PositionReport, ...]) -> tuple[PositionReport, ...]:
+        """Consumers that are left at the source go on reading, and nobody can say how much."""
+        states = group_states(self.flow.source, {one.group for one in positions})
+        left = {group for group, state in states.items() if state not in _IDLE}
+        why = f"the group is in use on '{self._there}': what it reads there from now on is read again"
+        return tuple(
+            replace(one, read_again=one.read_again.and_more(), reason="; ".join(filter(None, [one.reason, why])))
+            if one.group in left and one.translated
+            else one
+            for one in positions
+        )
+
+    def _busy(self, groups: Iterable[str], away: str | None) -> dict[str, str]:
+        """The groups that cannot be moved now, each with a sentence: somebody reads with them."""
+        wanted = set(groups)
+        busy = {
+            group: f"group {group} is in use on '{self._here}' ({state}): stop its consumers there"
+            for group, state in group_states(self.flow.target, wanted).items()
+            if state not in _IDLE
+        }
+        if away is None and self.request.mode is not MoveMode.DISASTER:
+            for group, state in group_states(self.flow.source, wanted).items():
+                if state not in _IDLE:
+                    busy[group] = (
+                        f"group {group} is in use on '{self._there}' ({state}): stop its consumers there first"
+                    )
+        return busy
+
+    def _still_busy(self, groups: Iterable[str], away: str | None) -> dict[str, str]:
+        """The same, once consumers had their time to leave: a member that died stays for the group's session."""
+        deadline = time.monotonic() + (0.0 if self.request.dry_run else self.request.wait_seconds)
+        while (busy := self._busy(groups, away)) and time.monotonic() < deadline:
+            time.sleep(_PAUSE_SECONDS)
+        return busy
+
+    def _left_behind(self) -> list[str]:
+        record = last_run(self.flow)
+        if record is None:
+            return []
+        ago = duration(max(0, int(time.time() * 1000) - record.started_ms))
+        left = record.backlog.text("partition")
+        return [f"offsets that the last run, {ago} ago, left uncopied: {left}; what came since is not known"]
+
+    def _moved_since(self) -> list[str]:
+        """Whether the source stands as it did when positions were translated."""
+        positions = move_positions(self.flow, self.request.groups, source_answers=True)
+        before = {(one.group, one.from_topic, one.partition): one.upstream for one in self.report.positions}
+        moved = [
+            f"group {one.group} has read on from {before[key]} to {one.upstream} in {one.from_topic}-{one.partition} "
+            f"on '{self._there}': stop its consumers there and do this again"
+            for one in positions.reports
+            if (key := (one.group, one.from_topic, one.partition)) in before and before[key] < one.upstream
+        ]
+        if self.request.mode is MoveMode.CONTROLLED:
+            left = str(uncopied(self.flow))
+            moved += [f"{left}: somebody still writes there; do this again"] if left else []
+        return moved
+
+
+def failed(step: StepName, *sentences: str, exit_code: int = 1) -> StepResult:
+    return StepResult(step, StepState.FAILED, sentences, exit_code=exit_code)
+
+
+def _done(step: StepName, *sentences: str, exit_code: int = 0) -> StepResult:
+    return StepResult(step, StepState.DONE, sentences, exit_code=exit_code)
+
+
+def _skipped(step: StepName, *sentences: str) -> StepResult:
+    return StepResult(step, StepState.SKIPPED, sentences)
+
+
+def _gone_on(one: PositionReport, now: int | None) -> bool:
+    """Whether the group has been put there, or has read on from there, since its place was translated."""
+    assert one.applied is not None
+    return now is not None and now != one.before and now >= one.applied
+
+
+def _as_checkpoint(one: PositionReport) -> Checkpoint:
+    assert one.applied is not None
+    return Checkpoint(one.group, one.topic, one.partition, one.upstream, one.applied, one.metadata)
+
+
+def _first(sentences: Iterable[str]) -> list[str]:
+    found = list(sentences)
+    more = len(found) - _NAMED
+    return found if more <= 0 else [*found[:_NAMED], f"and {more} more; the positions of the report have all"]
+
+
+def _listed(words: Iterable[str]) -> str:
+    found = list(words)
+    more = len(found) - _NAMED
+    return ", ".join(islice(found, _NAMED)) + (f" and {more} more" if more > 0 else "")

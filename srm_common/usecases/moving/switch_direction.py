@@ -1,0 +1,147 @@
+"""The last step of a migration: the flow in the other direction takes over, behind what was copied.
+
+Under a policy whose names tell where a topic came from there is nothing to do: copies never go back. Where names stay
+as they are, the topics on the new source hold two kinds of records: first those that were copied there, then those that
+producers have written since. The offset map of the flow that ends, which lies on the new source, says where the one
+ends and the other begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from srm_common.domain.amount import counted
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.start_position import StartKind
+from srm_common.domain.flow.start_rules import StartRules
+from srm_common.domain.moving.moves import MoveRequest, StepName, StepResult, StepState
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.policy import is_cycle
+from srm_common.errors import ConfigError, DataLost, StateError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.usecases.moving.failover import LastPass, Move
+from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.offsets.opposite_ends import opposite_ends
+from srm_common.usecases.offsets.source_offsets import list_source_offsets, logs_of
+
+Partition = tuple[str, int]
+#: Any name will do to ask a policy what it makes of names.
+_ANY = "topic"
+
+
+class SwitchMove(Move):
+    """A change of direction: everything of a controlled failover, and the turn.
+
+    Args:
+        flow: the one that ends.
+        back: the one in the other direction.
+        last_pass: as for :class:`Move`.
+    """
+
+    def __init__(
+        self, flow: FlowSettings, back: FlowSettings, request: MoveRequest, last_pass: LastPass | None = None
+    ) -> None:
+        super().__init__(flow, request, last_pass)
+        self._back = back
+
+    def _check(self) -> StepResult:
+        result = super()._check()
+        if result.failed:
+            return result
+        return replace(result, sentences=(*result.sentences, *check_turn(self._flow, self._back)))
+
+    def _turn(self) -> StepResult:
+        said = turn(self._flow, self._back, dry_run=self._request.dry_run)
+        return StepResult(StepName.TURN, StepState.DONE, said)
+
+
+def names_tell(flow: FlowSettings, back: FlowSettings) -> bool:
+    """Whether ``back`` knows by its name what ``flow`` has copied, and leaves it where it is."""
+    return is_cycle(back.policy, back.name.target, flow.policy.format_remote_topic(flow.name.source, _ANY))
+
+
+def check_turn(flow: FlowSettings, back: FlowSettings) -> tuple[str, ...]:
+    """What will have to be done to turn ``flow`` round, for people; changes nothing.
+
+    Raises:
+        ConfigError: ``back`` would send records back to where they came from.
+        StateError: where the copied records end is not known.
+        UnreachableCluster, AccessDenied, ClusterError: as the flow's target answers.
+    """
+    if names_tell(flow, back):
+        return (f"{back.name} takes over at once: it knows by their names the topics that {flow.name} has copied",)
+    ends = _ends(flow, back)
+    said = [f"{back.name} will begin behind what {flow.name} has copied into {counted(len(ends), 'partition')}"]
+    if flow.enabled or not back.enabled:
+        said.append(f"before it does, turn the configuration file: {_lines(flow, back)}")
+    return tuple(said)
+
+
+def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tuple[str, ...]:
+    """Make ``back`` begin behind what ``flow`` has copied; what was done, for people. May be repeated at any time.
+
+    Both flows are idle, and every record of ``flow`` is copied.
+
+    Raises:
+        ConfigError: the file still says that ``flow`` copies, or ``back`` would send records back.
+        StateError: where the copied records end is not known.
+        DataLost: they end outside a log.
+        FlowRunning: ``back`` is at work; nothing was changed.
+        UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
+    """
+    if names_tell(flow, back):
+        return (f"nothing to do: {back.name} knows by their names the topics that {flow.name} has copied",)
+    ends = _ends(flow, back)
+    if not dry_run and (flow.enabled or not back.enabled):
+        raise ConfigError(
+            f"records would go round in a circle while the configuration file has {flow.name} enabled; set "
+            f"{_lines(flow, back)}, then repeat this step"
+        )
+    offsets = _beginnings(back, ends)
+    if not offsets:
+        return (f"nothing to do: {back.name} begins behind what {flow.name} has copied everywhere",)
+    edits = edit_source_offsets(back, Request("", offsets=offsets, command="switch-direction"), dry_run=dry_run)
+    for edit in edits:
+        if edit.problem is not None:
+            raise DataLost(f"{edit.topic}-{edit.partition} cannot be turned round: {edit.problem}")
+    verb = "would be moved" if dry_run else "moved"
+    moved = f"{counted(len(offsets), 'partition')} of {len(ends)}"
+    return (f"{moved} {verb} behind what {flow.name} has copied, where {back.name} begins",)
+
+
+def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[Partition, int]:
+    """Where the copied records end, in the topics of the flow's target."""
+    admin = ClusterAdmin(back.source, timeout_seconds=back.admin_timeout_ms / 1000)
+    places = [(topic, number) for topic, count in admin.topics().partitions.items() for number in range(count)]
+    found: dict[Partition, int] = {}
+    rules = StartRules(back.start_positions)
+    for place, end in opposite_ends(back, places).items():
+        if is_cycle(back.policy, back.name.target, place[0]):
+            continue  # heartbeats have names that tell, under every policy
+        if isinstance(end, str):
+            raise StateError(end)
+        if rules.of(place[0])[0].kind is not StartKind.OPPOSITE:
+            raise ConfigError(
+                f"{back.name} would send records of {place[0]} back to where they came from; set "
+                f"'{back.name}.start.positions = .*=opposite', as docs/start-positions.md explains"
+            )
+        found[place] = end
+    return found
+
+
+def _beginnings(back: FlowSettings, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+    """Where partitions have to begin that would begin in front of the end; records that are gone need no copy."""
+    now = {(one.topic, one.partition): one.offset for one in list_source_offsets(back)}
+    logs = logs_of(back, ends)
+    wanted = {}
+    for place, end in ends.items():
+        log, position = logs[place], now.get(place)
+        begin = max(end, log.start) if isinstance(log, LogRange) else end
+        if position is None or position < begin:
+            wanted[place] = begin
+    return wanted
+
+
+def _lines(flow: FlowSettings, back: FlowSettings) -> str:
+    return f"'{flow.name}.enabled = false' and '{back.name}.enabled = true'"

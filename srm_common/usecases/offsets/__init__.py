@@ -1,0 +1,1 @@
+"""Source offsets, translated offsets, checkpoints."""

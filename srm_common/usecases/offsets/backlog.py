@@ -1,0 +1,69 @@
+"""What a flow has not copied yet, asked of both clusters at this moment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topics.topic_records import TopicState
+from srm_common.errors import SrmError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.offsets.source_offsets import committed_now
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Uncopied:
+    """``ends`` of the source's partitions, ``copied_to`` where the flow goes on in them, ``partitions`` those that
+    have more, each with the number of offsets."""
+
+    ends: Mapping[Partition, int]
+    copied_to: Mapping[Partition, int]
+    partitions: Mapping[Partition, int]
+
+    def __str__(self) -> str:
+        """Empty when everything is copied."""
+        if not self.partitions:
+            return ""
+        (topic, number), most = max(self.partitions.items(), key=lambda one: one[1])
+        total = sum(self.partitions.values())
+        where = f"{topic}-{number}" if len(self.partitions) == 1 else f"{len(self.partitions)} partitions"
+        worst = "" if len(self.partitions) == 1 else f", {most} of them of {topic}-{number}"
+        return f"{total} offsets of {where} are not copied yet{worst}"
+
+
+def uncopied(flow: FlowSettings) -> Uncopied:
+    """Of the topics that the flow copies now, without heartbeats: these never end.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
+    """
+    with TopicRegistry(flow.target) as registry:
+        records = registry.read().of_flow(flow.name)
+    copied = {
+        topic
+        for topic, record in records.items()
+        if record.state is TopicState.REPLICATING and not flow.policy.is_heartbeats_topic(topic)
+    }
+    committed = committed_now(flow)
+    source = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000)
+    known = source.topics().partitions
+    places = [(topic, number) for topic in sorted(copied) for number in range(known.get(topic, 0))]
+    ends = _all(source.offsets(places, LATEST, committed=flow.read_committed))
+    starts = _all(source.offsets(places, EARLIEST))
+    copied_to = {place: max(committed.get(place, 0), starts[place]) for place in places}
+    left = {place: ends[place] - copied_to[place] for place in places if ends[place] > copied_to[place]}
+    return Uncopied(ends, copied_to, left)
+
+
+def _all(answers: Mapping[Partition, int | SrmError]) -> dict[Partition, int]:
+    out = {}
+    for place, answer in answers.items():
+        if isinstance(answer, SrmError):
+            raise answer
+        out[place] = answer
+    return out

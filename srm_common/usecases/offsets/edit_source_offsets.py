@@ -1,0 +1,185 @@
+"""Move, or forget, the committed source offsets of a flow that is not running."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from srm_common.domain.filters.filter_classes import topic_filter
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.control_record import SOURCE_OFFSETS
+from srm_common.domain.flow.start_position import StartKind, StartPosition
+from srm_common.domain.offsets.offset_edits import (
+    LogRange,
+    OffsetEdit,
+    edited_memory,
+    offset_edit,
+    refuse_parts_of_new_topics,
+    with_identity,
+)
+from srm_common.domain.patterns.name_filter import PatternList
+from srm_common.domain.topics.source_topics import SourceTopics
+from srm_common.errors import ConfigError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.state.control_log import ControlLog
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.source_offsets import SourceOffsets, offset_record, read_source_offsets
+from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
+from srm_common.kafka.state.state_writer import StateWriter
+from srm_common.replication.driver.log_identity import epochs_before
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.source_view import SourceView
+from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.usecases.flows.idle_flow import idle_flow
+from srm_common.usecases.offsets.opposite_ends import opposite_ends
+from srm_common.usecases.offsets.source_offsets import committed_now, logs_of
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is wanted: explicit ``offsets``; or partitions of ``topics`` (whole-name expressions), all of them or those
+    in ``partitions``, moved ``to`` a position, or forgotten where ``to`` is None. ``command`` goes into the history."""
+
+    verb: str
+    offsets: Mapping[Partition, int] = field(default_factory=dict)
+    topics: tuple[str, ...] = ()
+    partitions: tuple[int, ...] = ()
+    to: StartPosition | None = None
+    command: str = "source-offsets"
+
+
+def edit_source_offsets(flow: FlowSettings, request: Request, *, dry_run: bool = False) -> list[OffsetEdit]:
+    """Carry out a request, all of it or nothing.
+
+    Args:
+        dry_run: only say what would be done; nothing is fenced or written, and a run may be going on.
+
+    Returns:
+        One edit per partition. Where any has a ``problem``, nothing was written.
+
+    Raises:
+        FlowRunning: a run, or MirrorMaker 2, is at work; nothing was changed.
+        ConfigError: the request names no partition that there is.
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer; nothing was changed.
+    """
+    with FlowState(flow) as store:
+        if dry_run:
+            memory = SourceTopics.from_json(store.read("topics"))
+            return _edits(flow, request, committed_now(flow), memory)[0]
+        with idle_flow(flow, store, f"the source offsets of flow {flow.name} were not changed") as owner:
+            return _carry_out(flow, request, store, ensure_state_topics(flow), owner)
+
+
+def _carry_out(
+    flow: FlowSettings, request: Request, store: FlowState, state: StateTopics, owner: Ownership | None
+) -> list[OffsetEdit]:
+    memory = SourceTopics.from_json(store.read("topics"))
+    edits, ids = _edits(flow, request, read_source_offsets(flow, state, refuse_loss=False), memory)
+    if any(edit.problem for edit in edits) or not any(_differs(edit, memory) for edit in edits):
+        return edits
+    records = [offset_record(flow.name, state, edit.place, edit.after, epoch=edit.epoch) for edit in edits]
+    after = edited_memory(memory, edits, ids)
+    if after != memory:
+        records.insert(0, store.record("topics", after.to_json()))
+    if owner is None:
+        StateWriter(flow.target).write(f"write source offsets of flow {flow.name}", records)
+    else:
+        write_transaction(flow, owner, records)
+    changed = [edit for edit in edits if edit.changes]
+    with ControlLog(flow) as log:
+        log.append(
+            SOURCE_OFFSETS,
+            before=[[edit.topic, edit.partition, edit.before] for edit in changed],
+            after=[[edit.topic, edit.partition, edit.after] for edit in changed],
+            who=getpass.getuser(),
+            origin=f"srm-control {request.command} {request.verb}".rstrip(),
+            note="" if request.to is None else f"to {request.to}",
+        )
+    return edits
+
+
+def _differs(edit: OffsetEdit, memory: SourceTopics) -> bool:
+    return edit.changes or memory.pin(*edit.place) is not None
+
+
+def _edits(
+    flow: FlowSettings, request: Request, committed: SourceOffsets, memory: SourceTopics
+) -> tuple[list[OffsetEdit], dict[str, str | None]]:
+    """The edits, and the ids of the topics they are about."""
+    before = {place: memory.position(*place, offset) for place, offset in committed.items()}
+    pinned = {(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
+    before |= {place: memory.position(*place, committed.get(place)) for place in pinned}
+    known = {*before, *committed.faults}
+    places = sorted(request.offsets or _chosen(flow, request, known))
+    logs = logs_of(flow, places)
+    if request.offsets:
+        targets: dict[Partition, int | str | None] = dict(request.offsets)
+    elif request.to is None:
+        targets = dict.fromkeys(places, None)
+    else:
+        targets = {**_resolved(flow, request.to, logs)}
+    edits = []
+    for place in places:
+        target = targets.get(place)
+        if isinstance(target, str):
+            edits.append(replace(offset_edit(place, before.get(place), None, logs[place]), problem=target))
+        else:
+            edits.append(offset_edit(place, before.get(place), target, logs[place]))
+    with SourceView(flow) as source:
+        ids = source.topic_ids(sorted({topic for topic, _ in places}))
+        epochs = epochs_before(
+            source,
+            {edit.place: edit.after for edit in edits if edit.after and edit.log and edit.log.start < edit.after},
+        )
+    edits = with_identity(edits, epochs, committed.epochs, memory, ids)
+    return refuse_parts_of_new_topics(edits, memory, ids, committed), ids
+
+
+def _chosen(flow: FlowSettings, request: Request, known: Iterable[Partition]) -> set[Partition]:
+    """The partitions that expressions and numbers choose: those with a position, to be moved also all others."""
+    wanted = PatternList(request.topics)
+    copied = topic_filter(flow)
+    there = set(known)
+    if request.to is not None:
+        topics = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
+        there |= {
+            (topic, number)
+            for topic, partitions in topics.items()
+            if not flow.policy.is_internal_topic(topic) and copied.decide(topic).accepted
+            for number in range(partitions)
+        }
+    numbers = set(request.partitions)
+    found = {place for place in there if wanted.matching(place[0]) is not None and (not numbers or place[1] in numbers)}
+    if not found:
+        what = ", ".join(request.topics) + (f", partitions {', '.join(map(str, sorted(numbers)))}" if numbers else "")
+        raise ConfigError(
+            f"flow {flow.name} has nothing that matches {what}; srm-control source-offsets list shows all"
+        )
+    return found
+
+
+def _resolved(
+    flow: FlowSettings, to: StartPosition, logs: Mapping[Partition, LogRange | str]
+) -> dict[Partition, int | str | None]:
+    ranges = {place: log for place, log in logs.items() if isinstance(log, LogRange)}
+    found: dict[Partition, int | str | None] = {place: str(log) for place, log in logs.items() if place not in ranges}
+    if to.kind is StartKind.EARLIEST:
+        return found | {place: log.start for place, log in ranges.items()}
+    if to.kind is StartKind.LATEST:
+        return found | {place: log.end for place, log in ranges.items()}
+    if to.kind is StartKind.OPPOSITE:
+        ends = opposite_ends(flow, ranges)
+        for place, log in ranges.items():
+            end = ends.get(place, log.start)
+            found[place] = end if isinstance(end, str) else max(end, log.start)
+        return found
+    with SourceView(flow) as source:
+        at, faults = source.at(list(ranges), to.timestamp_ms or 0)
+    for place, log in ranges.items():
+        offset = at.get(place)
+        missing = faults.get(place, "the source does not answer for it")
+        found[place] = missing if offset is None else log.end if offset < 0 else offset
+    return found

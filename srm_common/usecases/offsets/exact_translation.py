@@ -1,0 +1,312 @@
+"""Exact translations: by the offset map, and where that has only a range, by looking into the logs.
+
+===========================================  =================================================================
+the map has the place                        exact, nothing is read
+a sparse run                                 the source's records around the position are counted (exact as long as
+                                             none of the run was removed there since); else what is left on the target
+a run that others wrote into                 the flow's own records are told apart on the target by their producer,
+                                             and counted like that
+between segments, before the first           exact where the target has nothing there; what MirrorMaker 2 copied, by
+                                             its offset syncs and its rule
+===========================================  =================================================================
+
+All reads are small (a run is part of one chunk) and shared by positions. Where neither log can tell, the answer is a
+floor, which says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import Literal, Self
+
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.offsets.counting import by_syncs, counted, counted_apart, looked_between, own_offsets
+from srm_common.domain.offsets.offset_syncs import OffsetSync
+from srm_common.domain.offsets.segments import Run, generation_of
+from srm_common.domain.offsets.translation import (
+    UNBOUNDED,
+    Evidence,
+    NotReplicatedYet,
+    TooOld,
+    Translated,
+    Translation,
+    Unmapped,
+)
+from srm_common.domain.topics.topic_records import TopicRecord, TopicState
+from srm_common.errors import ClusterError
+from srm_common.kafka.log.log_windows import LogWindows, ScanResult, Window
+from srm_common.kafka.state.segment_log import Partition, SegmentLog
+from srm_common.kafka.state.source_offsets import next_offsets
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.sync_log import read_syncs
+from srm_common.kafka.state.topic_registry import TopicRegistry
+
+#: The longest to wait for a cluster, whatever ``admin.timeout.ms`` says.
+_REQUEST_SECONDS = 30.0
+
+#: No log is so long: who asks for such a position wants to know the end of the copy.
+_NO_OFFSET = 1 << 50
+
+Position = tuple[str, int, int]
+"""Upstream topic, partition, next upstream offset to read."""
+
+
+class ExactTranslation:
+    """Translates positions of one flow's source into offsets on its target. A context manager.
+
+    Args:
+        flow: works while its source is down; ``away`` then says so, and what only the source can tell is a floor.
+        log: the flow's map, when the caller has it open already; else it is read from the target.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers. The source's errors are in
+            ``away``.
+    """
+
+    def __init__(self, flow: FlowSettings, log: SegmentLog | None = None) -> None:
+        self._flow = flow
+        self._given = log
+        self._stack = ExitStack()
+        self._windows: dict[str, LogWindows] = {}
+        self._records: Mapping[str, TopicRecord] = {}
+        self._replicated: Mapping[Partition, int] | None = None
+        self._source_is_away = False
+        #: Cluster alias -> one sentence why it could not be looked into.
+        self.away: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        flow = self._flow
+        with ExitStack() as stack:
+            registry = stack.enter_context(TopicRegistry(flow.target))
+            self._records = registry.read().of_flow(flow.name)
+            if self._given is None:
+                reader = stack.enter_context(StateReader(flow.target))
+                topic = names.segments_topic(flow.name.source)
+                self._log = SegmentLog(reader, topic, reader.partitions(topic))
+                self._log.read_news({})
+                self._stack.enter_context(stack.pop_all())
+            else:
+                self._log = self._given
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    def translate(self, positions: Iterable[Position]) -> dict[Position, Translation]:
+        """The translation of each position.
+
+        Give all at once: positions in the same stretch of a log share one read.
+        """
+        answers = {one: self._by_map(*one) for one in sorted(positions)}
+        self._look_behind(answers)
+        self._count(answers)
+        self._look_between(answers)
+        self._by_syncs(answers)
+        self._say_who_is_away(answers)
+        return answers
+
+    def by_map(self, positions: Iterable[Position]) -> dict[Position, Translation]:
+        """What the map alone says of each position: no log is looked into."""
+        return {one: self._by_map(*one) for one in positions}
+
+    def _look_behind(self, answers: dict[Position, Translation]) -> None:
+        """Positions behind the map may be replicated: there was nothing to copy, or MirrorMaker 2 copied it."""
+        behind = [
+            one for one, found in answers.items() if isinstance(found, NotReplicatedYet) and found.behind < _NO_OFFSET
+        ]
+        if behind and self._replicated is None:
+            with StateReader(self._flow.target) as reader:
+                self._replicated = next_offsets(reader, self._flow.name)
+        for one in behind:
+            answers[one] = self._by_map(*one, replicated_to=(self._replicated or {}).get(one[:2]))
+
+    def _by_map(self, topic: str, partition: int, position: int, replicated_to: int | None = None) -> Translation:
+        found = self._log.translate(topic, partition, position, replicated_to)
+        record = self._records.get(topic)
+        if record is None or isinstance(found, Unmapped):
+            return found
+        now, former = generation_of(record.upstream_topic_id), set(map(generation_of, record.previous_upstream_ids))
+        undecided = record.state is TopicState.RECREATED
+        if not undecided and not former - {now}:
+            return found
+        newest = self._log.newest(topic, partition)
+        if newest is None or newest.generation not in former | {0, now}:
+            return found  # the copy is ahead of what is recorded
+        if undecided:
+            why = (
+                record.reason or f"{topic} was created again on {self._flow.name.source}, and on.data.loss is undecided"
+            )
+            return Unmapped(f"{why}: its positions cannot be told from those of the former topic")
+        if newest.generation in former - {now}:
+            return NotReplicatedYet(position, newest.downstream_end)  # nothing of the new topic is copied yet
+        return found
+
+    def _count(self, answers: dict[Position, Translation]) -> None:
+        """Narrow floors within runs, by the records of source and target."""
+        floors = {one: found for one, found in answers.items() if isinstance(found, Translated) and found.within}
+        if not floors:
+            return
+        upstream = self._seen("source", {one: self._upstream(one, found) for one, found in floors.items()})
+        apart = {one: self._downstream(one, found) for one, found in floors.items() if _run(found).foreign}
+        downstream = self._seen("target", apart)
+        for one, floor in floors.items():
+            seen = upstream[one].offsets if one in upstream else []
+            if not _run(floor).foreign:
+                answers[one] = counted(floor, one[2], seen)
+            elif one in downstream:
+                own = own_offsets(_run(floor), downstream[one].batches)
+                if own is not None:
+                    answers[one] = counted_apart(floor, one[2], own, seen)
+
+    def _upstream(self, one: Position, floor: Translated) -> Window:
+        run = _run(floor)
+        return Window(one[0], one[1], run.upstream, run.upstream_end)
+
+    def _downstream(self, one: Position, floor: Translated) -> Window:
+        run = _run(floor)
+        return Window(self._copy_of(one[0]), one[1], run.downstream, run.downstream_end)
+
+    def _look_between(self, answers: dict[Position, Translation]) -> None:
+        """Make floors exact where the target has nothing that could be read twice."""
+        floors = {}
+        gaps = {}
+        for one, found in self._bounded(answers).items():
+            floors[one] = found
+            gaps[one] = Window(self._copy_of(one[0]), one[1], found.offset, found.most or found.offset)
+        for one, sight in self._seen("target", gaps, first_only=True).items():
+            if sight.complete:
+                answers[one] = looked_between(floors[one], sight.offsets)
+
+    def _bounded(self, answers: dict[Position, Translation]) -> dict[Position, Translated]:
+        """The floors, those behind the map with the end of the target's log as their limit."""
+        floors = {
+            one: found for one, found in answers.items() if isinstance(found, Translated) and found.most is not None
+        }
+        behind = [one for one, found in floors.items() if found.most == UNBOUNDED]
+        if behind:
+            ends = self._open("target").ends({(self._copy_of(one[0]), one[1]) for one in behind})
+            for one in behind:
+                end = ends.get((self._copy_of(one[0]), one[1]))
+                if end is None:
+                    del floors[one]
+                else:
+                    answers[one] = floors[one] = replace(floors[one], most=max(end, floors[one].offset))
+        return floors
+
+    def _by_syncs(self, answers: dict[Position, Translation]) -> None:
+        """What lies outside of the map was copied by MirrorMaker 2, if its records are still there."""
+        outside: dict[Position, tuple[int, int]] = {}
+        old: dict[Position, TooOld] = {}
+        for one, found in answers.items():
+            if isinstance(found, Translated) and not found.exact and found.within is None and found.most is not None:
+                outside[one] = found.offset, found.most
+            elif isinstance(found, TooOld) and found.offset:
+                old[one] = found
+        if old:
+            starts = self._open("target").starts({(self._copy_of(one[0]), one[1]) for one in old})
+            for one, too_old in old.items():
+                start = starts.get((self._copy_of(one[0]), one[1]))
+                if start is not None and start < too_old.offset:
+                    outside[one] = start, too_old.offset
+        if not outside:
+            return
+        syncs = self._syncs({(topic, partition) for topic, partition, _ in outside})
+        for one, (lowest, highest) in outside.items():
+            by_rule = by_syncs(syncs.get((one[0], one[1]), ()), one[2], lowest, highest)
+            if by_rule is not None:
+                answers[one] = self._of_former_topics(one[0], by_rule)
+        self._look_between(answers)
+
+    def _of_former_topics(self, topic: str, found: Translated) -> Translated:
+        """Syncs do not tell topics of one name apart."""
+        record = self._records.get(topic)
+        if record is None or not record.previous_upstream_ids or not found.exact:
+            return found
+        return replace(found, exact=False, why=f"{topic} was created again since, and offset syncs do not say when")
+
+    def _syncs(self, places: set[Partition]) -> Mapping[Partition, list[OffsetSync]]:
+        flow = self._flow
+        at_source = flow.offset_syncs_topic_location == "source"
+        cluster = flow.source if at_source else flow.target
+        if at_source and self._source_is_away:
+            return {}
+        try:
+            with StateReader(cluster) as reader:
+                return read_syncs(reader, names.offset_syncs_topic(flow), places)
+        except ClusterError as error:
+            if not at_source:
+                raise
+            self._lose_source(error)
+            return {}
+
+    def _seen(
+        self, side: Literal["source", "target"], wanted: Mapping[Position, Window], *, first_only: bool = False
+    ) -> dict[Position, ScanResult]:
+        """What each position's window shows; absent where that cannot be told."""
+        if not wanted or (side == "source" and self._source_is_away):
+            return {}
+        try:
+            windows = self._open(side)
+            if side == "source":
+                wanted = self._of_the_same_topic(windows, wanted)
+            sights, faults = windows.read(wanted.values(), first_only=first_only)
+        except ClusterError as error:
+            if side == "target":
+                raise
+            self._lose_source(error)
+            return {}
+        alias = self._flow.source.alias if side == "source" else self._flow.target.alias
+        for fault in faults.values():
+            self.away.setdefault(alias, fault)
+        return {one: sights[window] for one, window in wanted.items() if window in sights}
+
+    def _of_the_same_topic(self, windows: LogWindows, wanted: Mapping[Position, Window]) -> dict[Position, Window]:
+        """Only what the map is about: offsets of a topic that was created again mean something else."""
+        ids = windows.topic_ids({topic for topic, _, _ in wanted})
+        out = {}
+        for one, window in wanted.items():
+            newest = self._log.newest(one[0], one[1])
+            generation = newest.generation if newest else 0
+            topic_id = ids[one[0]]
+            if topic_id is not None and generation in (0, generation_of(topic_id)):
+                out[one] = window
+        return out
+
+    def _lose_source(self, error: ClusterError) -> None:
+        self._source_is_away = True
+        self.away[self._flow.source.alias] = str(error)
+
+    def _open(self, side: Literal["source", "target"]) -> LogWindows:
+        found = self._windows.get(side)
+        if found is None:
+            flow = self._flow
+            cluster = flow.source if side == "source" else flow.target
+            committed = flow.read_committed if side == "source" else True
+            seconds = min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
+            found = self._stack.enter_context(LogWindows(cluster, committed=committed, timeout_seconds=seconds))
+            self._windows[side] = found
+        return found
+
+    def _copy_of(self, topic: str) -> str:
+        record = self._records.get(topic)
+        if record is not None:
+            return record.downstream_topic
+        return self._flow.policy.format_remote_topic(self._flow.name.source, topic)
+
+    def _say_who_is_away(self, answers: dict[Position, Translation]) -> None:
+        if not self.away:
+            return
+        because = "; ".join(self.away.values())
+        for one, found in answers.items():
+            if isinstance(found, Translated) and not found.exact and found.by is not Evidence.SYNCS:
+                answers[one] = replace(found, why=f"{found.why}; it could not be counted: {because}")
+
+
+def _run(floor: Translated) -> Run:
+    assert floor.within is not None
+    return floor.within

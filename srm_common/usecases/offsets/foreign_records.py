@@ -1,0 +1,111 @@
+"""Look for records in a flow's copies that the flow did not write: the offset map held against the logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.offsets.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.usecases.flows.copied_topics import replicated_topics
+
+Partition = tuple[str, int]
+#: Of one copy: how many gaps, the newest, and how many offsets of each are read.
+_GAPS, _OFFSETS = 100, 10_000
+_LISTING_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class CopiesChecked:
+    """``copies`` have a map and were looked at. ``unmapped`` copies have none. ``left`` gaps were not read, since there
+    are too many. ``faults``: copies that cannot be looked at."""
+
+    flow: str
+    copies: int
+    unmapped: int
+    found: tuple[ForeignRecords, ...]
+    left: int = 0
+    faults: tuple[str, ...] = ()
+
+    def summary(self) -> str | None:
+        """One sentence where there are such records, None otherwise."""
+        if not self.found:
+            return None
+        affected = len({(one.topic, one.partition) for one in self.found})
+        return (
+            f"{affected} of {self.copies} partitions hold records that the flow did not write, the first: "
+            f"{self.found[0]}; srm-control check-copies --flow '{self.flow}' lists them"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "copies": self.copies,
+            "unmapped": self.unmapped,
+            "found": [one.to_json() for one in self.found],
+            "gaps_left": self.left,
+            "faults": list(self.faults),
+        }
+
+
+def check_copies(flow: FlowSettings) -> CopiesChecked:
+    """Read what lies between the runs of each copy's map, and behind its end. Changes nothing; the flow may be running.
+
+    Raises:
+        ConfigError: an alias means another cluster than before, or a policy gives other names to what is copied.
+        UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
+    """
+    places = {
+        (topic.downstream, number): (topic.upstream, number)
+        for topic in replicated_topics(flow)
+        for number in range(topic.partitions)
+    }
+    found: list[ForeignRecords] = []
+    copies = left = 0
+    with StateReader(flow.target) as reader:
+        # The logs first: what is committed between the two looks is in the map then.
+        logs, faults = _logs(flow, places)
+        segments = names.segments_topic(flow.name.source)
+        copied = {upstream: place for place, upstream in places.items() if place in logs}
+        for upstream, mapped in SegmentLog(reader, segments, reader.partitions(segments)).maps():
+            place = copied.get(upstream)
+            if place is None:
+                continue
+            copies += 1
+            log = logs[place]
+            found += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed_runs(mapped, log)]
+            gaps = list(suspicious_gaps(mapped, log, exactly_once=flow.exactly_once))
+            left += max(0, len(gaps) - _GAPS)
+            found += _read(reader, place, gaps[-_GAPS:])
+    found.sort(key=lambda one: (one.topic, one.partition))
+    unmapped = len(logs) - copies
+    return CopiesChecked(str(flow.name), copies, unmapped, tuple(found), left, tuple(faults.values()))
+
+
+def _read(reader: StateReader, place: Partition, gaps: Iterable[Gap]) -> list[ForeignRecords]:
+    topic, number = place
+    out = []
+    for gap in gaps:
+        until = min(gap.offsets.end, gap.offsets.start + _OFFSETS)
+        records = reader.read(topic, {number: gap.offsets.start}, {number: until})
+        if records:
+            times = [record.timestamp_ms for record in records]
+            first, last = records[0].offset, records[-1].offset
+            out.append(ForeignRecords(*place, first, last, len(records), min(times), max(times), gap.unmapped))
+    return out
+
+
+def _logs(flow: FlowSettings, copies: Iterable[Partition]) -> tuple[dict[Partition, LogRange], dict[Partition, str]]:
+    wanted = list(copies)
+    if not wanted:
+        return {}, {}
+    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
+        starts, faults = link.start_offsets(wanted, timeout_seconds=_LISTING_SECONDS)
+        ends, more = link.end_offsets(wanted, timeout_seconds=_LISTING_SECONDS)
+    logs = {place: LogRange(starts[place], end) for place, end in ends.items() if place in starts}
+    return logs, {**faults, **more}

@@ -1,0 +1,288 @@
+"""Translate what the source's consumer groups have committed into checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from srm_common.domain.filters.filter_classes import group_filter
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory
+from srm_common.domain.offsets.checkpoints import (
+    Addition,
+    Checkpoint,
+    Untranslated,
+    downstream_of,
+    still_holds,
+    supersedes,
+)
+from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.offsets.translation import Translation
+from srm_common.domain.topics.selection import select_topics
+from srm_common.domain.topics.topic_records import TopicRecords, TopicState
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+from srm_common.kafka.groups.other_groups import other_groups
+from srm_common.kafka.state.checkpoint_log import NewestCheckpoints, newest_checkpoints
+from srm_common.kafka.state.segment_log import Partition, SegmentLog
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.offsets.exact_translation import ExactTranslation
+from srm_common.usecases.offsets.reverse_checkpoints import reverse_checkpoints
+from srm_common.wire.mm2 import MAX_STRING_BYTES
+
+
+@dataclass
+class CheckpointsMade:
+    """What one round found out.
+
+    ``written`` are the new checkpoints, in order; ``newest`` by group what holds after them, written now or before.
+    ``positions`` of each group with offsets on copied topics are so many; ``asked`` is when it was asked for them, by
+    the monotonic clock. ``topics`` are groups by upstream topic, ``remotes`` the copies of these. ``rewound`` were
+    moved back at the source. ``renewed`` counts positions whose earlier checkpoint belonged to a former copy.
+    ``unsupported`` (group, kind) pass the filter and are no consumer groups. ``shared`` are remote topics that other
+    flows write to as well, with these flows. ``copies`` are the ids of remote topics, for the next round. ``notes`` say
+    what limits the result.
+    """
+
+    positions: dict[str, int] = field(default_factory=dict)
+    asked: dict[str, float] = field(default_factory=dict)
+    topics: dict[str, set[str]] = field(default_factory=dict)
+    remotes: dict[str, str] = field(default_factory=dict)
+    written: list[Checkpoint] = field(default_factory=list)
+    newest: dict[str, list[Checkpoint]] = field(default_factory=dict)
+    unchanged: int = 0
+    renewed: int = 0
+    rewound: set[str] = field(default_factory=set)
+    untranslated: list[Untranslated] = field(default_factory=list)
+    unsupported: list[tuple[str, str]] = field(default_factory=list)
+    shared: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    copies: dict[str, str] = field(default_factory=dict)
+    faults: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def keep(self, checkpoint: Checkpoint) -> None:
+        """It was written before and holds."""
+        self.unchanged += 1
+        self.newest.setdefault(checkpoint.group, []).append(checkpoint)
+
+    def write(self, checkpoint: Checkpoint) -> None:
+        self.written.append(checkpoint)
+        self.newest.setdefault(checkpoint.group, []).append(checkpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class _Position:
+    """Where a group stands on a copied partition. ``before`` is its checkpoint so far, None where there is none;
+    ``void`` when there is one of a former copy."""
+
+    group: str
+    topic: str
+    partition: int
+    committed: CommittedOffset
+    remote: str
+    before: Checkpoint | None
+    void: bool = False
+
+
+def make_checkpoints(
+    flow: FlowSettings,
+    log: SegmentLog,
+    news: Mapping[Partition, Iterable[Segment]],
+    reader: StateReader,
+    memory: CheckpointMemory,
+) -> CheckpointsMade:
+    """The checkpoints of the groups that moved, by the map of ``log``.
+
+    Args:
+        news: what was added to the map since the last round.
+        reader: of the target.
+
+    Raises:
+        CorruptRecord: what is recorded of topics cannot be read.
+        UnreachableCluster, AccessDenied, ClusterError: as the clusters answer. Single groups that cannot be read are
+            faults in the result.
+    """
+    made = CheckpointsMade()
+    offsets = _group_offsets(flow, made)
+    with TopicRegistry(flow.target) as registry:
+        records = registry.read()
+    copies = CopiedPlaces.of(flow, records, offsets)
+    made.shared = copies.shared
+    made.copies = {**memory.copies, **copies.ids}
+    anew = {remote for remote, known in memory.copies.items() if made.copies[remote] != known}
+    before = newest_checkpoints(reader, names.checkpoints_topic(flow))
+    made.skipped += before.unreadable
+    added = _Additions(news)
+    moved = []
+    # In the first round of a flow that MirrorMaker 2 had, its checkpoints are rougher than they could be.
+    trusted = bool(memory.checked)
+    for found in offsets:
+        places = sorted(place for place in found.offsets if place[0] in copies.names)
+        if places:
+            made.positions[found.group] = len(places)
+            made.asked[found.group] = found.asked
+        for topic, partition in places:
+            remote, committed = copies.names[topic], found.offsets[topic, partition]
+            made.topics.setdefault(topic, set()).add(found.group)
+            made.remotes[topic] = remote
+            last = before.by_place.get((found.group, remote, partition))
+            if last is not None and remote in anew:
+                moved.append(_Position(found.group, topic, partition, committed, remote, None, void=True))
+            elif topic in copies.gone:
+                made.untranslated.append(
+                    Untranslated(found.group, topic, partition, committed.offset, copies.gone[topic])
+                )
+            elif trusted and last and still_holds(last, committed.offset, added.of(topic, partition)):
+                made.keep(last)
+            else:
+                moved.append(_Position(found.group, topic, partition, committed, remote, last))
+    _translate(flow, log, moved, made)
+    _start_over(before, anew, made)
+    _translate_back(flow, offsets, before, made)
+    return made
+
+
+def _translate_back(
+    flow: FlowSettings, offsets: Iterable[GroupOffsets], before: NewestCheckpoints, made: CheckpointsMade
+) -> None:
+    back = reverse_checkpoints(flow, offsets, before)
+    for new in back.written:
+        made.write(new)
+    for last in back.kept:
+        made.keep(last)
+    made.untranslated += back.untranslated
+    asked = {found.group: found.asked for found in offsets}
+    groups = [one.group for one in (*back.written, *back.kept)] + [one.group for one in back.untranslated]
+    for group in groups:
+        made.positions[group] = made.positions.get(group, 0) + 1
+        made.asked[group] = asked[group]
+    made.notes += back.notes
+
+
+class _Additions:
+    """Where the news of each partition begin; looked at once for all groups."""
+
+    def __init__(self, news: Mapping[Partition, Iterable[Segment]]) -> None:
+        self._news = news
+        self._found: dict[Partition, Addition | None] = {}
+
+    def of(self, topic: str, partition: int) -> Addition | None:
+        place = topic, partition
+        if place not in self._found:
+            self._found[place] = Addition.of(self._news.get(place, ()))
+        return self._found[place]
+
+
+def _start_over(before: NewestCheckpoints, anew: Collection[str], made: CheckpointsMade) -> None:
+    """Checkpoints of groups that could not be asked, or are gone, must not point into the middle of another copy."""
+    done = {(one.group, one.topic, one.partition) for one in made.written}
+    for place, last in before.by_place.items():
+        if last.topic in anew and place not in done and last.downstream:
+            made.written.append(replace(last, downstream=0))
+            made.renewed += 1
+
+
+def _translate(flow: FlowSettings, log: SegmentLog, moved: list[_Position], made: CheckpointsMade) -> None:
+    if not moved:
+        return
+    with ExactTranslation(flow, log) as exact:
+        translations = exact.translate({(one.topic, one.partition, one.committed.offset) for one in moved})
+        made.notes += exact.away.values()
+    ends = _ends(log, {(one.topic, one.partition) for one in moved if one.before is not None})
+    for one in moved:
+        translation = translations[one.topic, one.partition, one.committed.offset]
+        _judge(one, translation, ends.get((one.topic, one.partition)), made)
+
+
+def _ends(log: SegmentLog, places: Iterable[Partition]) -> dict[Partition, int]:
+    """Where the copies of the partitions end by the map."""
+    ends = {}
+    for topic, partition in places:
+        # A segment that cannot be read maps nothing, as translations say.
+        with contextlib.suppress(CorruptRecord):
+            newest = log.newest(topic, partition)
+            if newest is not None:
+                ends[topic, partition] = newest.downstream_end
+    return ends
+
+
+def _judge(one: _Position, translation: Translation, end: int | None, made: CheckpointsMade) -> None:
+    before, void = one.before, one.void
+    if before is not None and end is not None and before.downstream > end:
+        # Nobody can have gone on from behind the end: it is of a former copy, or not of this flow.
+        before, void = None, True
+    downstream = downstream_of(translation)
+    if isinstance(downstream, str):
+        made.untranslated.append(Untranslated(one.group, one.topic, one.partition, one.committed.offset, downstream))
+        if not void:
+            return
+        # What was said of the former copy must not be believed of this one.
+        downstream = 0
+    made.renewed += void
+    new = Checkpoint(one.group, one.remote, one.partition, one.committed.offset, downstream, _metadata(one, made))
+    if before is None or supersedes(new, before):
+        if before is not None and new.upstream < before.upstream:
+            made.rewound.add(one.group)
+        made.write(new)
+    else:
+        made.keep(before)
+
+
+def _metadata(one: _Position, made: CheckpointsMade) -> str:
+    """What the group noted with its commit, where it fits into a checkpoint."""
+    if len(one.committed.metadata.encode()) <= MAX_STRING_BYTES:
+        return one.committed.metadata
+    made.notes.append(
+        f"the metadata that group {one.group} committed for {one.topic}-{one.partition} is longer than "
+        f"{MAX_STRING_BYTES} bytes and left out of its checkpoint"
+    )
+    return ""
+
+
+def _group_offsets(flow: FlowSettings, made: CheckpointsMade) -> list[GroupOffsets]:
+    groups = GroupReader(flow.source)
+    listed, faults = groups.groups()
+    others, unlisted = other_groups(flow.source)
+    chosen = group_filter(flow)
+    made.unsupported = [(one.name, one.protocol) for one in others if chosen.decide(one.name).accepted]
+    offsets, unread = groups.offsets(group.name for group in listed if chosen.decide(group.name).accepted)
+    sentences = (str(fault) for fault in (*faults, *unlisted, *unread))
+    made.faults += dict.fromkeys(sentences)
+    return offsets
+
+
+@dataclass(frozen=True)
+class CopiedPlaces:
+    """The topics that groups have offsets on and that are copied: upstream -> remote ``names``, the ``ids`` of all of
+    the flow's remote topics, who else writes to them, and why some are ``gone``."""
+
+    names: dict[str, str]
+    ids: dict[str, str]
+    shared: dict[str, tuple[str, ...]]
+    gone: dict[str, str]
+
+    @classmethod
+    def of(cls, flow: FlowSettings, records: TopicRecords, offsets: Iterable[GroupOffsets]) -> CopiedPlaces:
+        recorded = records.of_flow(flow.name)
+        ids = {one.downstream_topic: one.downstream_topic_id for one in recorded.values() if one.downstream_topic_id}
+        copies = cls({}, ids, {}, {})
+        for decision in select_topics(flow, {topic for found in offsets for topic, _ in found.offsets}):
+            if not decision.accepted or decision.remote_topic is None:
+                continue
+            record = recorded.get(decision.topic)
+            # A name belongs to the copy that was made under it, whatever the policy would call it now.
+            remote = decision.remote_topic if record is None else record.downstream_topic
+            copies.names[decision.topic] = remote
+            if record is not None and record.state is TopicState.TARGET_DELETED:
+                copies.gone[decision.topic] = f"its copy {remote} was deleted on the target"
+            others = {
+                one.flow
+                for one in records.feeding(remote)
+                if one.state is TopicState.REPLICATING and one.downstream_topic == remote
+            }
+            if others - {str(flow.name)}:
+                copies.shared[remote] = tuple(sorted(others - {str(flow.name)}))
+        return copies

@@ -1,0 +1,56 @@
+"""How far the flow in the other direction has written into the topics of this flow's source.
+
+After a change of direction the topics at the new source hold two kinds of records: first those that came from the new
+target, which must not go back, then those that producers wrote since. The offset map of the former flow, which lies on
+the new source, says where the one ends and the other begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.source_offsets import committed_places
+from srm_common.kafka.state.state_reader import StateReader
+
+Partition = tuple[str, int]
+
+
+def opposite_ends(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, int | str]:
+    """The end of what the flow ``target->source`` copied into each of these partitions of the source.
+
+    Returns:
+        The next offset behind the copy by (topic, partition), or a sentence where a copy exists that no map tells of
+        (MirrorMaker 2 made it, or the map was lost or cannot be read). Partitions that were never copied into are
+        absent.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the source answers.
+    """
+    other = FlowName(flow.name.target, flow.name.source)
+    wanted = set(places)
+    ends: dict[Partition, int | str] = {}
+    with StateReader(flow.source, patience_seconds=flow.patience_seconds) as reader:
+        topic = names.segments_topic(other.source)
+        for upstream, known in SegmentLog(reader, topic, reader.partitions(topic)).maps():
+            place = _downstream(flow, upstream)
+            if place in wanted:
+                try:
+                    ends[place] = known[-1].downstream_end
+                except CorruptRecord as error:
+                    ends[place] = f"{place[0]}-{place[1]} cannot start behind what flow {other} copied: {error}"
+        for upstream in committed_places(reader, other):
+            place = _downstream(flow, upstream)
+            if place in wanted and place not in ends:
+                ends[place] = (
+                    f"{place[0]}-{place[1]} cannot start behind what flow {other} copied: that flow has progress "
+                    f"there but no offset map, so where its records end is not known; name the offset with "
+                    f"start.positions = {place[0]}=offsets:{place[1]}=<offset>"
+                )
+    return ends
+
+
+def _downstream(flow: FlowSettings, upstream: Partition) -> Partition:
+    return flow.policy.format_remote_topic(flow.name.target, upstream[0]), upstream[1]

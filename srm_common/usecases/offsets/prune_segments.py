@@ -1,0 +1,74 @@
+"""Keep the offset map small: drop what says nothing about the target's log any more, and join small segments.
+
+Readers never miss a part of the map meanwhile. A joined segment is written before the first of those that it holds is
+dropped, and while both are there, they say the same. Its key is its own: two rounds at the same time may write
+different ones, and each drops only what it has read and holds in one of its own. A run that copies at the
+same time writes behind what was read here, and a joined segment belongs before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.admin_client import EARLIEST
+from srm_common.kafka.state.segment_log import Partition, SegmentLog
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.wire.map_changes import map_changes
+from srm_common.wire.segments import segment_partition
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """``dropped`` segments said nothing of the target's log any more; of ``joined`` others ``written`` were made."""
+
+    dropped: int = 0
+    joined: int = 0
+    written: int = 0
+
+
+def prune_segments(
+    flow: FlowSettings, log: SegmentLog, writer: StateWriter, topic: str, told: Mapping[int, int]
+) -> Pruned:
+    """Write joined segments, and tombstones for those that they hold, for replaced ones, and for those whose records
+    have left the target.
+
+    A copy whose log cannot be asked (its topic is gone, a right is missing) keeps its map.
+
+    Args:
+        topic: the segments topic.
+        told: each of its partitions -> where those who read only what is new have read up to; later segments are not
+            joined.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+    """
+    dropped = held = written = 0
+    admin = ClusterAdmin(flow.target)
+    for batch, ends in log.pieces():
+        found = batch.segments
+        remote: dict[Partition, Partition] = {
+            place: (flow.policy.format_remote_topic(flow.name.source, place[0]), place[1]) for place in found
+        }
+        starts = admin.offsets(remote.values(), EARLIEST)
+        made: list[NewRecord] = []
+        dead: list[tuple[int, bytes]] = []
+        for place, committed in found.items():
+            log_start = starts[remote[place]]
+            if not isinstance(log_start, int):
+                continue
+            home = segment_partition(*place, len(told))
+            changes = map_changes(committed, log_start, told[home])
+            made += [NewRecord(topic, home, key, value) for key, value in changes.written]
+            dead += [(home, key) for key in changes.dropped]
+            dropped += changes.replaced
+            held += changes.joined
+        written += writer.write(f"join segments in state topic {topic}", made)
+        if dead:
+            # A start that was committed again meanwhile has its old key. What cannot be told now is dropped next time.
+            later = log.keys_since(ends)
+            tombstones = [NewRecord(topic, home, key, None) for home, key in dead if key not in later.get(home, {key})]
+            writer.write(f"drop old records of state topic {topic}", tombstones)
+    return Pruned(dropped, held, written)

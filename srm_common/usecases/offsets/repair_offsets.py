@@ -1,0 +1,81 @@
+"""Write lost source offsets again, from the offset map."""
+
+from __future__ import annotations
+
+from operator import itemgetter
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.offsets_repair import CopyEnd, RepairAction, repair_action
+from srm_common.domain.offsets.segments import Segment
+from srm_common.errors import CorruptRecord, SrmError
+from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.source_offsets import offset_record, read_source_offsets
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import ensure_state_topics, present_state_topics
+from srm_common.kafka.state.state_writer import StateWriter
+from srm_common.replication.driver.ownership import Ownership
+
+#: So many offsets of the copy are looked at behind the map's end; one visible record among them is enough.
+_LOOK_AHEAD = 50_000
+
+
+def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairAction]:
+    """Commit the position that the map proves, for each partition that has a map but no position.
+
+    The flow is fenced first, whatever runs it; positions that exist, and partitions that were reset on purpose,
+    are left alone.
+
+    Args:
+        dry_run: only say what would be written; nothing is fenced or created.
+
+    Returns:
+        One action per partition without a position; those without ``next_offset`` were not written.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
+    """
+    state = present_state_topics(flow) if dry_run else ensure_state_topics(flow)
+    if not dry_run:
+        with FlowState(flow) as store:
+            highest = int((store.read("slots") or {}).get("highest", 0))
+        with Ownership.take(flow, flow.tasks_max, max(highest, flow.tasks_max)):
+            pass
+    known = read_source_offsets(flow, state, refuse_loss=False)
+    actions = []
+    with StateReader(flow.target) as reader:
+        # Nearly all of a map that may have a million segments is about partitions with a position.
+        ends: dict[tuple[str, int], Segment | str] = {}
+        for place, found in SegmentLog(reader, state.segments_topic, state.segments_partitions).maps():
+            if place not in known and place not in known.resets:
+                try:
+                    ends[place] = found[-1]
+                except CorruptRecord as error:
+                    ends[place] = f"the end of its map cannot be read: {error}"
+        for place, last in sorted(ends.items(), key=itemgetter(0)):
+            if isinstance(last, str):
+                actions.append(RepairAction(*place, None, last))
+            else:
+                actions.append(repair_action(last, _copy_end(flow, reader, last)))
+    if not dry_run:
+        records = [
+            offset_record(flow.name, state, (action.topic, action.partition), action.next_offset)
+            for action in actions
+            if action.next_offset is not None
+        ]
+        StateWriter(flow.target).write(f"write source offsets of flow {flow.name}", records)
+    return actions
+
+
+def _copy_end(flow: FlowSettings, reader: StateReader, last: Segment) -> CopyEnd | str:
+    remote = flow.policy.format_remote_topic(flow.name.source, last.topic)
+    if last.partition >= reader.partitions(remote):
+        return f"{remote}-{last.partition} does not exist on the target"
+    try:
+        end = reader.offsets(remote, [last.partition], LATEST)[last.partition]
+        until = min(end, last.downstream_end + _LOOK_AHEAD)
+        behind = reader.read(remote, {last.partition: last.downstream_end}, {last.partition: until})
+    except SrmError as error:
+        return str(error)
+    return CopyEnd(end, len(behind))

@@ -1,0 +1,408 @@
+"""Where groups that move from a flow's source to its target go on there: asked and translated anew, nothing changed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+
+from srm_common.domain.amount import Amount
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.filters.filter_classes import group_filter
+from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.domain.moving.moves import PositionReport
+from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
+from srm_common.domain.offsets.translation import Translation
+from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
+from srm_common.domain.offsets.untranslated_record import other_groups_from
+from srm_common.domain.topics.topic_records import TopicState
+from srm_common.errors import ClusterError, SrmError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
+from srm_common.kafka.groups.other_groups import other_groups
+from srm_common.kafka.state.checkpoint_log import newest_checkpoints
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.segment_log import SegmentLog
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.offsets.exact_translation import ExactTranslation
+from srm_common.usecases.offsets.source_offsets import committed_now
+
+Partition = tuple[str, int]
+_LIST_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """A committed position, and how old the knowledge of it is; ``downstream``: its place here by a checkpoint."""
+
+    committed: CommittedOffset
+    age_ms: int = 0
+    downstream: int = 0
+
+
+@dataclass
+class Standing:
+    """Where a group stands on the cluster that it leaves: ``positions`` by topic and partition there.
+
+    ``translated`` by topic and partition here: what was translated before, by a map that cannot be read now.
+    """
+
+    group: str
+    positions: dict[Partition, Stand] = field(default_factory=dict)
+    translated: dict[Partition, Stand] = field(default_factory=dict)
+
+
+@dataclass
+class Positions:
+    """``reports`` by group, topic and partition; ``unknown`` are groups that were asked for and stand nowhere.
+
+    ``live``: the source was asked for the groups' offsets, otherwise checkpoints.
+    """
+
+    reports: list[PositionReport] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    live: bool = True
+
+
+def opposite(flow: FlowSettings) -> FlowSettings:
+    """The same pair of clusters in the other direction."""
+    name = FlowName(flow.name.target, flow.name.source)
+    return replace(flow, name=name, source=flow.target, target=flow.source)
+
+
+class CopiedTopics:
+    """What one flow copies, as recorded on its target, and the map of it. A context manager.
+
+    ``names`` is upstream topic -> downstream topic; ``shared`` are downstream topics that several flows write to, with
+    these flows.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: from entering, as the target answers.
+    """
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self.flow = flow
+        self.names: dict[str, str] = {}
+        self.shared: dict[str, str] = {}
+        self._stack = ExitStack()
+
+    def __enter__(self) -> CopiedTopics:
+        flow = self.flow
+        with TopicRegistry(flow.target) as registry:
+            everything = registry.read()
+        records = everything.of_flow(flow.name)
+        self.names = {
+            topic: record.downstream_topic
+            for topic, record in records.items()
+            if record.state is not TopicState.CLAIMED
+        }
+        feeders = {copy: {one.flow for one in everything.feeding(copy)} for copy in self.names.values()}
+        self.shared = {copy: ", ".join(sorted(flows)) for copy, flows in feeders.items() if len(flows) > 1}
+        with ExitStack() as stack:
+            reader = stack.enter_context(StateReader(flow.target))
+            segments = names.segments_topic(flow.name.source)
+            self.log = SegmentLog(reader, segments, reader.partitions(segments))
+            self.log.read_news({})
+            self.committed = committed_now(flow)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def map_of(self, topic: str, partition: int) -> OffsetMap:
+        """The map of a partition of the upstream ``topic``."""
+        found = self.log.complete_map(topic, partition)
+        replicated_to = self.committed.get((topic, partition))
+        if found is None:
+            return OffsetMap(replicated_to=replicated_to)
+        return OffsetMap(found, replicated_to, found.starts, found.downstream_starts)
+
+
+def answers(flow: FlowSettings, patience_seconds: float = 15.0) -> str | None:
+    """Why the flow's source cannot be asked, None when it answers in time."""
+    try:
+        ClusterAdmin(flow.source, timeout_seconds=patience_seconds).topics()
+    except SrmError as error:
+        return str(error)
+    return None
+
+
+def group_states(cluster: ClusterSettings, groups: Iterable[str]) -> dict[str, str]:
+    """Kafka's word for the state of each of ``groups`` that the cluster has.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
+    """
+    wanted = set(groups)
+    listed, _ = GroupReader(cluster).groups()
+    return {group.name: group.state for group in listed if group.name in wanted}
+
+
+def standings(flow: FlowSettings, groups: Iterable[str] | None) -> list[Standing]:
+    """Where groups stand at the source.
+
+    Args:
+        groups: None: all of them that the flow translates.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the source answers, also where it is about one group.
+    """
+    reader = GroupReader(flow.source)
+    listed, faults = reader.groups()
+    wanted = _chosen(flow, groups, (group.name for group in listed))
+    offsets, more = reader.offsets(wanted)
+    for fault in (*faults, *more):
+        raise ClusterError(fault.reason)
+    return [Standing(one.group, {place: Stand(at) for place, at in one.offsets.items()}) for one in offsets]
+
+
+def last_known_standings(flow: FlowSettings, copied: CopiedTopics, groups: Iterable[str] | None) -> list[Standing]:
+    """Where groups stood when checkpoints were written last; asks the target only."""
+    upstream = {downstream: topic for topic, downstream in copied.names.items()}
+    with StateReader(flow.target) as reader:
+        checkpoints = newest_checkpoints(reader, names.checkpoints_topic(flow))
+    now_ms = int(time.time() * 1000)
+    found: dict[str, Standing] = {}
+    for place, checkpoint in checkpoints.by_place.items():
+        group, topic, partition = place
+        standing = found.setdefault(group, Standing(group))
+        age = max(0, now_ms - checkpoints.written_ms[place])
+        stand = Stand(CommittedOffset(checkpoint.upstream, checkpoint.metadata), age, checkpoint.downstream)
+        if topic in upstream:
+            standing.positions[upstream[topic], partition] = stand
+        else:
+            # Translated back: its map is on the cluster that is gone.
+            standing.translated[topic, partition] = stand
+    wanted = set(_chosen(flow, groups, found))
+    return [standing for group, standing in sorted(found.items()) if group in wanted]
+
+
+def groups_left_out(
+    flow: FlowSettings, groups: Iterable[str] | None, *, source_answers: bool
+) -> tuple[list[tuple[str, str]], list[str]]:
+    """Share and streams groups (name, kind) that somebody may expect to be moved; and what could not be asked.
+
+    Args:
+        source_answers: otherwise the flow's last round tells.
+    """
+    faults: list[str] = []
+    if not source_answers:
+        with FlowState(flow) as state:
+            found = other_groups_from(state.read(UNTRANSLATED))
+    else:
+        try:
+            listed, unlisted = other_groups(flow.source, timeout_seconds=_LIST_SECONDS)
+            found, faults = [(one.name, one.protocol) for one in listed], [str(fault) for fault in unlisted]
+        except ClusterError as error:
+            found, faults = [], [f"whether there are share groups is not known: {error}"]
+    chosen = set(_chosen(flow, groups, (name for name, _ in found)))
+    return [one for one in found if one[0] in chosen], faults
+
+
+def _chosen(flow: FlowSettings, groups: Iterable[str] | None, known: Iterable[str]) -> list[str]:
+    """Those that are named, whatever the filter says; without names, those of ``known`` that the filter takes."""
+    if groups is not None:
+        return sorted(set(groups))
+    chosen = group_filter(flow)
+    return sorted(group for group in known if chosen.decide(group).accepted)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A position, and the topic here where the group goes on. ``along`` and ``back``: by which maps."""
+
+    group: str
+    topic: str
+    partition: int
+    from_topic: str
+    stand: Stand
+    along: bool
+    back: str | None
+
+
+class _Mover:
+    """One translation of everything."""
+
+    def __init__(self, flow: FlowSettings, along: CopiedTopics, back: CopiedTopics | None) -> None:
+        self._flow = flow
+        self._along = along
+        self._back = back
+        #: Topic there -> topic here whose copy it is.
+        self._originals = {} if back is None else {copy: topic for topic, copy in back.names.items()}
+
+    def places(self, standing: Standing) -> Iterator[_Place | PositionReport]:
+        for (topic, partition), stand in sorted(standing.positions.items()):
+            copy, original = self._along.names.get(topic), self._originals.get(topic)
+            if copy is None and original is None:
+                yield PositionReport(
+                    standing.group,
+                    topic,
+                    partition,
+                    topic,
+                    stand.committed.offset,
+                    age_ms=stand.age_ms,
+                    read_again=Amount.not_known(),
+                    reason=f"{topic} is not copied between {self._flow.name.source} and {self._flow.name.target}",
+                )
+                continue
+            if copy in self._along.shared:
+                yield PositionReport(
+                    standing.group,
+                    copy,
+                    partition,
+                    topic,
+                    stand.committed.offset,
+                    age_ms=stand.age_ms,
+                    read_again=Amount.not_known(),
+                    reason=f"flows {self._along.shared[copy]} write to {copy}: no place skips nothing of all of them",
+                )
+                continue
+            for goes_to in sorted({copy, original} - {None}, key=str):
+                yield _Place(
+                    standing.group,
+                    str(goes_to),
+                    partition,
+                    topic,
+                    stand,
+                    along=goes_to == copy,
+                    back=original if goes_to == original else None,
+                )
+
+    def maps(self, place: _Place) -> tuple[OffsetMap | None, OffsetMap | None]:
+        along = self._along.map_of(place.from_topic, place.partition) if place.along else None
+        back = None
+        if place.back is not None and self._back is not None:
+            back = self._back.map_of(place.back, place.partition)
+        return along, back
+
+    def exact(self, places: Iterable[_Place]) -> dict[tuple[str, int, int], Translation]:
+        wanted = {
+            (one.from_topic, one.partition, one.stand.committed.offset)
+            for one in places
+            if one.along and one.back is None
+        }
+        with ExactTranslation(self._flow, self._along.log) as exact:
+            return exact.translate(sorted(wanted))
+
+
+def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_answers: bool) -> Positions:
+    """The place on the target of every partition that the groups have read at the source.
+
+    Args:
+        groups: None: all that the flow translates and that have read something of what is copied.
+        source_answers: otherwise checkpoints tell where groups stood.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
+    """
+    named = None if groups is None else sorted(set(groups))
+    out = Positions(live=source_answers)
+    with ExitStack() as stack:
+        along = stack.enter_context(CopiedTopics(flow))
+        if not source_answers:
+            out.notes.append(
+                f"'{flow.source.alias}' does not answer: checkpoints on '{flow.target.alias}' tell where groups stood"
+            )
+            back = None
+            found = last_known_standings(flow, along, named)
+        else:
+            back = stack.enter_context(CopiedTopics(opposite(flow)))
+            found = standings(flow, named)
+        mover = _Mover(flow, along, back)
+        places: list[_Place] = []
+        for standing in found:
+            rows = list(mover.places(standing))
+            moving = [row for row in rows if isinstance(row, _Place)]
+            if moving or standing.translated or (named is not None and rows):
+                places += moving
+                out.reports += [row for row in rows if isinstance(row, PositionReport)]
+        moved = {one.group for one in found if one.positions or one.translated}
+        out.unknown = [group for group in named or () if group not in moved]
+        out.reports += _resumed(flow, mover, places, found, source_answers)
+    out.reports.sort(key=lambda one: (one.group, one.topic, one.partition))
+    return out
+
+
+def _resumed(
+    flow: FlowSettings, mover: _Mover, places: list[_Place], found: list[Standing], source_answers: bool
+) -> Iterator[PositionReport]:
+    wanted = {(one.topic, one.partition) for one in places} | {place for one in found for place in one.translated}
+    logs = _logs(flow, wanted)
+    own = own_offsets(flow, sorted({one.group for one in found}))
+    exact = mover.exact(places)
+    for one in places:
+        report = _report(one.group, (one.topic, one.partition), one.from_topic, one.stand, own)
+        log = logs[one.topic, one.partition]
+        if isinstance(log, str):
+            yield replace(report, read_again=Amount.not_known(), reason=log)
+            continue
+        along, back = mover.maps(one)
+        translation = exact.get((one.from_topic, one.partition, report.upstream)) if back is None else None
+        point = resume_point(report.upstream, log, along=along, back=back, own=report.before, translation=translation)
+        again, reason = point.read_again, point.reason
+        if not source_answers:
+            since = log.end - point.offset
+            again = Amount.at_most(since + not_copied(report.upstream, along))
+            reason = "; ".join(filter(None, [reason, _SINCE if since else ""]))
+        yield replace(report, applied=point.offset, read_again=again, reason=reason)
+    for standing in found:
+        for place, stand in sorted(standing.translated.items()):
+            report = _report(standing.group, place, "", stand, own)
+            log = logs[place]
+            if isinstance(log, str):
+                yield replace(report, read_again=Amount.not_known(), reason=log)
+                continue
+            applied = min(max(stand.downstream, report.before or 0, log.start), log.end)
+            since = log.end - applied
+            again = Amount.at_most(since)
+            yield replace(report, applied=applied, read_again=again, reason=_SINCE if since else "")
+
+
+def _report(
+    group: str, place: Partition, from_topic: str, stand: Stand, own: Mapping[str, Mapping[Partition, int]]
+) -> PositionReport:
+    before = own.get(group, {}).get(place)
+    committed = stand.committed
+    return PositionReport(
+        group, *place, from_topic, committed.offset, before, age_ms=stand.age_ms, metadata=committed.metadata
+    )
+
+
+_SINCE = "what the group read since its last checkpoint is read again"
+
+
+def _logs(flow: FlowSettings, places: set[Partition]) -> dict[Partition, Log | str]:
+    """The target's logs, a sentence where there is none."""
+    admin = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000)
+    known = admin.topics().partitions
+    there = sorted(place for place in places if place[1] < known.get(place[0], 0))
+    starts, ends = admin.offsets(there, EARLIEST), admin.offsets(there, LATEST)
+    out: dict[Partition, Log | str] = {}
+    for place in places:
+        start, end = starts.get(place), ends.get(place)
+        if isinstance(start, int) and isinstance(end, int):
+            out[place] = Log(start, end)
+        elif place[0] not in known:
+            out[place] = f"there is no topic {place[0]} on '{flow.target.alias}'"
+        elif start is None or end is None:
+            out[place] = f"{place[0]} has no partition {place[1]} on '{flow.target.alias}'"
+        else:
+            out[place] = str(start if isinstance(start, SrmError) else end)
+    return out
+
+
+def own_offsets(flow: FlowSettings, groups: list[str]) -> dict[str, dict[Partition, int]]:
+    """What the groups have committed on the target.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers, also where it is about one group.
+    """
+    found, faults = GroupReader(flow.target).offsets(groups)
+    if faults:
+        raise ClusterError(faults[0].reason)
+    return {one.group: {place: at.offset for place, at in one.offsets.items()} for one in found}

@@ -1,0 +1,124 @@
+"""The committed source offsets of a flow, beside the logs they point into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topics.source_topics import SourceTopics
+from srm_common.errors import UnreachableCluster
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.source_offsets import SourceOffsets, read_source_offsets
+from srm_common.kafka.state.state_topics import present_state_topics
+from srm_common.replication.driver.source_view import SourceView
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedOffset:
+    """One partition. ``offset`` is the next to copy, None where there is no position; ``log`` the source's log, None
+    where it cannot be looked at; ``note`` what is remarkable."""
+
+    topic: str
+    partition: int
+    offset: int | None
+    log: LogRange | None
+    note: str = ""
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that are not copied yet; None where that is not known."""
+        return None if self.offset is None or self.log is None else max(0, self.log.end - self.offset)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "log_start": None if self.log is None else self.log.start,
+            "log_end": None if self.log is None else self.log.end,
+            "lag": self.lag,
+            "note": self.note,
+        }
+
+
+def list_source_offsets(flow: FlowSettings) -> list[ListedOffset]:
+    """Everything the flow has a position for, or remembers a start of. Changes nothing; a run may be going on.
+
+    A source that does not answer is noted beside each partition.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
+    """
+    offsets = committed_now(flow)
+    with FlowState(flow) as store:
+        memory = SourceTopics.from_json(store.read("topics"))
+    pinned = {(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
+    places = sorted({*offsets, *offsets.faults, *offsets.resets, *pinned})
+    try:
+        logs = logs_of(flow, places)
+    except UnreachableCluster as error:
+        # What is committed can be told all the same; that is asked for on bad days, too.
+        logs = dict.fromkeys(places, str(error))
+    return [_listed(place, offsets, memory, logs[place]) for place in places]
+
+
+def committed_now(flow: FlowSettings) -> SourceOffsets:
+    """What is committed, as far as it can be read at this moment; nothing where the flow never ran."""
+    return read_source_offsets(flow, present_state_topics(flow), stable_within_seconds=None, refuse_loss=False)
+
+
+def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, LogRange | str]:
+    """The source's logs; a sentence for each partition that cannot be looked at."""
+    wanted = list(places)
+    if not wanted:
+        return {}
+    with SourceView(flow) as source:
+        # A partition without a leader is waited for; one of a topic that is gone never gets any.
+        ids = source.topic_ids({topic for topic, _ in wanted})
+        partitions = source.partitions({topic for topic, _ in wanted if ids[topic] is not None})
+        # Asked for, one that does not exist would be waited for as one without a leader is.
+        beyond = {
+            (topic, number): f"the topic has no partition {number} on {flow.source.alias}, only {len(known)}"
+            for topic, number in wanted
+            if (known := partitions.get(topic)) and number not in known
+        }
+        there = [place for place in wanted if ids[place[0]] is not None and place not in beyond]
+        starts, faults = source.starts(there)
+        ends, more = source.ends(there)
+    gone = f"the topic does not exist on {flow.source.alias}, or may not be seen"
+    faults = {**{place: gone for place in wanted if ids[place[0]] is None}, **beyond, **faults, **more}
+    return {
+        place: LogRange(starts[place], ends[place])
+        if place in starts and place in ends
+        else faults.get(place, "the source does not answer for it")
+        for place in wanted
+    }
+
+
+def _listed(place: Partition, offsets: SourceOffsets, memory: SourceTopics, log: LogRange | str) -> ListedOffset:
+    committed = offsets.get(place)
+    position = memory.position(*place, committed)
+    notes = []
+    if place in offsets.faults:
+        notes.append(str(offsets.faults[place]))
+    chosen = memory.start(place[0])
+    if committed is None and position is not None and place in offsets.resets:
+        notes.append("set by hand; nothing committed since")
+    elif committed is None and position is not None and chosen is not None:
+        notes.append(f"nothing committed yet; starts here by {chosen.why}")
+    elif position != committed:
+        notes.append(f"goes on here instead of the committed {committed}")
+    elif committed is None and place in offsets.resets:
+        notes.append("forgotten; starts like a partition without progress")
+    if isinstance(log, str):
+        notes.append(log)
+    elif position is not None and position < log.start:
+        notes.append(f"behind the log's start by {log.start - position}: these were deleted before they were copied")
+    elif position is not None and position > log.end:
+        notes.append(f"beyond the log's end by {position - log.end}: the topic was truncated or created again")
+    return ListedOffset(*place, position, log if isinstance(log, LogRange) else None, "; ".join(notes))

@@ -1,0 +1,217 @@
+"""Write MirrorMaker 2's offset syncs and checkpoints, derived from the offset map, and sync idle groups."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.monitoring.group_samples import KEY as GROUPS
+from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record, topics_from
+from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory, Part, group_sync_period_seconds
+from srm_common.domain.offsets.checkpoint_report import CheckpointReport
+from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.offsets.foreign_records import KEY as FOREIGN
+from srm_common.domain.offsets.foreign_records import foreign_record
+from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for
+from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
+from srm_common.domain.offsets.untranslated_record import untranslated_record
+from srm_common.domain.topics.state_topics import state_topics
+from srm_common.errors import AccessDenied, CorruptRecord
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.segment_log import SegmentBatch, SegmentLog
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_topics import ensure_topics, request_seconds
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.usecases.offsets.foreign_records import check_copies
+from srm_common.usecases.offsets.make_checkpoints import CheckpointsMade, make_checkpoints
+from srm_common.usecases.offsets.prune_segments import Pruned, prune_segments
+from srm_common.usecases.offsets.sync_groups import GroupsSynced, sync_groups
+from srm_common.wire.mm2 import encode_checkpoint, encode_offset_sync
+
+#: Where a flow's state has the :class:`CheckpointMemory`.
+STATE_KEY = "checkpoints"
+#: With so many new segments the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.
+_MANY_SEGMENTS = 5_000
+
+
+def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> CheckpointReport:
+    """One round: offset syncs for what was copied since the last one, checkpoints for groups that moved.
+
+    Reads the news of the offset map, all checkpoints, and the committed offsets of the source's groups; a group that
+    moved within older parts of the map has that part read too. A round that fails is done again by the next one.
+
+    Args:
+        at_once: do now what is switched on, whatever the intervals say.
+
+    Raises:
+        StateTopicInvalid: a state topic cannot be used.
+        CorruptRecord: what is recorded of topics cannot be read.
+        UnreachableCluster, AccessDenied, ClusterError: as the clusters answer. Single groups that cannot be read are
+            faults in the report.
+    """
+    on_target = [topic for topic in state_topics(flow) if topic.location == "target"]
+    partitions, _ = ensure_topics(flow.target, on_target, timeout_seconds=request_seconds(flow))
+    segments_topic = names.segments_topic(flow.name.source)
+    segments_partitions = partitions[segments_topic]
+    now_ms = int(time.time() * 1000)
+    skipped: list[str] = []
+    faults: list[str] = []
+    made, synced, pruned, foreign = CheckpointsMade(), GroupsSynced(), Pruned(), None
+    acknowledged = 0.0
+    with FlowState(flow) as state, StateReader(flow.target) as reader:
+        memory = _remembered(state, skipped)
+        due = memory.due(flow, now_ms, at_once=at_once)
+        log = SegmentLog(reader, segments_topic, segments_partitions)
+        writer = StateWriter(flow.target)
+        news, ends = log.read_news(memory.synced)
+        report = CheckpointReport(
+            str(flow.name),
+            segments=len(news),
+            checkpoints_emitted=flow.emit_checkpoints,
+            group_sync_seconds=group_sync_period_seconds(flow),
+        )
+        before = memory
+        try:
+            written = _write_offset_syncs(flow, news, writer) if flow.emit_offset_syncs else 0
+            report, memory = replace(report, offset_syncs=written), replace(memory, synced=ends)
+        except AccessDenied as error:
+            if flow.offset_syncs_topic_location == "target":
+                raise
+            # Nothing here needs them.
+            faults.append(f"no offset syncs are written: {error}, or set offset-syncs.topic.location = target")
+        # Segments are decoded when they are looked at.
+        skipped += news.unreadable
+        if Part.CHECKPOINTS in due:
+            if before.checked != before.synced:
+                news, ends = log.read_news(before.checked)
+            if before.synced != memory.synced:
+                # Whatever fails from here on: MirrorMaker 2 takes a sync that comes twice for a rewound log.
+                state.write(STATE_KEY, memory.to_json())
+            made = make_checkpoints(flow, log, news.segments, reader, before)
+            write_checkpoints(flow, made.written, writer)
+            acknowledged = time.monotonic()
+            _keep_untranslated(state, made)
+            memory = replace(memory, checked=ends, copies=made.copies)
+            if not made.faults:
+                memory = memory.done([Part.CHECKPOINTS], now_ms)
+        if Part.GROUPS in due:
+            synced = sync_groups(flow, made.newest, made.shared)
+            if not synced.faults:
+                memory = memory.done([Part.GROUPS], now_ms)
+        if Part.CHECKPOINTS in due:
+            _keep_groups(state, made, acknowledged, synced.kept if Part.GROUPS in due else None)
+        if Part.PRUNING in due or report.segments >= _MANY_SEGMENTS:
+            if not flow.emit_checkpoints and memory.checked:
+                # When they are switched on again they begin with the whole map: its newer part was joined meanwhile.
+                memory = replace(memory, checked={})
+                state.write(STATE_KEY, memory.to_json())
+            # What is not kept yet does not count: the next round may have to read the same news again.
+            told = before.checked if flow.emit_checkpoints else {}
+            told = {home: told.get(home, ends[home]) for home in range(segments_partitions)}
+            pruned = prune_segments(flow, log, writer, segments_topic, told)
+            foreign = check_copies(flow).summary()
+            state.write(FOREIGN, foreign_record(foreign, now_ms))
+            memory = memory.done([Part.PRUNING], now_ms)
+        if memory != before:
+            state.write(STATE_KEY, memory.to_json())
+    return replace(
+        report,
+        due_in_seconds=None if Part.CHECKPOINTS in due else memory.next_seconds(flow, now_ms),
+        groups=len(made.positions),
+        checkpoints=len(made.written),
+        unchanged=made.unchanged,
+        renewed=made.renewed,
+        rewound=tuple(sorted(made.rewound)),
+        untranslated=tuple(made.untranslated),
+        unsupported=tuple(made.unsupported),
+        pruned_segments=pruned.dropped,
+        joined_segments=pruned.joined,
+        joins=pruned.written,
+        group_positions=synced.positions,
+        groups_synced=synced.groups,
+        groups_in_use=synced.in_use,
+        groups_beyond=synced.beyond,
+        shared=tuple(sorted(made.shared.items())) if Part.GROUPS in due else (),
+        faults=(*faults, *made.faults, *map(str, synced.faults)),
+        skipped=(*skipped, *made.skipped),
+        notes=(*made.notes, *([foreign] if foreign else [])),
+    )
+
+
+def _remembered(state: FlowState, skipped: list[str]) -> CheckpointMemory:
+    """A memory that cannot be read costs one reading of the whole map, and no more."""
+    try:
+        return CheckpointMemory.from_json(state.read(STATE_KEY))
+    except CorruptRecord as error:
+        skipped.append(str(error))
+        return CheckpointMemory()
+
+
+def _keep_untranslated(state: FlowState, made: CheckpointsMade) -> None:
+    """For who asks while the source is down; written only when it has changed."""
+    record = untranslated_record(made.untranslated, made.unsupported)
+    try:
+        known = state.read(UNTRANSLATED)
+    except CorruptRecord:  # it is written anew
+        known = None
+    if record != (known or untranslated_record(())):
+        state.write(UNTRANSLATED, record)
+
+
+def _keep_groups(state: FlowState, made: CheckpointsMade, acknowledged: float, synced: Collection[str] | None) -> None:
+    """How each group stands, for whoever reports the run."""
+    found_out = CheckpointRound(
+        at_ms=int(time.time() * 1000),
+        positions=made.positions,
+        untranslated=made.untranslated,
+        # Checkpoints that start over may be of groups that are gone.
+        latencies_ms={
+            one.group: (acknowledged - made.asked[one.group]) * 1000 for one in made.written if one.group in made.asked
+        },
+        synced=synced,
+        topics=made.topics,
+        checkpointed=_checkpointed(made),
+    )
+    try:
+        before = state.read(GROUPS)
+    except CorruptRecord:  # it is written anew
+        before = None
+    samples = found_out.samples(groups_from(before))
+    state.write(GROUPS, groups_record(samples, found_out.topic_groups(topics_from(before))))
+
+
+def _checkpointed(made: CheckpointsMade) -> set[tuple[str, str]]:
+    """(group, upstream topic) of checkpoints that were written for positions at the source."""
+    written = {(one.group, one.topic) for one in made.written if one.group in made.asked}
+    return {
+        (group, topic)
+        for topic, groups in made.topics.items()
+        for group in groups
+        if (group, made.remotes[topic]) in written
+    }
+
+
+def _write_offset_syncs(flow: FlowSettings, news: SegmentBatch, target_writer: StateWriter) -> int:
+    """Each round starts like a restarted task of MirrorMaker 2: the first position of a partition gets a sync."""
+    topic = names.offset_syncs_topic(flow)
+    at_source = flow.offset_syncs_topic_location == "source"
+    if at_source:
+        on_source = [one for one in state_topics(flow) if one.location == "source"]
+        ensure_topics(flow.source, on_source, timeout_seconds=request_seconds(flow))
+
+    def syncs() -> Iterable[OffsetSync]:
+        for segments in news.segments.values():
+            yield from syncs_for(segments, SyncState(), flow.offset_lag_max)[0]
+
+    records = (NewRecord(topic, 0, *encode_offset_sync(sync)) for sync in syncs())
+    writer = StateWriter(flow.source) if at_source and len(news) else target_writer
+    return writer.write(f"write offset syncs of flow {flow.name}", records)
+
+
+def write_checkpoints(flow: FlowSettings, checkpoints: Iterable[Checkpoint], writer: StateWriter) -> None:
+    """Into the checkpoints topic, in this order. Raises UnreachableCluster, AccessDenied, ClusterError."""
+    topic = names.checkpoints_topic(flow)
+    records = (NewRecord(topic, 0, *encode_checkpoint(checkpoint)) for checkpoint in checkpoints)
+    writer.write(f"write checkpoints of flow {flow.name}", records)

@@ -1,0 +1,58 @@
+"""Who else runs a flow: another installation, another run of this one, a MirrorMaker 2 that nobody stopped."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import time
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.installation import Installation, other_installation
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.errors import ClusterError, SrmError
+from srm_common.kafka.state.driver_presence import PREFIX
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.transactions.active_writers import mirror_maker_workers
+
+_LOG = logging.getLogger(__name__)
+_KEY = "installation"
+
+
+def competing_runs(flow: FlowSettings, run: RunOptions, store: FlowState) -> list[str]:
+    """One sentence for each sign that somebody else copies this flow; says in the flow's state that this run does.
+
+    Runs without an installation, as those of the command line, are not recorded and told nothing.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers where the flow's state is.
+    """
+    try:
+        signs = mirror_maker_workers(flow)
+    except ClusterError as error:
+        # A broker that is just away: no reason not to copy.
+        _LOG.info("%s: nobody knows whether MirrorMaker 2 is at work: %s", flow.name, error)
+        signs = []
+    notes = [f"{sign}, since both copy, and then run: srm-control takeover" for sign in signs]
+    if run.installation is not None:
+        own = Installation(run.installation, socket.gethostname(), run.run_id, int(time.time() * 1000))
+        other = other_installation(flow.name, Installation.from_json(store.read(_KEY)), own)
+        notes += [other] if other is not None else []
+        store.write(_KEY, own.to_json())
+    return notes
+
+
+def new_owner(flow: FlowSettings, store: FlowState) -> str | None:
+    """Who took the flow from a run of ours that has ended, in one sentence; None where that cannot be told."""
+    try:
+        found = list(store.read_all(prefix=PREFIX).values())
+    except SrmError:
+        # The reason to stop counts more than who it was.
+        return None
+    if not found:
+        return None
+    who = found[-1]
+    installation = f" of installation '{who['installation']}'" if who.get("installation") else ""
+    return (
+        f"another run took over flow {flow.name}: '{who['run_id']}'{installation} on {who['host']} (process "
+        f"{who['pid']}); this one stopped and changed nothing more"
+    )

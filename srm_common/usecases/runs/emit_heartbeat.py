@@ -1,0 +1,106 @@
+"""Say on a flow's clusters that it is alive."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.heartbeats import Heartbeat, beat_seconds
+from srm_common.domain.topics.state_topics import Location, StateTopic, written_heartbeats
+from srm_common.errors import AccessDenied, SrmError
+from srm_common.kafka.state.state_topics import ensure_topics, request_seconds
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.wire.mm2 import encode_heartbeat
+
+_LOG = logging.getLogger(__name__)
+
+
+def emit_heartbeat(flow: FlowSettings, now_seconds: Callable[[], float] = time.time) -> Heartbeat:
+    """Write one of MirrorMaker 2's heartbeats to each cluster of ``heartbeats.topic.location``, making the topic where
+    it is missing. A cluster that cannot be written to does not keep the other one from getting its heartbeat.
+
+    ``now_seconds`` gives epoch seconds.
+
+    Raises:
+        StateTopicInvalid: the heartbeats topic cannot be used.
+        UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
+    """
+    return HeartbeatWriter(flow, now_seconds).beat()
+
+
+class HeartbeatWriter:
+    """Writes heartbeats of one flow."""
+
+    def __init__(self, flow: FlowSettings, now_seconds: Callable[[], float] = time.time) -> None:
+        self._flow = flow
+        self._now = now_seconds
+        self._writers: dict[Location, StateWriter] = {}
+
+    def beat(self) -> Heartbeat:
+        """Write one heartbeat. Raises as :func:`emit_heartbeat`."""
+        flow = self._flow
+        beat = Heartbeat(flow.name.source, flow.name.target, int(self._now() * 1000))
+        key, value = encode_heartbeat(beat)
+        faults: list[SrmError] = []
+        for topic in written_heartbeats(flow):
+            try:
+                record = NewRecord(topic.name, 0, key, value, beat.timestamp_ms)
+                self._writer(topic).write(f"write a heartbeat of flow {flow.name}", [record])
+            except AccessDenied as error:
+                faults.append(error if topic.location == "target" else _denied(error))
+            except SrmError as error:
+                faults.append(error)
+        for other in faults[1:]:
+            faults[0].add_note(str(other))
+        if faults:
+            raise faults[0]
+        return beat
+
+    def _writer(self, topic: StateTopic) -> StateWriter:
+        if topic.location not in self._writers:
+            cluster = self._flow.target if topic.location == "target" else self._flow.source
+            ensure_topics(cluster, [topic], timeout_seconds=request_seconds(self._flow))
+            self._writers[topic.location] = StateWriter(cluster, repeats_matter=False)
+        return self._writers[topic.location]
+
+
+class SteadyHeartbeats:
+    """A context manager around a long run: heartbeats at the pace of the flow's schedule, as if it ran that often.
+
+    The first comes one period after the start, so that a short run writes none. What cannot be written is logged and
+    tried again a period later; that heartbeats are missing shows in the flow's status.
+    """
+
+    def __init__(self, flow: FlowSettings) -> None:
+        self._flow = flow
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._beat, name="srm-heartbeats", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._flow.emit_heartbeats:
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _beat(self) -> None:
+        writer = HeartbeatWriter(self._flow)
+        while not self._ended.wait(beat_seconds(self._flow)):
+            try:
+                writer.beat()
+            except SrmError as fault:
+                _LOG.warning("%s: no heartbeat could be written: %s", self._flow.name, fault)
+
+
+def _denied(error: AccessDenied) -> AccessDenied:
+    return AccessDenied(f"{error}, or set heartbeats.topic.location = target")

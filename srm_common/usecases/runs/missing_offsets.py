@@ -1,0 +1,69 @@
+"""A flow without any progress, whose copies MirrorMaker 2 has made: copying would start again behind what is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.errors import CorruptRecord, StateTopicInvalid, StateUnavailable
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.replication.driver.passes import Mapped
+from srm_common.wire.mm2 import decode_offset_sync
+
+
+def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
+    """Call it for a flow that has neither source offsets nor an offset map.
+
+    MirrorMaker 2's offset syncs tell that it copied a partition; that there is no progress means that it was lost, or
+    that its connectors keep offsets under names of their own.
+
+    Raises:
+        StateTopicInvalid: a copy holds records that such a sync tells of.
+        StateUnavailable: a copy that such a sync tells of does not say whether it holds any.
+        UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
+    """
+    synced = _synced(flow)
+    copies = {
+        (topic.downstream, number): (topic.upstream, number)
+        for topic in topics
+        for number in range(topic.partitions)
+        if (topic.upstream, number) in synced
+    }
+    if not copies:
+        return
+    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms) as link:
+        ends, faults = link.end_offsets(copies, timeout_seconds=flow.patience_seconds)
+        starts, more_faults = link.start_offsets(copies, timeout_seconds=flow.patience_seconds)
+    known = sorted(copies[place] for place, end in ends.items() if end > starts.get(place, end))
+    unknown = faults | more_faults
+    if unknown and not known:
+        raise StateUnavailable(
+            f"flow {flow.name} has no progress, and whether MirrorMaker 2 has copied for it cannot be told now: "
+            f"{next(iter(unknown.values()))}; run again"
+        )
+    if known:
+        more = "" if len(known) == 1 else f" and {len(known) - 1} more partitions"
+        raise StateTopicInvalid(
+            f"flow {flow.name} has no progress, although MirrorMaker 2 has copied {known[0][0]}-{known[0][1]}{more}: "
+            f"its offsets were lost, or lie under other names, and going on would copy everything again; take the flow "
+            f"over with: srm-control takeover --flow '{flow.name}' (to copy from the start all the same: srm-control "
+            f"source-offsets reset --topic '.*' --to earliest)"
+        )
+
+
+def _synced(flow: FlowSettings) -> set[tuple[str, int]]:
+    """The partitions of which there is an offset sync."""
+    topic = names.offset_syncs_topic(flow)
+    cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
+    found = set()
+    with StateReader(
+        cluster, timeout_seconds=flow.admin_timeout_ms / 1000, patience_seconds=flow.patience_seconds
+    ) as reader:
+        for record in reader.read(topic) if reader.partitions(topic) else ():
+            try:
+                sync = decode_offset_sync(record.key, record.value)
+            except CorruptRecord:
+                continue  # not one of MirrorMaker 2's: it proves nothing
+            found.add((sync.topic, sync.partition))
+    return found

@@ -1,0 +1,367 @@
+"""One run of a flow: own it, find out where it stands, copy what is new, write down what happened."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.start_position import StartKind, StartPosition
+from srm_common.domain.flow.start_rules import StartRules
+from srm_common.domain.runs.copying import CopyJob, CopyRange
+from srm_common.domain.runs.cut_copy import CutCopy
+from srm_common.domain.runs.progress import Progress, by_topic
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.topics.source_topics import SourceTopics
+from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
+from srm_common.kafka.state.driver_presence import PREFIX, DriverPresence, drivers
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.source_offsets import read_source_offsets
+from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
+from srm_common.replication.driver.hanging_transactions import Copy, free_held_partitions
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.replication.driver.pass_watch import PassWatch
+from srm_common.replication.driver.passes import Mapped, Passes, PassRunner
+from srm_common.replication.driver.source_view import SourceView
+from srm_common.replication.driver.starting_points import Committed, Partition, StartingPoints
+from srm_common.replication.spark.driver_pass import NeedsSpark
+from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.offsets.opposite_ends import opposite_ends
+from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
+from srm_common.usecases.runs.competing_runs import competing_runs, new_owner
+from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
+from srm_common.usecases.runs.missing_offsets import refuse_lost_progress
+from srm_common.usecases.runs.run_journal import RunJournal
+
+_LOOK_AGAIN_SECONDS = 1.0
+
+ProgressReport = Callable[[Progress], None]
+
+
+def replicate(
+    flow: FlowSettings, run: RunOptions, runner: PassRunner, progress: ProgressReport | None = None
+) -> RunRecord:
+    """Copy what is new at the source, in one pass or for ``run.max.seconds``.
+
+    The run's record is written to the flow's state, also when the run fails and the target can be written to. Lost
+    data and other faults of single partitions are in it; ``state`` is then ``failed``.
+
+    Args:
+        runner: copies the slots of a pass, in Spark or here.
+        progress: told how far the run is, at least once a pass and about once a second during one; may be called
+            from another thread.
+
+    Raises:
+        FlowOwnedElsewhere: another run took the flow; nothing was changed since.
+        NeedsSpark: as ``runner`` does; the flow is as it was, and no record is written.
+        UnreachableCluster, AccessDenied, ConfigError, StateError: the run could do nothing (more).
+    """
+    return _Run(flow, run, runner, progress).go()
+
+
+class _Run:
+    def __init__(
+        self, flow: FlowSettings, run: RunOptions, runner: PassRunner, progress: ProgressReport | None
+    ) -> None:
+        self._flow = flow
+        self._run = run
+        self._runner = runner
+        self._progress = progress
+        self._store = FlowState(flow, patience_seconds=flow.patience_seconds)
+        self._journal = RunJournal(flow, run, self._store)
+        self._started = time.monotonic()
+        self._passes: Passes | None = None
+        self._copies: list[Copy] = []
+        #: Copies that end before where an earlier run left them.
+        self._cut: dict[Partition, CutCopy] = {}
+
+    def go(self) -> RunRecord:
+        with self._store:
+            try:
+                self._copy()
+            except OwnershipError as error:
+                # The record belongs to whoever owns the flow now.
+                who = new_owner(self._flow, self._store)
+                if who is None:
+                    raise
+                raise FlowOwnedElsewhere(who) from error
+            except SrmError as error:
+                self._journal.finish_in_spite_of(error, self._passes)
+                raise
+            except KeyboardInterrupt as interrupt:
+                self._journal.finish_in_spite_of(interrupt, self._passes)
+                raise
+            return self._journal.finish(self._passes)
+
+    def _copy(self) -> None:
+        flow = self._flow
+        for note in self._run.notes:
+            self._journal.note(note)
+        state = ensure_state_topics(flow, patience_seconds=flow.patience_seconds)
+        for note in state.notes:
+            self._journal.note(note, logging.INFO)
+        known = self._store.read_all("run", "slots", "topics", "sizes", "start", "plan")
+        self._journal.recall(known)
+        topics = self._first_topics()
+        if not topics:
+            self._journal.note(
+                "no topic of the source is both accepted by the flow's filters and present on the target"
+            )
+        slots = max(1, min(flow.tasks_max, sum(topic.partitions for topic in topics)))
+        with ExitStack() as stack:
+            source = stack.enter_context(SourceView(flow, patience_seconds=flow.patience_seconds))
+            job = copy_job(flow, state)
+            presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
+            stack.enter_context(SteadyHeartbeats(flow))
+            owner = self._own(slots, known.get("slots") or {})
+            checkpoints = stack.enter_context(SteadyCheckpoints(flow, self._journal.note))
+            for note in competing_runs(flow, self._run, self._store):
+                self._journal.note(note)
+            if owner is not None:
+                stack.push(lambda kind, error, trace: self._disown(owner, kind, job))
+                self._copies = [
+                    Copy((topic.upstream, number), (topic.downstream, number))
+                    for topic in topics
+                    for number in range(topic.partitions)
+                ]
+                self._free(owner, job, self._copies)
+                self._find_cut_copies(owner)
+            # Anew, since offsets may have been moved by hand until the flow became ours.
+            known = self._store.read_all("topics", "start", prefix=PREFIX)
+            presence.forget_others(drivers(known))
+            points = self._points(source, state, known, topics)
+            self._passes = passes = Passes(
+                job=job,
+                runner=self._watched if self._progress else self._runner,
+                points=points,
+                topics=_then(topics, self._topics),
+                remember=lambda memory: self._store.write("topics", memory.to_json()),
+                owner=owner,
+                slots_max=slots,
+                record_bytes=dict(self._journal.sizes),
+                max_seconds=flow.run_max_seconds if self._run.max_seconds is None else self._run.max_seconds,
+                patience_seconds=flow.retry_timeout_seconds,
+                watch=self._between_passes,
+            )
+            self._prepare_override(points, topics, known.get("start"))
+            passes.run()
+            # Heartbeats alone move no group, and come with each run.
+            if any(
+                one.records and not flow.policy.is_heartbeats_topic(one.upstream_topic)
+                for one in passes.tracks.values()
+            ):
+                checkpoints.copied()
+
+    def _first_topics(self) -> list[Mapped]:
+        """What there is to copy at the start, with the patience that slots have: a broker's restart ends no run."""
+        deadline = time.monotonic() + self._flow.patience_seconds
+        while True:
+            try:
+                return self._topics()
+            except UnreachableCluster:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_LOOK_AGAIN_SECONDS)
+
+    def _topics(self) -> list[Mapped]:
+        return [
+            Mapped(topic.upstream, topic.downstream, topic.partitions, topic.max_message_bytes)
+            for topic in replicated_topics(self._flow, self._journal.lose)
+            if self._run.wants(topic.upstream)
+        ]
+
+    def _own(self, slots: int, recorded: Mapping[str, Any]) -> Ownership | None:
+        if not self._flow.exactly_once:
+            return None
+        highest = int(recorded.get("highest", 0))
+        if slots > highest:
+            # Before the ids are used, so that a later run fences them even if this one ends here.
+            self._store.write("slots", {"highest": slots})
+        return Ownership.take(self._flow, slots, max(slots, highest))
+
+    def _free(self, owner: Ownership, job: CopyJob, copies: Iterable[Copy]) -> None:
+        """Free the copies that earlier transactions hold back; no slot is at work."""
+        freed = free_held_partitions(job, owner.all_identities, copies)
+        for fault in freed.faults:
+            self._journal.note(fault)
+        if freed.looked_into:
+            owner.refence()
+
+    def _find_cut_copies(self, owner: Ownership) -> None:
+        """Those whose log ends before where an earlier run left it."""
+        for place, end in self._ends_of_copies(owner).items():
+            before = self._journal.copies_before.get(place)
+            if before is not None and end < (before.copy_end or 0):
+                self._cut[place] = CutCopy(
+                    before.downstream_topic, before.partition, before.position or 0, before.copy_end or 0, end
+                )
+            else:
+                self._journal.copy_ends[place] = end
+
+    def _remember_copy_ends(self, owner: Ownership, undecided: Container[Partition]) -> None:
+        """For the run that comes next; one that was cut meanwhile, or that nobody has decided about, is for that to
+        find."""
+        for place, end in self._ends_of_copies(owner).items():
+            decided = place in self._cut and place not in undecided
+            if decided or (place not in self._cut and end >= self._journal.copy_ends.get(place, 0)):
+                self._journal.copy_ends[place] = end
+
+    def _ends_of_copies(self, owner: Ownership) -> dict[Partition, int]:
+        ends = owner.log_ends([copy.downstream for copy in self._copies])
+        return {copy.upstream: ends[copy.downstream] for copy in self._copies if copy.downstream in ends}
+
+    def _disown(self, owner: Ownership, kind: type[BaseException] | None, job: CopyJob) -> bool:
+        passes = self._passes
+        untouched = kind is None and passes is not None and passes.count == 0
+        if untouched or (kind is not None and issubclass(kind, (OwnershipError, NeedsSpark))):
+            owner.abandon()
+            return False
+        try:
+            if kind is None and passes is not None:
+                self._remember_copy_ends(owner, passes.points.undecided)
+            if kind is None and passes is not None and passes.retries:
+                # What failed may have left something open, and the next run may come late.
+                owner.refence()
+                tracks = passes.tracks.values()
+                self._free(owner, job, [Copy(one.place, (one.downstream_topic, one.partition)) for one in tracks])
+        finally:
+            owner.release()
+        return False
+
+    def _points(
+        self, source: SourceView, state: StateTopics, known: Mapping[str, Any], topics: Sequence[Mapped]
+    ) -> StartingPoints:
+        flow, last = self._flow, self._journal.last
+
+        def committed() -> Committed:
+            offsets = read_source_offsets(flow, state, patience_seconds=flow.patience_seconds)
+            if not (offsets or offsets.faults or offsets.resets):
+                refuse_lost_progress(flow, topics)
+            return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)
+
+        return StartingPoints(
+            source=source,
+            memory=SourceTopics.from_json(known.get("topics")),
+            read_committed=committed,
+            on_data_loss=flow.on_data_loss,
+            on_target_loss=flow.on_target_loss,
+            cut_copies=self._cut,
+            rules=StartRules(flow.start_positions, flow.auto_offset_reset),
+            opposite_ends=lambda places: opposite_ends(flow, places),
+            note=self._journal.note,
+            last_ends={
+                (one.upstream_topic, one.partition): one.end
+                for one in (last.partitions if last else ())
+                if one.end is not None
+            },
+        )
+
+    def _prepare_override(self, points: StartingPoints, topics: Iterable[Mapped], applied: Any) -> None:
+        """The run's start position, unless an earlier attempt under the same run id has applied it already."""
+        start = self._run.start
+        if start.kind is StartKind.COMMITTED or applied == {"run_id": self._run.run_id, "start": str(start)}:
+            return
+        points.override = start
+        points.overridden = {(topic.upstream, number) for topic in topics for number in range(topic.partitions)}
+
+    def _between_passes(self, passes: Passes, ranges: Sequence[CopyRange]) -> None:
+        points = passes.points
+        if points.override.kind is not StartKind.COMMITTED:
+            # Its pins are stored by now; what could not be listed yet goes by the flow's own rule.
+            self._store.write("start", {"run_id": self._run.run_id, "start": str(points.override)})
+            points.override = StartPosition()
+            points.overridden = set()
+        if not ranges and passes.count and self._journal.is_due:
+            self._journal.write_so_far(passes)
+        if not ranges:
+            self._report({}, copying=False)
+
+    def _watched(self, job: CopyJob, tasks: Sequence[Any]) -> list[Any]:
+        """The runner, with somebody watching."""
+        ranges = [one for task in tasks for one in task.ranges]
+        with PassWatch(
+            self._flow.target,
+            ranges,
+            lambda done: self._report(done, copying=True),
+            read_committed=self._flow.exactly_once,
+        ):
+            return self._runner(job, tasks)
+
+    def _report(self, done: Mapping[Partition, int], copying: bool) -> None:
+        if self._progress is None or self._passes is None:
+            return
+        self._progress(
+            Progress(
+                flow=str(self._flow.name),
+                passes=self._passes.count,
+                copying=copying,
+                elapsed_seconds=time.monotonic() - self._started,
+                topics=by_topic(
+                    track.progress(done.get(track.place, 0)) for track in list(self._passes.tracks.values())
+                ),
+            )
+        )
+
+
+def summary(record: RunRecord) -> str:
+    """A run in one line."""
+    seconds = ((record.finished_ms or record.started_ms) - record.started_ms) / 1000
+    return (
+        f"{record.flow}: {record.records} records, {record.bytes / 1e6:.1f} MB in {record.passes} "
+        f"pass{'' if record.passes == 1 else 'es'} and {seconds:.1f} s; lag {record.backlog.text('partition')}"
+    )
+
+
+def raise_if_failed(record: RunRecord) -> None:
+    """Raises :class:`RunFailed` with the first reason when any partition failed, or a topic was left out."""
+    failed = record.failed_partitions
+    if record.state is RunState.FAILED and failed:
+        raise RunFailed(
+            f"{len(failed)} of {len(record.partitions)} partitions of {record.flow} failed: "
+            f"{failed[0].trouble}" + ("" if len(failed) == 1 else "; the run record has the others")
+        )
+    if record.state is RunState.FAILED and record.error is not None:
+        raise RunFailed(record.error)
+
+
+def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
+    """What all slots of the flow are told."""
+    request_timeout_ms = max(
+        flow.source.request_timeout_ms or flow.request_timeout_ms,
+        flow.target.request_timeout_ms or flow.request_timeout_ms,
+    )
+    # An answer that is held back as long as a request is waited for never comes; one that is not held back at all has
+    # the broker asked again at once.
+    least_wait_ms, most_wait_ms = 10, max(10, request_timeout_ms // 2)
+    return CopyJob(
+        flow=str(flow.name),
+        source_alias=flow.name.source,
+        source=flow.source,
+        target=flow.target,
+        offsets_topic=state.offsets_topic,
+        offsets_partitions=state.offsets_partitions,
+        segments_topic=state.segments_topic,
+        segments_partitions=state.segments_partitions,
+        exactly_once=flow.exactly_once,
+        read_committed=flow.read_committed,
+        chunk_bytes=flow.chunk_bytes,
+        chunk_seconds=flow.chunk_seconds,
+        linger_seconds=flow.chunk_linger_ms / 1000,
+        fetch_bytes=flow.fetch_bytes,
+        fetch_partition_bytes=flow.fetch_partition_bytes,
+        transaction_timeout_ms=flow.transaction_timeout_ms,
+        request_timeout_ms=request_timeout_ms,
+        retry_timeout_seconds=flow.retry_timeout_seconds,
+        fetch_max_wait_ms=min(max(flow.fetch_max_wait_ms, least_wait_ms), most_wait_ms),
+        compression=flow.compression,
+    )
+
+
+def _then(first: list[Mapped], later: Callable[[], list[Mapped]]) -> Callable[[], list[Mapped]]:
+    """The listing at hand for the first call, a new one for each call after."""
+    waiting = [first]
+    return lambda: waiting.pop() if waiting else later()

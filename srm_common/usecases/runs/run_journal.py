@@ -1,0 +1,180 @@
+"""What a run writes down of itself: notes, topics left out, sizes of records, and its record in the flow's state."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.plans.plan_record import plan_notes
+from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.errors import RunFailed, SrmError
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.replication.driver.passes import Passes
+
+_LOG = logging.getLogger(__name__)
+Partition = tuple[str, int]
+#: How often a long run writes its record between passes.
+_RECORD_SECONDS = 10.0
+#: A topic's record size is written down again when it is off by more than this factor.
+_SIZE_TOLERANCE = 1.25
+#: The newest notes a run record keeps.
+_NOTES = 50
+
+
+class RunJournal:
+    """One run's. ``last`` is the record of the run before, None before the first; ``sizes`` are the mean bytes of a
+    record by topic, as far as they are known."""
+
+    def __init__(self, flow: FlowSettings, run: RunOptions, store: FlowState) -> None:
+        self._flow = flow
+        self._run = run
+        self._store = store
+        self._started_ms = _now_ms()
+        self._written = time.monotonic()
+        self._notes: list[str] = []
+        self._lost: dict[str, str] = {}
+        self.copies_before: dict[Partition, PartitionRecord] = {}
+        self.last: RunRecord | None = None
+        self.sizes: dict[str, float] = {}
+        #: Where the copies' logs end, by upstream partition, as far as this run has looked.
+        self.copy_ends: dict[Partition, int] = {}
+
+    def recall(self, known: Mapping[str, Any]) -> None:
+        """What earlier runs left: ``run``, ``sizes``, ``plan`` of the flow's state. Raises :class:`CorruptRecord`."""
+        self.last = RunRecord.from_json(known["run"]) if "run" in known else None
+        partitions = self.last.partitions if self.last else ()
+        self.copies_before = {(one.upstream_topic, one.partition): one for one in partitions}
+        for note in plan_notes(known.get("plan"), self.last.started_ms if self.last else 0):
+            self.note(note, logging.INFO)
+        self.sizes = dict(known.get("sizes", {}))
+
+    def note(self, note: str, level: int = logging.WARNING) -> None:
+        """Into the log and the record."""
+        _LOG.log(level, "%s: %s", self._flow.name, note)
+        self._notes.append(note)
+
+    def lose(self, decision: TopicDecision) -> None:
+        """A topic that the flow should copy and cannot; said once a run."""
+        if decision.topic not in self._lost and self._run.wants(decision.topic):
+            self._lost[decision.topic] = decision.reason
+            self.note(f"{decision.topic} is not copied: {decision.reason}", logging.ERROR)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the record of a run at work is to be written again."""
+        return time.monotonic() - self._written > _RECORD_SECONDS
+
+    def write_so_far(self, passes: Passes) -> None:
+        """The record of a run that goes on."""
+        self._write(passes, RunState.RUNNING, None)
+
+    def finish(self, passes: Passes | None) -> RunRecord:
+        """The record of a run that came to its end."""
+        tracks = passes.tracks.values() if passes else ()
+        failed = self._lost or any(track.error is not None for track in tracks)
+        return self._write(passes, RunState.FAILED if failed else RunState.DONE, self._losses())
+
+    def finish_in_spite_of(self, error: SrmError | KeyboardInterrupt, passes: Passes | None) -> None:
+        """The record of a run that ends with ``error``; a target that cannot take it is the smaller trouble."""
+        try:
+            self._write(passes, RunState.FAILED, error)
+        except SrmError as second:
+            error.add_note(f"the run record could not be written either: {second}")
+
+    def _losses(self) -> RunFailed | None:
+        if not self._lost:
+            return None
+        topic, reason = next(iter(self._lost.items()))
+        more = "" if len(self._lost) == 1 else f"; {len(self._lost) - 1} more likewise"
+        return RunFailed(f"{topic} is not copied: {reason}{more}")
+
+    def _record(self, passes: Passes | None, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
+        tracks = list(passes.tracks.values()) if passes else []
+        copied = {track.place for track in tracks}
+        copies = [_partition_record(track, self.copies_before.get(track.place), self.copy_ends) for track in tracks]
+        kept = [
+            one.carried()
+            for one in (self.last.partitions if self.last else ())
+            if (one.upstream_topic, one.partition) not in copied
+            and (passes is None or not self._run.wants(one.upstream_topic))
+        ]
+        return RunRecord(
+            flow=str(self._flow.name),
+            run_id=self._run.run_id,
+            started_ms=self._started_ms,
+            finished_ms=None if state is RunState.RUNNING else _now_ms(),
+            passes=passes.count if passes else 0,
+            state=state,
+            error=_sentence(error),
+            error_kind=type(error).__name__ if isinstance(error, SrmError) else None,
+            notes=tuple(self._notes[-_NOTES:]),
+            transactions=passes.transactions if passes else 0,
+            retries=passes.retries if passes else 0,
+            partitions=tuple(sorted([*copies, *kept], key=lambda one: (one.upstream_topic, one.partition))),
+        )
+
+    def _write(self, passes: Passes | None, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
+        record = self._record(passes, state, error)
+        self._store.write("run", record.to_json())
+        self._written = time.monotonic()
+        self._write_sizes(passes)
+        return record
+
+    def _write_sizes(self, passes: Passes | None) -> None:
+        observed = passes.record_bytes if passes else {}
+        changed = {
+            topic: round(size, 1)
+            for topic, size in observed.items()
+            if not 1 / _SIZE_TOLERANCE < size / self.sizes.get(topic, 1e-9) < _SIZE_TOLERANCE
+        }
+        if changed:
+            self.sizes |= changed
+            self._store.write("sizes", self.sizes)
+
+
+def _partition_record(
+    track: PartitionTrack, before: PartitionRecord | None, copy_ends: Mapping[Partition, int]
+) -> PartitionRecord:
+    """A partition's line of the run record; ``before`` is that of the last record, which an earlier attempt of the same
+    run may have written."""
+    samples = track.latency_samples
+    records, size = (before.records_total, before.bytes_total) if before is not None else (None, None)
+    return PartitionRecord(
+        upstream_topic=track.upstream_topic,
+        downstream_topic=track.downstream_topic,
+        partition=track.partition,
+        records=track.records,
+        bytes=track.bytes,
+        position=track.position,
+        end=track.end,
+        latency_ms_min=track.latency_ms_min,
+        latency_ms_max=track.latency_ms_max,
+        latency_ms_avg=track.latency_ms_sum / samples if samples else None,
+        last_record_timestamp_ms=track.last_timestamp_ms,
+        transactions=track.transactions,
+        retries=track.retries,
+        reencoded_records=track.reencoded_records,
+        lost_records=track.lost_records,
+        error=track.error,
+        error_kind=track.error_kind,
+        records_total=(records or 0) + track.records,
+        bytes_total=(size or 0) + track.bytes,
+        copy_end=copy_ends.get(track.place, before.copy_end if before is not None else None),
+        latencies=track.latencies if samples else None,
+    )
+
+
+def _sentence(error: SrmError | KeyboardInterrupt | None) -> str | None:
+    if isinstance(error, KeyboardInterrupt):
+        return "the run was stopped before its end"
+    return None if error is None else str(error)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

@@ -1,0 +1,1 @@
+"""Remote topics: plan, apply, refresh."""

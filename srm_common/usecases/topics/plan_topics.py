@@ -1,0 +1,171 @@
+"""Look at both clusters, decide about every topic, plan. Changes nothing.
+
+One metadata request to each side, the settings of accepted topics and of their copies in batches, and nothing per
+topic in a loop: with nothing to change that is all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
+from srm_common.domain.topics.actions import CreateTopic, StartOver
+from srm_common.domain.topics.cluster_records import Knowledge
+from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle
+from srm_common.domain.topics.recording import plan_records
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
+from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.topics.topic_records import TopicRecord
+from srm_common.domain.topics.topic_settings import target_abilities
+from srm_common.errors import AccessDenied, ConfigError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.usecases.flows.both_clusters import admins, topics_of_both
+from srm_common.usecases.flows.cluster_records import Registries, decide, refuse_switch
+from srm_common.usecases.topics.plan_acls import copies_of, look_at_acls, plan_acls
+
+
+def plan_topics(
+    flow: FlowSettings,
+    *,
+    due: frozenset[Job] = EVERYTHING,
+    alterations: Alterations | None = None,
+    restore: Mapping[str, OnDataLoss] | None = None,
+) -> Plan:
+    """What has to change on the target so that the flow can copy.
+
+    Args:
+        due: plan this only; all decisions are made in any case.
+        alterations: earlier changes of settings; by default they are read from the flow's state.
+        restore: what to do about single topics whose copies are lost, by topic or copy.
+
+    Raises:
+        ConfigError: an alias means another cluster than before, a policy gives other names to what is copied, or
+            ``restore`` names what is not a topic of the flow.
+        UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
+    """
+    source, target = admins(flow)
+    with ThreadPoolExecutor(max_workers=6, thread_name_prefix="srm-plan") as pool:
+        earlier = pool.submit(_alterations, flow) if alterations is None else None
+        acls = pool.submit(look_at_acls, flow) if flow.sync_topic_acls and Job.ACLS in due else None
+        registries = Registries.asked(flow, pool)
+        here, there = topics_of_both(pool, source, target)
+        decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
+        refuse_switch(flow, decisions)
+        records = knowledge.records[flow.name.target].of_flow(flow.name)
+        ids = _ids(pool, (source, here), (target, there), decisions, records)
+        restored = _restored(flow, records, restore)
+        settled = settle(flow, decisions, records, ids, restored)
+        decisions = [one.decision for one in settled]
+        accepted = [decision for decision in decisions if decision.accepted]
+        copies = [decision.remote_topic for decision in accepted if decision.remote_topic in there.partitions]
+        source_settings = pool.submit(source.topic_settings, [decision.topic for decision in accepted])
+        # Any topic shows which settings the target knows.
+        example = copies or list(there.partitions)[:1]
+        target_settings = pool.submit(target.topic_settings, [name for name in example if name is not None])
+        broker = pool.submit(_broker_settings, target, there)
+        known = next((frozenset(settings) for settings in target_settings.result().values()), None)
+        plan = make_plan(
+            flow,
+            decisions,
+            SourceView(here.partitions, source_settings.result()),
+            TargetView(
+                there.partitions,
+                target_settings.result(),
+                len(there.brokers),
+                target_abilities(broker.result(), known),
+            ),
+            due=due,
+            alterations=alterations if earlier is None else earlier.result(),
+        )
+        plan = _recorded(flow, plan, settled, knowledge, ids)
+        plan = replace(_started_over(flow, plan, settled), restore=restored)
+        # A new copy gets its bindings at once, whatever the interval says.
+        if acls is not None or (flow.sync_topic_acls and any(isinstance(one, CreateTopic) for one in plan.actions)):
+            view = look_at_acls(flow) if acls is None else acls.result()
+            found = copies_of(flow, plan.accepted, records.values(), there.partitions)
+            changes = plan_acls(flow, view, found, broker.result())
+            plan = plan.with_more(changes.actions, changes.notices)
+        return replace(plan, source_cluster_id=here.cluster_id, target_cluster_id=there.cluster_id)
+
+
+def _ids(
+    pool: ThreadPoolExecutor,
+    source: tuple[ClusterAdmin, ClusterTopics],
+    target: tuple[ClusterAdmin, ClusterTopics],
+    decisions: Iterable[TopicDecision],
+    records: Mapping[str, TopicRecord],
+) -> TopicIds:
+    accepted = {one.topic: one.remote_topic for one in decisions if one.accepted and one.remote_topic is not None}
+    copies = {*accepted.values(), *(one.downstream_topic for one in records.values())}
+    # Only what is there: of a name without a topic a broker may say that it must not be seen.
+    upstream = pool.submit(source[0].describe_topics, sorted({*accepted, *records} & source[1].partitions.keys()))
+    downstream = pool.submit(target[0].describe_topics, sorted(copies & target[1].partitions.keys()))
+    return TopicIds(
+        {name: facts.topic_id for name, facts in upstream.result().items()},
+        {name: facts.topic_id for name, facts in downstream.result().items()},
+    )
+
+
+def _recorded(flow: FlowSettings, plan: Plan, settled: Iterable[Settled], knowledge: Knowledge, ids: TopicIds) -> Plan:
+    """The plan with the records of its topics in front: a copy has a record before it exists."""
+    states = {one.decision.topic: one for one in settled}
+    outcomes = ((decision, states[decision.topic].state, states[decision.topic].reason) for decision in plan.decisions)
+    records = plan_records(flow, knowledge, outcomes, ids.source, ids.target)
+    return replace(plan, actions=(*records, *plan.actions))
+
+
+def _restored(
+    flow: FlowSettings, records: Mapping[str, TopicRecord], restore: Mapping[str, OnDataLoss] | None
+) -> dict[str, OnDataLoss]:
+    try:
+        return restorable(records, restore or {})
+    except KeyError as error:
+        raise ConfigError(
+            f"{error.args[0]} is neither a topic that flow {flow.name} copies nor the copy of one"
+        ) from None
+
+
+def _started_over(flow: FlowSettings, plan: Plan, settled: Sequence[Settled]) -> Plan:
+    """The plan with what has to be done and said first about lost copies."""
+    over = [
+        StartOver(flow.name.target, one.decision.remote_topic, one.decision.topic, "its copy is lost")
+        for one in settled
+        if one.start_over and one.decision.remote_topic is not None
+    ]
+    notices = [one.notice for one in settled if one.notice is not None]
+    return replace(plan, actions=(*over, *plan.actions), notices=(*notices, *plan.notices))
+
+
+def _alterations(flow: FlowSettings) -> Alterations:
+    with FlowState(flow) as state:
+        return RefreshMemory.from_json(state.read("refresh")).alterations
+
+
+def decide_topics(flow: FlowSettings) -> list[TopicDecision]:
+    """The decision on every topic of the source, and on recorded ones that are gone.
+
+    Raises:
+        ConfigError: an alias means another cluster than before.
+        UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
+    """
+    source, target = admins(flow)
+    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-decide") as pool:
+        registries = Registries.asked(flow, pool)
+        here, there = topics_of_both(pool, source, target)
+        decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
+        records = knowledge.records[flow.name.target].of_flow(flow.name)
+        ids = _ids(pool, (source, here), (target, there), decisions, records)
+        return [one.decision for one in settle(flow, decisions, records, ids)]
+
+
+def _broker_settings(target: ClusterAdmin, topics: ClusterTopics) -> dict[str, str | None]:
+    try:
+        return target.broker_settings(topics.brokers[0])
+    except AccessDenied:
+        # DescribeConfigs on the cluster is a right that replication does without: every setting is then spelled out.
+        return {}

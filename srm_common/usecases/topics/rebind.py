@@ -1,0 +1,59 @@
+"""Let an alias mean another Kafka cluster from now on, wherever flows have recorded which one it means."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import GraphFlow
+from srm_common.domain.topics.topic_records import ClusterBinding
+from srm_common.errors import ConfigError
+from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.state.topic_registry import TopicRegistry
+
+
+@dataclass(frozen=True, slots=True)
+class Rebinding:
+    """That ``alias`` is recorded on ``place`` as the cluster ``before``, and is to be ``after``."""
+
+    place: str
+    alias: str
+    before: str
+    after: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"place": self.place, "alias": self.alias, "before": self.before, "after": self.after}
+
+
+def rebind(flows: Iterable[GraphFlow], alias: str, *, dry_run: bool = False) -> list[Rebinding]:
+    """Record on the targets of all flows of ``alias`` the cluster that its addresses lead to. Harmless when repeated.
+
+    Args:
+        flows: the enabled flows of the file.
+        dry_run: only say what would be written.
+
+    Raises:
+        ConfigError: no flow uses the alias, or its cluster does not tell its id.
+        UnreachableCluster, AccessDenied, ClusterError: a cluster cannot be asked; those before it are done.
+    """
+    involved = [flow for flow in flows if alias in (flow.name.source, flow.name.target)]
+    if not involved:
+        raise ConfigError(f"no enabled flow has the cluster '{alias}'")
+    first = involved[0]
+    cluster_id = ClusterAdmin(first.source if first.name.source == alias else first.target).cluster_id()
+    if not cluster_id:
+        raise ConfigError(f"cluster '{alias}' does not tell its id, so there is nothing to record")
+    places: dict[str, ClusterSettings] = {flow.name.target: flow.target for flow in involved}
+    done = []
+    for place, cluster in sorted(places.items()):
+        with TopicRegistry(cluster) as registry:
+            bound = registry.read().bindings.get(alias)
+            if bound is None or bound.cluster_id == cluster_id:
+                continue
+            if not dry_run:
+                registry.write((), [ClusterBinding(alias, cluster_id, int(time.time() * 1000))])
+        done.append(Rebinding(place, alias, bound.cluster_id, cluster_id))
+    return done

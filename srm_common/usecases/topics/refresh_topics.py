@@ -1,0 +1,113 @@
+"""What the task ``refresh_topics`` does: find out what is due, plan it, carry it out, write down what was done."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from srm_common.domain.amount import counted
+from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.plans.plan_record import plan_record
+from srm_common.domain.topics.actions import ActionResult
+from srm_common.domain.topics.refresh_memory import EVERYTHING, Job, RefreshMemory
+from srm_common.domain.topics.state_topics import flow_state_topic, written_heartbeats
+from srm_common.errors import AccessDenied, StateTopicInvalid
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.state_topics import ensure_topics, request_seconds
+from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.plan_topics import plan_topics
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Refreshed:
+    """``plan`` is None when nothing was due; ``next_seconds`` is then the time until something is."""
+
+    due: frozenset[Job]
+    plan: Plan | None = None
+    results: tuple[ActionResult, ...] = ()
+    next_seconds: float | None = None
+
+    def __str__(self) -> str:
+        if self.plan is not None:
+            return f"refreshed {', '.join(sorted(self.due))}: {counted(len(self.results), 'action')}"
+        if self.next_seconds is None:
+            return "nothing is refreshed: refresh.topics.enabled and both sync.topic...enabled are off"
+        return f"nothing is due; the next refresh is in {self.next_seconds:.0f} s (srm-control apply: at once)"
+
+
+def refresh_topics(
+    flow: FlowSettings,
+    *,
+    at_once: bool = False,
+    narrow: Callable[[Plan], Plan] | None = None,
+    restore: Mapping[str, OnDataLoss] | None = None,
+    told: Callable[[Plan], None] = lambda plan: None,
+) -> Refreshed:
+    """Make the target's topics ready, as far as it is due.
+
+    The plan with the result of every action is in the flow's state afterwards (``plan``), also when actions failed;
+    so are the decisions on all topics (``decisions``), when they are others than before.
+
+    Args:
+        at_once: do everything now, whatever the intervals say.
+        narrow: leaves some of the plan to later runs; everything is then due now, and remains so.
+        restore: what to do about single topics whose copies are lost, by topic or copy.
+        told: gets the plan before it is carried out.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError, StateError: a cluster cannot be asked, or not be changed at
+            all. What of the plan was carried out before is not known.
+    """
+    with FlowState(flow) as state:
+        known = state.read("refresh")
+        memory = RefreshMemory.from_json(known)
+        now_ms = int(time.time() * 1000)
+        due = EVERYTHING if at_once or narrow is not None else memory.due(flow, now_ms)
+        if not due:
+            return Refreshed(due, next_seconds=memory.next_seconds(flow, now_ms))
+        if Job.TOPICS in due:
+            _heartbeats_to_copy(flow)
+        plan = plan_topics(flow, due=due, alterations=memory.alterations, restore=restore)
+        if narrow is not None:
+            plan = narrow(plan)
+        told(plan)
+        results = apply_plan(flow, plan)
+        if known is None:
+            ensure_topics(flow.target, [flow_state_topic(flow)], timeout_seconds=request_seconds(flow))
+        _write(state, flow, memory, frozenset() if narrow else due, plan, results, now_ms)
+        return Refreshed(due, plan, tuple(results))
+
+
+def _heartbeats_to_copy(flow: FlowSettings) -> None:
+    """Make the source's heartbeats topic, so that the plan has its copy from the first run on."""
+    try:
+        at_source = [one for one in written_heartbeats(flow) if one.location == "source"]
+        ensure_topics(flow.source, at_source, timeout_seconds=request_seconds(flow))
+    except (AccessDenied, StateTopicInvalid) as error:
+        # The task that writes heartbeats fails with it; topics are made ready all the same.
+        _LOG.warning("%s: no heartbeats on its source: %s", flow.name, error)
+
+
+def _write(
+    state: FlowState,
+    flow: FlowSettings,
+    memory: RefreshMemory,
+    due: frozenset[Job],
+    plan: Plan,
+    results: Sequence[ActionResult],
+    now_ms: int,
+) -> None:
+    decisions = [decision.to_json() for decision in plan.decisions]
+    digest = hashlib.sha256(json.dumps(decisions).encode()).hexdigest()[:16]
+    if digest != memory.decisions:
+        state.write("decisions", decisions)
+    state.write("plan", plan_record(plan, results, now_ms))
+    after = memory.after(flow, due, results, now_ms, unsettled=bool(plan.lost))
+    state.write("refresh", replace(after, decisions=digest).to_json())

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.filters.flow_filters import (
+    FIELDS,
+    IN_FILE,
+    FilterLists,
+    FlowFilters,
+    environment_safe_name,
+    variable_name,
+    variable_names,
+)
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.errors import ConfigError
+
+FLOW = FlowSettings(
+    FlowName("a", "b"),
+    ClusterSettings.plaintext("a", "127.0.0.1:1"),
+    ClusterSettings.plaintext("b", "127.0.0.1:2"),
+    topics=("in.file",),
+    topics_exclude=("not.in.file",),
+    groups=("g.*",),
+)
+
+names = st.text(st.sampled_from("abcXYZ019._-"), min_size=1, max_size=8)
+lists = st.dictionaries(st.sampled_from(list(FIELDS)), st.lists(names, max_size=4).map(tuple))
+
+
+def test_a_list_that_is_named_replaces_the_files_and_the_others_stay() -> None:
+    filters = FlowFilters.parse('{"topics": ["orders.*", " pay "], "groups.exclude": []}', FLOW, "the variable")
+    assert filters.topics == ("orders.*", "pay")
+    assert filters.topics_exclude == ("not.in.file",)
+    assert (filters.groups, filters.groups_exclude) == (("g.*",), ())
+    assert filters.origin_of("topics") == filters.origin_of("groups.exclude") == "the variable"
+    assert filters.origin_of("topics.exclude") == IN_FILE
+    effective = filters.applied_to(FLOW)
+    assert (effective.topics, effective.topics_exclude) == (("orders.*", "pay"), ("not.in.file",))
+    assert effective.name == FLOW.name
+
+
+def test_no_lists_leave_the_flow_as_it_is() -> None:
+    filters = FlowFilters.parse("{}", FLOW, "the variable")
+    assert filters.origin == IN_FILE
+    assert filters.applied_to(FLOW) == FLOW
+
+
+def test_a_list_may_be_one_text_as_in_the_file() -> None:
+    assert FilterLists.parse('{"topics": "a, b{1,3} ,c"}').get("topics") == ("a", "b{1,3}", "c")
+
+
+@given(lists)
+def test_what_is_formatted_is_parsed_again(found: dict[str, tuple[str, ...]]) -> None:
+    made = FilterLists.of(found)
+    assert FilterLists.parse(made.format()) == made
+    assert made.to_json() == {key: list(patterns) for key, patterns in found.items()}
+
+
+@given(lists)
+def test_all_lists_spelled_out_mean_the_same(found: dict[str, tuple[str, ...]]) -> None:
+    filters = FilterLists.of(found).over(FLOW, "x")
+    assert filters.lists().over(FLOW, "x").applied_to(FLOW) == filters.applied_to(FLOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "this is not JSON: Expecting value at line 1, column 1"),
+        ('{"topics": [".*",]}', "this is not JSON: "),
+        ("[" * 100_000, "nested too deeply"),
+        ("null", "a JSON object is needed, and it is null"),
+        ('["orders"]', "a JSON object is needed, and it is a list"),
+        ('{"topic": ["orders"]}', "there is no list 'topic'; it may be topics"),
+        ('{"x": []}', "there is no list 'x'; the lists are topics, topics.exclude, groups"),
+        ('{"topics": null}', "topics must be a list of expressions"),
+        ('{"topics": ["a", 1]}', "topics must be a list of expressions"),
+        ('{"topics": ["a", " "]}', "topics holds an empty expression"),
+        ('{"topics": ["a"], "topics": ["b"]}', "topics is there twice"),
+        (
+            '{"groups": ["ok", "a(b"]}',
+            "groups: 'a(b' is not a usable expression: a '(' is not closed at position 4",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_one_sentence(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        FlowFilters.parse(text, FLOW, "the variable")
+    assert said in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_the_example_in_the_message_can_be_used() -> None:
+    with pytest.raises(ConfigError) as refused:
+        FilterLists.parse("")
+    example = str(refused.value).partition("write it like ")[2]
+    assert FilterLists.parse(example).get("topics.exclude") == (r"orders\.test.*",)
+    assert json.loads(example)["topics"] == ["orders.*"]
+
+
+def test_names_of_the_variable() -> None:
+    flow = FlowName("us-east", "eu.1")
+    assert variable_name(flow) == "srm_filters__us-east__eu.1"
+    assert environment_safe_name(flow) == "srm_filters__us_east__eu_1"
+    assert variable_names(flow, [flow, FlowName("eu.1", "us-east")]) == (
+        variable_name(flow),
+        environment_safe_name(flow),
+    )
+    assert variable_names(FlowName("a", "b"), [FlowName("a", "b")]) == ("srm_filters__a__b",)
+
+
+def test_the_safe_name_is_nobodys_where_two_flows_have_a_claim() -> None:
+    one, other = FlowName("us-east", "eu"), FlowName("US_EAST", "eu")
+    assert variable_names(one, [one, other]) == (variable_name(one),)
+    assert variable_names(other, [one, other]) == (variable_name(other),)
+
+
+def test_two_flows_never_share_a_variable() -> None:
+    one, other = FlowName("a__b", "c"), FlowName("a", "b__c")
+    with pytest.raises(ConfigError, match="a__b->c and a->b__c would share the Airflow variable srm_filters__a__b__c"):
+        variable_names(one, [one, other])
+
+
+def test_lists_of_copies_run_as_they_are_edited() -> None:
+    edited = FlowFilters.parse('{"reverse.checkpointed.topics": ["a.orders"]}', FLOW, "the variable")
+    flow = edited.applied_to(FLOW)
+    assert (flow.reverse_topics, flow.reverse_topics_exclude) == (("a.orders",), ())
+    assert FlowFilters.of(FLOW).applied_to(FLOW) == FLOW

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+import pytest
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.domain.policy import DefaultReplicationPolicy
+from srm_common.errors import ConfigError
+
+A, B = ClusterSettings.plaintext("A", "a:1"), ClusterSettings.plaintext("B", "b:1")
+flow = FlowSettings(FlowName("A", "B"), A, B)
+
+
+def test_offset_syncs_are_named_after_the_cluster_that_does_not_host_them() -> None:
+    assert names.offset_syncs_topic(flow) == "mm2-offset-syncs.B.internal"
+    assert names.offset_syncs_topic(flow, "target") == "mm2-offset-syncs.A.internal"
+
+
+def test_connect_topics_keep_their_dots() -> None:
+    custom = FlowSettings(FlowName("A", "B"), A, B, policy=DefaultReplicationPolicy("__"))
+    assert names.checkpoints_topic(custom) == "A__checkpoints__internal"
+    assert names.offset_syncs_topic(custom) == "mm2-offset-syncs__B__internal"
+    assert names.offsets_topic("A") == "mm2-offsets.A.internal"
+    assert names.status_topic("A") == "mm2-status.A.internal"
+    assert names.configs_topic("A") == "mm2-configs.A.internal"
+    assert names.heartbeats_topic() == "heartbeats"
+
+
+def test_transactional_ids() -> None:
+    assert names.task_transactional_id(flow.name, 3) == "A-mm2-MirrorSourceConnector-3"
+    assert names.driver_transactional_id(flow.name) == "srm.A->B.driver"
+
+
+def test_flow_names() -> None:
+    assert FlowName.parse("a->b") == FlowName("a", "b")
+    assert FlowName.parse(" a.x -> b ") == FlowName("a.x", "b")
+    assert str(FlowName("a", "b")) == "a->b"
+    assert FlowName("a", "b").dag_id == "srm.a.b"
+
+
+@pytest.mark.parametrize("text", ["", "a", "a->", "->b", "a->b->c", "a>b"])
+def test_what_is_not_a_flow_name(text: str) -> None:
+    with pytest.raises(ConfigError, match="is not a flow"):
+        FlowName.parse(text)

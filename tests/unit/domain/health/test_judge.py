@@ -1,0 +1,449 @@
+"""Health and alarms: observations with the verdict that docs/operations.md promises, and what always holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.amount import NONE, Amount
+from srm_common.domain.health.alarms import LOST_DATA_SHOWN_MS
+from srm_common.domain.health.health import AlarmKind, HealthState, Observation, Severity
+from srm_common.domain.health.judge import judge
+
+NOW = 1_700_000_000_000
+exactly = Amount.exactly
+PART = Amount(51, 51, parts=3, unknown=1)
+MINUTE, HOUR = 60_000, 3_600_000
+#: A flow with a run every 30 s, whose last one ended 10 s ago and copied 50 records.
+WELL = Observation(
+    "a->b",
+    NOW,
+    paused=False,
+    schedule_interval_seconds=30.0,
+    run_limit_seconds=21_600.0,
+    last_run_id="r7",
+    last_run_ok=True,
+    last_run_ended_ms=NOW - 10_000,
+    good_run_ended_ms=NOW - 10_000,
+    last_run_records=50,
+    partitions=4,
+    lag=NONE,
+    lag_before=NONE,
+    reported_ms=NOW - 9_000,
+)
+FAILED: Mapping[str, Any] = {
+    "last_run_ok": False,
+    "last_run_error": "orders-3: it broke",
+    "failed_partitions": 1,
+    "failing_since_ms": NOW - 10_000,
+    "good_run_ended_ms": NOW - 40_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "state", "since_ms", "cause"),
+    [
+        ({}, HealthState.RUNNING, None, "the last run copied 50 records, 10 s ago"),
+        ({"last_run_records": 0}, HealthState.IDLE, None, "the last run found nothing new at the source, 10 s ago"),
+        ({"last_run_records": 0, "running_since_ms": NOW - 1_000}, HealthState.RUNNING, NOW - 1_000, "the last run "),
+        ({"paused": True}, HealthState.PAUSED, None, "the flow is paused in Airflow; its last run ended 10 s ago"),
+        (
+            {"paused": True, **FAILED},
+            HealthState.PAUSED,
+            None,
+            "the flow is paused in Airflow; its last run failed: 1 of 4 partitions failed, the first orders-3: ",
+        ),
+        (
+            {"paused": True, "running_since_ms": NOW - 5, "running_run_id": "r8"},
+            HealthState.PAUSED,
+            None,
+            "the flow is paused in Airflow; run r8 is still at work and ends by itself",
+        ),
+        (
+            FAILED,
+            HealthState.FAILING,
+            NOW - 10_000,
+            "1 of 4 partitions failed, the first orders-3: it broke",
+        ),
+        (
+            {**FAILED, "failed_partitions": 0, "last_run_error": "cluster b is not reachable"},
+            HealthState.FAILING,
+            NOW - 10_000,
+            "the last run failed: cluster b is not reachable",
+        ),
+        (
+            {"misconfigured": "srm.properties:4: tasks.max must be a whole number", "paused": True},
+            HealthState.FAILING,
+            None,
+            "the configuration stops the flow: srm.properties:4: tasks.max must be a whole number",
+        ),
+        (
+            {"last_run_lost_records": 1, "lost_records": 1, "lost_since_ms": NOW - 10_000, "lost_ms": NOW, **FAILED},
+            HealthState.LOST_DATA,
+            NOW - 10_000,
+            "1 record vanished at the source before they were copied",
+        ),
+        (
+            {
+                "lost_records": 7,
+                "lost_since_ms": NOW - HOUR,
+                "lost_ms": NOW - HOUR,
+                "lost_text": "t-0: on.data.loss=skip",
+            },
+            HealthState.LOST_DATA,
+            NOW - HOUR,
+            "7 records lost: t-0: on.data.loss=skip",
+        ),
+        (
+            # A day after it was seen last, however long ago it began.
+            {"lost_records": 7, "lost_since_ms": NOW - 30 * HOUR, "lost_ms": NOW - HOUR},
+            HealthState.LOST_DATA,
+            NOW - 30 * HOUR,
+            "7 records vanished at the source before they were copied",
+        ),
+        (
+            {"lost_records": 7, "lost_since_ms": NOW - 2 * LOST_DATA_SHOWN_MS, "lost_ms": NOW - LOST_DATA_SHOWN_MS},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 50 records, 10 s ago",
+        ),
+        # Two minutes at least, four periods otherwise.
+        ({"last_run_ended_ms": NOW - 120_000}, HealthState.RUNNING, None, "the last run copied 50 records, 2 min ago"),
+        (
+            {"last_run_ended_ms": NOW - 120_001},
+            HealthState.STALLED,
+            NOW - 120_001,
+            "no run has ended for 2 min, although one should every 2 min",
+        ),
+        (
+            {"last_run_ended_ms": NOW - 300_000, "schedule_interval_seconds": 75.0},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 50 records, 5 min ago",
+        ),
+        (
+            {"last_run_ended_ms": NOW - 2_400_001, "run_max_seconds": 600.0},
+            HealthState.STALLED,
+            NOW - 2_400_001,
+            "no run has ended for 40 min, although one should every 40 min",
+        ),
+        (
+            {"last_run_ended_ms": NOW - 61_000, "stalled_after_seconds": 60.0},
+            HealthState.STALLED,
+            NOW - 61_000,
+            "no run has ended for 61 s, although one should every 60 s",
+        ),
+        # A long run is at work, not stalled, until Airflow should have ended it.
+        (
+            {"last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - 3 * HOUR + 5, "lag": exactly(900)},
+            HealthState.CATCHING_UP,
+            NOW - 3 * HOUR + 5,
+            "its run has been at work for 2 h; 900 records behind before it",
+        ),
+        (
+            {"last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - 3 * HOUR + 5},
+            HealthState.CATCHING_UP,
+            NOW - 3 * HOUR + 5,
+            "its run has been at work for 2 h",
+        ),
+        (
+            {"last_run_ended_ms": NOW - 9 * HOUR, "running_since_ms": NOW - 8 * HOUR, "running_run_id": "r8"},
+            HealthState.STALLED,
+            NOW - 8 * HOUR,
+            "run r8 has been at work for 8 h, longer than task.execution.timeout.seconds allows",
+        ),
+        # A run that waits for a slot is not at work, unless it is between two tasks.
+        (
+            {
+                "last_run_ended_ms": NOW - HOUR,
+                "running_since_ms": NOW - HOUR + 5,
+                "quiet_since_ms": NOW - 120_001,
+                "waiting": "task replicate waits for a worker",
+            },
+            HealthState.STALLED,
+            NOW - HOUR,
+            "no run has ended for 60 min, although one should every 2 min; task replicate waits for a worker",
+        ),
+        (
+            {
+                "last_run_ended_ms": NOW - HOUR,
+                "running_since_ms": NOW - HOUR + 5,
+                "quiet_since_ms": NOW - 120_000,
+                "waiting": "task replicate waits for a worker",
+            },
+            HealthState.CATCHING_UP,
+            NOW - HOUR + 5,
+            "its run has been at work for 59 min",
+        ),
+        # A busy flow leaves what came in while it ran; a backlog is what a run no longer takes away.
+        (
+            {"lag": exactly(50), "lag_before": exactly(40)},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 50 records, 10 s ago",
+        ),
+        (
+            {"lag": exactly(51), "lag_before": exactly(0)},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 50 records, 10 s ago",
+        ),
+        (
+            {"lag": exactly(51), "lag_before": exactly(40)},
+            HealthState.CATCHING_UP,
+            None,
+            "51 records behind, more than the last run copied; 11 more than the run before",
+        ),
+        (
+            {
+                "lag": exactly(51),
+                "lag_before": exactly(90),
+                "lag_objective_records": 50,
+                "lag_over_since_ms": NOW - HOUR,
+            },
+            HealthState.CATCHING_UP,
+            NOW - HOUR,
+            "51 records behind, more than the objective of 50; 39 fewer than the run before",
+        ),
+        (
+            {"lag": exactly(51), "lag_before": exactly(40), "lag_objective_records": 51},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 50 records, 10 s ago",
+        ),
+        # What is known of a lag is not all of it.
+        (
+            {"lag": PART, "lag_objective_records": 50},
+            HealthState.CATCHING_UP,
+            None,
+            "at least 51 records behind, unknown in 1 of 3 partitions, more than the objective of 50",
+        ),
+        (
+            {"lag": PART, "lag_objective_records": 51, "lag_over_since_ms": NOW - HOUR},
+            HealthState.CATCHING_UP,
+            NOW - HOUR,
+            "at least 51 records behind, unknown in 1 of 3 partitions, more than the objective of 51",
+        ),
+        (
+            {"lag": PART, "lag_objective_records": 51, "last_run_records": 0},
+            HealthState.RUNNING,
+            None,
+            "the last run copied 0 records, 10 s ago; how far behind it is, is unknown in 1 of 3 partitions",
+        ),
+        (
+            {"data_topics": 0, "last_run_records": 1},
+            HealthState.HEARTBEAT_ONLY,
+            None,
+            "nothing but heartbeats is copied: no topic of the source is let through by the flow's filters; the last "
+            "run ended 10 s ago",
+        ),
+        (
+            {"data_topics": 0, "partitions": 0, "last_run_records": 0},
+            HealthState.HEARTBEAT_ONLY,
+            None,
+            "nothing is copied, not even heartbeats: no topic of the source",
+        ),
+        (
+            {"last_run_ended_ms": NOW - HOUR, "paused": None, "schedule_fault": "Airflow does not answer"},
+            HealthState.UNKNOWN,
+            NOW - HOUR,
+            "no run has ended for 60 min, and whether the flow is paused cannot be told: Airflow does not answer",
+        ),
+        (
+            {"last_run_ended_ms": NOW - HOUR, "paused": None},
+            HealthState.STALLED,
+            NOW - HOUR,
+            "no run has ended for 60 min, although one should every 2 min",
+        ),
+    ],
+)
+def test_the_state_of_a_flow(changed: dict[str, Any], state: HealthState, since_ms: int | None, cause: str) -> None:
+    health = judge(replace(WELL, **changed)).health
+    assert (health.state, health.since_ms) == (state, since_ms)
+    assert health.cause.startswith(cause), health.cause
+
+
+def test_flows_of_which_little_is_known() -> None:
+    nothing = Observation("a->b", NOW)
+    assert judge(nothing).health.cause == "no run of the flow has been reported yet"
+    due = judge(replace(nothing, paused=False, next_run_ms=NOW + 30_000, schedule_fault=None)).health
+    assert (due.state, due.cause) == (
+        HealthState.NOT_RUN,
+        "no run of the flow has been reported yet; the next is due in 30 s",
+    )
+    begun = judge(replace(nothing, paused=False, running_since_ms=NOW - 90_000)).health
+    assert (begun.state, begun.since_ms) == (HealthState.RUNNING, NOW - 90_000)
+    assert begun.cause == "its first reported run has been at work for 90 s"
+    down = judge(replace(nothing, paused=False, store_fault="srm-metrics.db is locked")).health
+    assert (down.state, down.cause) == (
+        HealthState.UNKNOWN,
+        "the history of runs cannot be read: srm-metrics.db is locked",
+    )
+    paused = judge(replace(nothing, paused=True)).health
+    assert (paused.state, paused.cause) == (
+        HealthState.PAUSED,
+        "the flow is paused in Airflow; no run of it has been reported yet",
+    )
+    # The scheduler knows that much alone.
+    assert judge(replace(nothing, paused=True, store_fault="gone")).health.state is HealthState.PAUSED
+
+
+@pytest.mark.parametrize(
+    ("changed", "kind", "severity", "text"),
+    [
+        (
+            {"lag": exactly(1_001), "lag_objective_records": 1_000},
+            AlarmKind.LAG_OBJECTIVE,
+            Severity.WARNING,
+            "a->b is 1,001 records behind; its objective is 1,000",
+        ),
+        (
+            {"last_run_ended_ms": NOW - HOUR, "good_run_ended_ms": NOW - HOUR},
+            AlarmKind.STALLED,
+            Severity.CRITICAL,
+            "no run of a->b has succeeded for 60 min, although one should every 2 min",
+        ),
+        (
+            {**FAILED, "good_run_ended_ms": NOW - HOUR},
+            AlarmKind.STALLED,
+            Severity.CRITICAL,
+            "no run of a->b has succeeded for 60 min, although one should every 2 min; the last one failed: "
+            "orders-3: it broke",
+        ),
+        (
+            {"misconfigured": "x"},
+            AlarmKind.STALLED,
+            Severity.CRITICAL,
+            "a->b is stopped by the configuration: x",
+        ),
+        (
+            {
+                "good_run_ended_ms": NOW - HOUR,
+                "running_since_ms": NOW - HOUR + 5,
+                "quiet_since_ms": NOW - 120_001,
+                "waiting": "task replicate waits for a worker",
+            },
+            AlarmKind.STALLED,
+            Severity.CRITICAL,
+            "no run of a->b has succeeded for 60 min, although one should every 2 min; "
+            "task replicate waits for a worker",
+        ),
+        ({"heartbeat_silence": "no heartbeat"}, AlarmKind.HEARTBEAT_ABSENT, Severity.WARNING, "no heartbeat"),
+        (
+            {"last_run_lost_records": 3, "lost_since_ms": NOW},
+            AlarmKind.LOST_DATA,
+            Severity.CRITICAL,
+            "3 records of a->b vanished at the source before they were copied",
+        ),
+        (
+            {"untranslated_groups": 1, "untranslated_text": "g: before the map"},
+            AlarmKind.UNTRANSLATED_GROUPS,
+            Severity.WARNING,
+            "1 group of a->b cannot go on reading on the target: g: before the map",
+        ),
+        (
+            {"foreign_writers": "a.t-0, offsets 5 to 9"},
+            AlarmKind.FOREIGN_WRITER,
+            Severity.CRITICAL,
+            "somebody else writes to copies of a->b: a.t-0, offsets 5 to 9",
+        ),
+    ],
+)
+def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, text: str) -> None:
+    (alarm,) = judge(replace(WELL, **changed)).alarms
+    assert (alarm.kind, alarm.severity, alarm.text, alarm.flow) == (kind, severity, text, "a->b")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {},
+        FAILED,  # one failed run is a state, not yet an alarm
+        {"lag": exactly(1_000), "lag_objective_records": 1_000},
+        {"good_run_ended_ms": NOW - 3 * HOUR, "last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - HOUR},
+        {"good_run_ended_ms": NOW - HOUR, "running_since_ms": NOW - HOUR, "quiet_since_ms": NOW - 120_000},
+        {"good_run_ended_ms": NOW - HOUR, "due_since_ms": NOW - 120_000},
+        {"paused": True, "good_run_ended_ms": NOW - HOUR, "lag": exactly(9), "lag_objective_records": 1},
+        {"paused": True, "heartbeat_silence": "no heartbeat"},
+        {"last_run_ended_ms": NOW - HOUR, "good_run_ended_ms": None, "schedule_interval_seconds": None},
+    ],
+)
+def test_no_alarm(changed: dict[str, Any]) -> None:
+    assert judge(replace(WELL, **changed)).alarms == []
+
+
+def test_several_alarms_come_by_urgency() -> None:
+    seen = replace(
+        WELL,
+        good_run_ended_ms=NOW - HOUR,
+        last_run_ended_ms=NOW - HOUR,
+        untranslated_groups=2,
+        lag=exactly(5),
+        lag_objective_records=0,
+        last_run_lost_records=1,
+        foreign_writers="x",
+    )
+    assert [alarm.kind.value for alarm in judge(seen).alarms] == [
+        "stalled",
+        "lost_data",
+        "foreign_writer",
+        "lag_objective",
+        "untranslated_groups",
+    ]
+
+
+_TIMES = st.none() | st.integers(NOW - 40 * HOUR, NOW + MINUTE)
+_COUNTS = st.none() | st.integers(0, 10**12)
+_TEXTS = st.none() | st.just("it broke")
+_SECONDS = st.none() | st.floats(1, 10**6)
+_AMOUNTS = st.lists(st.none() | st.integers(0, 9), max_size=4).map(lambda ones: Amount.sum(map(Amount.of, ones)))
+_BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
+    "flow": st.just("a->b"),
+    "now_ms": st.just(NOW),
+    "paused": st.none() | st.booleans(),
+    "last_run_ok": st.none() | st.booleans(),
+    "run_max_seconds": st.floats(0, 10**6),
+    "failed_partitions": st.integers(0, 9),
+    "partitions": st.integers(0, 9),
+    "lost_records": st.integers(0, 9),
+    "last_run_lost_records": st.integers(0, 9),
+    "untranslated_groups": st.integers(0, 9),
+}
+
+
+def _strategy(name: str) -> st.SearchStrategy[Any]:
+    if name in _BY_FIELD:
+        return _BY_FIELD[name]
+    if name.endswith("_ms"):
+        return _TIMES
+    if name.endswith("_seconds"):
+        return _SECONDS
+    if name in ("lag", "lag_before"):
+        return st.none() | _AMOUNTS
+    return _COUNTS if name in ("lag_objective_records", "last_run_records", "data_topics") else _TEXTS
+
+
+@given(st.builds(Observation, **{field.name: _strategy(field.name) for field in fields(Observation)}))
+def test_every_verdict_tells_why_and_what_helps(seen: Observation) -> None:
+    health, alarms = judge(seen)
+    for text, help_ in [(health.cause, health.help), *((alarm.text, alarm.help) for alarm in alarms)]:
+        assert re.fullmatch(r"(?!.*None).*[^.\n]", text)
+        assert help_ is not None
+        assert help_.text.endswith(".")
+        assert help_.anchor
+        assert help_.command is None or re.match(r"srm-control [a-z-]+ .*'a->b'", help_.command)
+    assert health.since_ms is None or health.since_ms <= NOW + MINUTE
+    assert len({alarm.kind for alarm in alarms}) == len(alarms)
+    # Nothing that failed looks healthy.
+    if seen.last_run_ok is False and not seen.paused:
+        assert health.state in (HealthState.FAILING, HealthState.LOST_DATA)
+    if seen.paused and seen.misconfigured is None:
+        assert health.state is HealthState.PAUSED
+    if seen.last_run_lost_records:
+        assert AlarmKind.LOST_DATA in {alarm.kind for alarm in alarms}

@@ -1,0 +1,158 @@
+"""Where partitions without progress start: decided once for each topic, whatever the configuration says later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.topics.source_topics import ChosenStart, SourceTopic, SourceTopics
+from srm_common.replication.driver.starting_points import Listed
+from tests.unit.replication.driver.simulated_cluster import Log
+from tests.unit.replication.driver.test_passes import World, copied, world
+
+T0, T1 = ("t", 0), ("t", 1)
+
+
+def append(there: World, place: tuple[str, int], *records: int) -> None:
+    there.source.logs.setdefault(place, Log()).records.extend(records)
+
+
+def test_each_topic_goes_by_the_first_rule_that_matches() -> None:
+    there = World({(topic, 0): Log(records=[1, 5, 9]) for topic in ("all", "late", "timed", "later", "there")})
+    there.run(
+        start_positions="late=latest, timed=timestamp:5, the.*=offsets:0=1, l.*=offsets:0=2",
+        opposite_ends=lambda places: pytest.fail("nobody asked for it"),
+    )
+    assert copied(there) == {("all", 0): [1, 5, 9], ("later", 0): [9], ("there", 0): [5, 9], ("timed", 0): [5, 9]}
+    assert there.memory.start("late") == ChosenStart("latest", "start.positions: late=latest", 1000, 1)
+    assert there.memory.start("all") == ChosenStart("earliest", "auto.offset.reset=earliest", 1000, 1)
+    assert "later: 1 partition without progress start at offsets:0=2 (start.positions: l.*=offsets:0=2)" in there.notes
+
+
+EVERY_RULE = ("", "t=latest", "t=timestamp:2", "t=offsets:0=1", "t=opposite", ".*=earliest")
+
+
+@given(st.sampled_from(EVERY_RULE), st.sampled_from(EVERY_RULE), st.integers(0, 5), st.booleans())
+def test_a_later_change_of_the_configuration_moves_nothing(first: str, second: str, records: int, crash: bool) -> None:
+    def ends(places: Any) -> dict[tuple[str, int], int | str]:
+        return dict.fromkeys(places, 0)
+
+    def go(rules: str, there: World) -> dict[tuple[str, int], list[int]]:
+        there.run(start_positions=rules, opposite_ends=ends)
+        append(there, T0, 70, 71)
+        append(there, T1, 80)
+        there.run(start_positions=rules, opposite_ends=ends)
+        return copied(there)
+
+    expected = go(first, world(records, 0))
+    there = world(records, 0)
+    if records or first != "t=offsets:0=1":
+        # A run that decides, and dies before it commits anything.
+        there.slots.fate = lambda slot: "fenced" if crash else ""
+        there.run(start_positions=first, opposite_ends=ends)
+        there.slots.fate = lambda slot: ""
+        append(there, T0, 70, 71)
+        append(there, T1, 80)
+        there.run(start_positions=second, opposite_ends=ends)
+        assert copied(there) == expected
+
+
+@pytest.mark.parametrize("settings", [{"auto_offset_reset": "latest"}, {"start_positions": ".*=latest"}])
+def test_a_partition_that_was_added_later_starts_at_its_beginning(settings: dict[str, Any]) -> None:
+    there = world(3)
+    there.run(**settings)
+    append(there, T1, 50, 51)
+    there.run(**settings)
+    assert copied(there) == {T1: [50, 51]}
+
+
+def test_a_topic_created_again_before_anything_was_copied_starts_at_its_beginning() -> None:
+    there = world(3)
+    there.run(auto_offset_reset="latest")
+    there.source.logs[T0] = Log("id-2", records=[7, 8])
+    there.source.logs[T1] = Log("id-2", records=[9])
+    there.run(auto_offset_reset="latest", on_data_loss=OnDataLoss.RESET)
+    append(there, T1, 10)
+    there.run(auto_offset_reset="latest", on_data_loss=OnDataLoss.RESET)
+    assert copied(there) == {T0: [7, 8], T1: [9, 10]}
+
+
+def test_a_topic_remembered_from_before_choices_were_remembered_is_not_moved() -> None:
+    there = world(3, 2)
+    there.memory = SourceTopics({"t": SourceTopic("id-1")})
+    there.target.offsets[T0] = 1
+    there.run(auto_offset_reset="latest")
+    assert copied(there) == {T0: [1, 2], T1: [1000, 1001]}
+
+
+def test_an_impossible_offset_fails_its_partition_until_the_configuration_is_mended() -> None:
+    there = world(5, 5, 5)
+    passes = there.run(start_positions="t=offsets:0=2;1=6")
+    track = passes.tracks[T1]
+    assert track.final
+    assert track.error == (
+        "t-1 cannot start at offset 6 (start.positions: t=offsets:0=2;1=6): its log has the offsets 0 to 5; change "
+        "start.positions"
+    )
+    assert copied(there) == {T0: [2, 3, 4], ("t", 2): [*range(2000, 2005)]}
+    there.run(start_positions="t=latest")
+    assert T1 not in copied(there)
+    append(there, T1, 60)
+    there.run()
+    assert copied(there)[T1] == [60]
+    chosen = there.memory.start("t")
+    assert chosen is not None
+    assert (chosen.where, chosen.partitions) == ("latest", 3)
+
+
+def test_partitions_that_the_offsets_do_not_name_go_by_the_reset_setting() -> None:
+    there = world(3, 3)
+    there.run(start_positions="t=offsets:0=1", auto_offset_reset="latest")
+    assert copied(there) == {T0: [1, 2]}
+
+
+def test_opposite_starts_behind_what_came_from_there() -> None:
+    there = world(5, 5, 5, 5)
+    there.source.logs["t", 2].expire(3)
+    there.source.logs["t", 3].expire(3)
+    passes = there.run(
+        start_positions=".*=opposite",
+        opposite_ends=lambda places: {T0: 4, T1: "nobody knows", ("t", 2): 1, ("t", 3): 6},
+    )
+    assert copied(there) == {T0: [4], ("t", 2): [2003, 2004]}
+    assert passes.tracks[T1].error == "nobody knows"
+    assert "ended, at 6: its log ends at 5" in str(passes.tracks["t", 3].error)
+
+
+def test_records_of_the_other_direction_never_go_back_after_a_second_turn() -> None:
+    there = world(5)
+    asked: list[Any] = []
+
+    def ends(places: Any) -> dict[tuple[str, int], int | str]:
+        asked.append(list(places))
+        return {T0: 8}
+
+    there.run(start_positions="t=opposite", opposite_ends=lambda places: {})
+    append(there, T0, 70, 71, 72, 90)
+    passes = there.run(start_positions="t=opposite", opposite_ends=ends)
+    assert passes.tracks[T0].error == (
+        "t-0 was copied up to offset 5 before; since then the flow in the other direction wrote up to 8, and those "
+        "records would go back; move on behind them with: srm-control source-offsets reset --topic 't' --to opposite"
+    )
+    there.target.offsets[T0] = 8
+    there.run(start_positions="t=opposite", opposite_ends=ends, max_seconds=3.0)
+    assert copied(there) == {T0: [*range(5), 90]}
+    # Once a run, not once a pass.
+    assert len(asked) == 2
+
+
+def test_a_time_that_cannot_be_asked_for_yet_is_asked_for_again() -> None:
+    there = world(3)
+    answers: list[Listed] = [({}, {T0: "no leader"}), ({T0: 1}, {})]
+    there.source.at = lambda partitions, timestamp_ms: answers.pop(0)  # type: ignore[method-assign]
+    there.run(start_positions="t=timestamp:1")
+    assert copied(there) == {T0: [1, 2]}

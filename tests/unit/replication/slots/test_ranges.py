@@ -1,0 +1,351 @@
+"""A range's way through chunks: what is committed, fetched, started over and given up."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.offsets.segments import Run
+from srm_common.domain.runs.copying import CopyRange
+from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
+from srm_common.errors import (
+    AccessDenied,
+    CorruptBatch,
+    NoSuchPartition,
+    PartitionError,
+    RecordTooLarge,
+    SrmError,
+)
+from srm_common.replication.slots.ranges import RangeState, Share
+from srm_common.wire.packed import Packed, UpstreamRun
+
+
+def packed(
+    *runs: UpstreamRun, end: int | None = None, size: int = 39, newest: int = 1000, again: bool = False
+) -> Packed:
+    records = sum(run[2] for run in runs)
+    last = runs[-1][0] + runs[-1][1]
+    return Packed(0, 0, newest, records, bytes(size), runs, last if end is None else end, again)
+
+
+@pytest.fixture
+def state() -> RangeState:
+    return RangeState(CopyRange("orders", "a.orders", 3, 100, 200))
+
+
+def copied(state: RangeState, one: Packed, base_offset: int) -> Share:
+    share = state.open_share()
+    share.upstream_end = one.upstream_end
+    share.acknowledge(one, base_offset)
+    state.fetched = max(state.fetched, one.upstream_end)
+    return share
+
+
+def done(state: RangeState) -> bool:
+    return state.settled
+
+
+def waits(state: RangeState) -> bool:
+    return state.paused
+
+
+# ---- shares
+
+
+def test_dense_neighbours_become_one_run() -> None:
+    share = Share(10, 10, 10)
+    share.acknowledge(packed((10, 5, 5)), 70)
+    share.acknowledge(packed((15, 5, 5)), 75)
+    assert share.runs == [Run(10, 10, 70, 10)]
+    assert (share.downstream_start, share.downstream_end, share.acknowledged) == (70, 80, 20)
+
+
+@pytest.mark.parametrize(
+    ("second", "base"),
+    [(packed((16, 5, 5)), 75), (packed((15, 5, 5)), 76), (packed((15, 9, 5)), 75)],
+    ids=["upstream jumps", "downstream jumps", "sparse"],
+)
+def test_a_jump_on_either_side_begins_a_run(second: Packed, base: int) -> None:
+    share = Share(10, 10, 10)
+    share.acknowledge(packed((10, 5, 5)), 70)
+    share.acknowledge(second, base)
+    up, length, records = second.runs[0]
+    assert share.runs == [Run(10, 5, 70, 5), Run(up, length, base, records)]
+
+
+def test_nothing_is_added_to_a_sparse_run() -> None:
+    share = Share(10, 10, 10)
+    share.acknowledge(packed((10, 9, 5)), 70)
+    share.acknowledge(packed((19, 5, 5)), 75)
+    assert share.runs == [Run(10, 9, 70, 5), Run(19, 5, 75, 5)]
+
+
+def test_runs_of_one_batch_lie_one_after_the_other_downstream() -> None:
+    share = Share(0, 0, 0)
+    share.acknowledge(packed((0, 3, 3), (5, 4, 4), (20, 30, 7), end=60), 1000)
+    assert share.runs == [Run(0, 3, 1000, 3), Run(5, 4, 1003, 4), Run(20, 30, 1007, 7)]
+    assert (share.downstream_end, share.acknowledged) == (1014, 60)
+
+
+def test_figures_of_a_share() -> None:
+    share = Share(0, 0, 0)
+    share.acknowledge(packed((0, 3, 3), newest=500), 0)
+    share.acknowledge(packed((3, 2, 2), newest=-1, again=True), 3)
+    share.acknowledge(packed((5, 1, 1), newest=300), 5)
+    assert (share.records, share.batches, share.bytes) == (6, 3, 300)
+    assert (share.reencoded_batches, share.reencoded_records) == (1, 2)
+    # A batch without times does not count for the delay.
+    assert (share.newest_ms, share.oldest_ms, share.times_sum_ms, share.times) == (500, 300, 800, 2)
+
+
+# ---- from start to end
+
+
+def test_a_range_is_settled_at_its_end(state: RangeState) -> None:
+    assert not done(state)
+    assert state.wants_fetch
+    copied(state, packed((100, 100, 100)), 0)
+    assert not done(state)
+    assert (state.wants_fetch, state.fetched) == (False, 200)
+    state.commit(2000.0)
+    assert done(state)
+    assert state.result().error is None
+
+
+def test_an_empty_range_is_settled_at_once() -> None:
+    state = RangeState(CopyRange("orders", "a.orders", 0, 7, 7))
+    assert done(state)
+    assert not state.wants_fetch
+
+
+def test_commits_add_up(state: RangeState) -> None:
+    copied(state, packed((100, 40, 40), newest=1000), 0)
+    state.commit(1500.0)
+    assert state.committed == 140
+    assert state.share is None
+    copied(state, packed((140, 60, 50), newest=4000, again=True), 40)
+    state.commit(4100.0)
+    state.commit(9999.0)  # nothing was in this chunk
+    result = state.result()
+    assert (result.start, result.position, result.end) == (100, 200, 200)
+    assert (result.records, result.bytes, result.batches) == (90, 200, 2)
+    assert (result.reencoded_batches, result.reencoded_records) == (1, 50)
+    assert (result.latency_ms_min, result.latency_ms_max) == (100.0, 500.0)
+    assert (result.latency_ms_sum, result.latency_samples) == (600.0, 2)
+    assert result.latencies.records == 90
+    assert result.last_timestamp_ms == 4000
+
+
+def test_chunks_without_anything_to_copy_belong_to_the_next_segment(state: RangeState) -> None:
+    def nothing(until: int) -> None:
+        state.open_share().upstream_end = until
+        state.commit(1500.0)
+
+    nothing(103)
+    assert (state.mapped, state.result().unmapped) == (100, 3)
+    copied(state, packed((103, 7, 7)), 0)
+    state.start_over(keep_acknowledged=False)  # what was aborted is in no segment
+    assert state.mapped == 100
+    copied(state, packed((103, 7, 7)), 20)
+    state.commit(1500.0)
+    assert (state.mapped, state.result().unmapped) == (110, 0)
+    nothing(111)
+    nothing(114)
+    assert (state.mapped, state.committed) == (110, 114)
+    later = RangeState(CopyRange("orders", "a.orders", 3, 114, 200, unmapped=state.result().unmapped))
+    assert later.mapped == 110
+
+
+def test_a_range_without_times_has_no_delay(state: RangeState) -> None:
+    copied(state, packed((100, 40, 40), newest=-1), 0)
+    state.commit(1500.0)
+    result = state.result()
+    assert (result.latency_ms_min, result.latency_ms_max, result.last_timestamp_ms) == (None, None, None)
+    assert (result.latency_ms_sum, result.latency_samples) == (0.0, 0)
+    assert result.latencies.counts == ()
+
+
+@given(
+    st.lists(st.tuples(st.integers(-5_000, 10**9), st.integers(1, 100)), min_size=1, max_size=50),
+    st.integers(0, 60_000),
+)
+def test_every_record_of_a_chunk_is_in_the_bucket_of_its_latency_or_the_next(
+    batches: list[tuple[int, int]], lasted_ms: int
+) -> None:
+    state = RangeState(CopyRange("orders", "a.orders", 0, 0, 10**9))
+    share = state.open_share()
+    committed_ms = share.opened_ms + lasted_ms
+    offset = 0
+    for age_ms, records in batches:
+        share.acknowledge(packed((offset, records, records), newest=share.opened_ms - age_ms), offset)
+        offset += records
+    state.commit(committed_ms)
+    found = state.result().latencies
+    exact = LatencyHistogram.sum(
+        LatencyHistogram.of({bucket_of(lasted_ms + age_ms): records}) for age_ms, records in batches
+    )
+    assert found.records == exact.records == offset
+    for bucket, _ in exact.counts:
+        # Rounded down is written earlier: never a bucket before its own, and at most one after it.
+        below = sum(records for one, records in exact.counts if one < bucket)
+        assert sum(records for one, records in found.counts if one < bucket) <= below
+        assert sum(records for one, records in found.counts if one <= bucket) >= below
+
+
+def test_however_many_batches_of_a_backlog_a_chunk_has_it_keeps_few_numbers() -> None:
+    share = RangeState(CopyRange("orders", "a.orders", 0, 0, 10**9)).open_share()
+    for number in range(20_000):
+        share.acknowledge(packed((number, 1, 1), newest=share.opened_ms - 64 - number * 37), number)
+    assert len(share.stamps) < 700
+    assert sum(share.stamps.values()) == 20_000
+
+
+def test_one_request_at_a_time(state: RangeState) -> None:
+    state.fetching = True
+    assert not state.wants_fetch
+
+
+# ---- starting over
+
+
+def test_a_failed_transaction_is_forgotten(state: RangeState) -> None:
+    copied(state, packed((100, 40, 40)), 0)
+    state.commit(0.0)
+    copied(state, packed((140, 10, 10)), 40)
+    state.empty_answers = 2
+    state.start_over(keep_acknowledged=False)
+    assert (state.fetched, state.committed, state.share, state.empty_answers) == (140, 140, None, 0)
+    assert state.result().records == 40
+
+
+def test_without_transactions_what_was_acknowledged_stays(state: RangeState) -> None:
+    share = copied(state, packed((100, 40, 40)), 0)
+    share.upstream_end = state.fetched = 180  # sent, never answered
+    state.start_over(keep_acknowledged=True)
+    assert state.fetched == 140
+    assert state.share is share
+    assert share.upstream_end == 140
+    assert state.acknowledged_only
+    state.commit(0.0)
+    assert state.committed == 140
+
+
+def test_without_transactions_and_without_an_answer(state: RangeState) -> None:
+    state.fetched = 150
+    state.start_over(keep_acknowledged=True)
+    assert state.fetched == 100
+    assert not state.acknowledged_only
+
+
+# ---- giving up
+
+
+def test_copying_goes_on_up_to_what_cannot_be_copied(state: RangeState) -> None:
+    state.fetched = 180
+    state.stop_at(150, CorruptBatch("broken at 150"))
+    assert (state.end, state.fetched) == (150, 150)
+    assert not done(state)
+    copied(state, packed((100, 50, 50)), 0)
+    state.commit(0.0)
+    assert done(state)
+    result = state.result()
+    assert (result.position, result.end) == (150, 200)  # the end that was asked for
+    assert (result.error, result.error_kind) == ("broken at 150", "CorruptBatch")
+
+
+def test_the_first_of_two_faults_is_told_and_the_lower_offset_counts(state: RangeState) -> None:
+    state.stop_at(150, CorruptBatch("first"))
+    state.stop_at(170, RecordTooLarge("second"))
+    assert state.end == 150
+    state.stop_at(120, RecordTooLarge("third"))
+    assert state.end == 120
+    assert state.result().error == "first"
+
+
+def test_nothing_committed_is_taken_back(state: RangeState) -> None:
+    copied(state, packed((100, 50, 50)), 0)
+    state.commit(0.0)
+    state.stop_at(120, PartitionError("late"))
+    assert (state.end, state.committed, state.settled) == (150, 150, True)
+
+
+def test_giving_up_keeps_what_was_fetched(state: RangeState) -> None:
+    state.fetched = 130
+    state.give_up(PartitionError("no leader"))
+    assert (state.end, state.settled) == (130, False)
+
+
+def test_faults_wait_longer_each_time(state: RangeState, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("srm_common.replication.slots.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    pauses = []
+    for _ in range(9):
+        assert not state.fault(PartitionError("no leader"), 60.0)
+        assert waits(state)
+        assert not state.wants_fetch
+        pauses.append(state.pause_until - clock[0])
+        clock[0] = state.pause_until
+    assert pauses[:4] == pytest.approx([0.05, 0.1, 0.2, 0.4])
+    assert pauses[-1] == pytest.approx(2.0)
+    assert not waits(state)
+    assert state.wants_fetch
+
+
+def test_patience_ends_without_progress_and_begins_anew_with_it(
+    state: RangeState, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    now = SimpleNamespace(monotonic=lambda: clock[0], time=lambda: clock[0])
+    monkeypatch.setattr("srm_common.replication.slots.ranges.time", now)
+    assert not state.fault(PartitionError("no leader"), 10.0)
+    clock[0] += 9
+    assert not state.fault(PartitionError("no leader"), 10.0)
+    copied(state, packed((100, 1, 1)), 0)
+    state.commit(0.0)
+    clock[0] += 9
+    assert not state.fault(PartitionError("no leader"), 10.0)
+    clock[0] += 10.5
+    assert state.fault(PartitionError("no leader"), 10.0)
+    assert state.result().error == "no leader; gave up after retrying"
+    assert done(state)
+
+
+def test_the_first_fault_is_told_too(state: RangeState, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("srm_common.replication.slots.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    state.fault(PartitionError("disk full"), 10.0)
+    clock[0] += 5
+    state.fault(PartitionError("no leader"), 10.0)
+    clock[0] += 6
+    assert state.fault(PartitionError("no leader"), 10.0)
+    assert state.result().error == "no leader; gave up after retrying; it began with: disk full"
+
+
+@pytest.mark.parametrize("kind", [NoSuchPartition, AccessDenied])
+def test_what_does_not_exist_is_waited_for_shortly(
+    state: RangeState, monkeypatch: pytest.MonkeyPatch, kind: type[SrmError]
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("srm_common.replication.slots.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    assert not state.fault(PartitionError("no leader"), 600.0)
+    clock[0] += 30  # a broker that comes back may not know its topics at once
+    assert not state.fault(kind("unknown"), 600.0)
+    clock[0] += 4
+    assert not state.fault(kind("unknown"), 600.0)
+    clock[0] += 2
+    assert state.fault(kind("unknown"), 600.0)
+    result = state.result()
+    assert (result.error, result.error_kind) == ("unknown", kind.__name__)
+
+
+def test_a_pause_is_over_after_its_time(state: RangeState, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("srm_common.replication.slots.ranges.time", SimpleNamespace(monotonic=lambda: clock[0]))
+    state.fault(PartitionError("no leader"), 10.0)
+    assert waits(state)
+    clock[0] += 0.07
+    assert not waits(state)
+    assert state.wants_fetch
