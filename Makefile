@@ -5,7 +5,7 @@ VENV ?= .venv
 PYTHON_BIN := $(VENV)/bin/python
 export VENV
 
-.PHONY: help setup demo demo-failover demo-stop test unit lint bench soak compat wheel clean
+.PHONY: help setup demo demo-failover demo-stop test quick unit lint format bench soak compat wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,7 +29,11 @@ test: ## lint, then every test ring against real Kafka, Spark, Airflow and Chrom
 unit: setup ## the tests that need no server (seconds)
 	@scripts/test.sh unit
 
-lint: setup ## ruff, mypy, import rules
+format: setup ## formats the code and sorts its imports
+	@$(VENV)/bin/ruff check --quiet --select I --fix .
+	@$(VENV)/bin/ruff format .
+
+lint: setup ## ruff, formatting, mypy, import rules
 	@scripts/test.sh lint
 
 bench: setup ## side by side with the real MirrorMaker 2; WORKLOAD=1k-lz4 for one workload

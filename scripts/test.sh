@@ -48,6 +48,7 @@ for name in "${rings[@]}"; do
     case $name in
         lint)
             step ruff "$BIN/ruff" check .
+            step format "$BIN/ruff" format --check .
             step mypy "$BIN/mypy"
             step imports "$BIN/lint-imports" --no-logo
             ;;

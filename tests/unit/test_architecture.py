@@ -52,6 +52,12 @@ def test_import_rules_hold() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_the_drawings_are_those_of_the_code() -> None:
+    command = [sys.executable, "scripts/architecture.py", "--check"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("path", sorted((ROOT / "srm_common/domain").rglob("*.py")), ids=lambda path: path.stem)
 def test_the_domain_knows_the_standard_library_only(path: Path) -> None:
     strangers = {

@@ -1,1 +1,1 @@
-"""What is measured of flows, how it is put together, and what it says about their health. Standard library only."""
+"""What is measured of flows, and how reports are put together."""

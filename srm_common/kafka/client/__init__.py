@@ -1,1 +1,1 @@
-"""Connections of kafka-python over transports of our own; nothing else knows that library (docs/adr/0002)."""
+"""Connections to a cluster: kafka-python over transports of our own, and librdkafka (docs/adr/0002)."""
