@@ -1,4 +1,4 @@
-"""How a flow does, in one line of a list."""
+"""The health of a flow in one line of a list."""
 
 from __future__ import annotations
 

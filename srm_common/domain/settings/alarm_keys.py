@@ -42,7 +42,7 @@ def alarm_keys() -> Iterator[Key]:
         Kind.NAMES,
         "",
         "Names of the notifiers that tell alarms, described by the keys below; see "
-        "[operations.md](operations.md#telling-somebody). Each alarm is told when it begins and when it is over. Where "
+        "[operations.md](operations.md#notifications). Each alarm is told when it begins and when it is over. Where "
         "a flow has one, there is a DAG `srm.watch`, which tells `stalled`.",
         "Metrics and the Replications page have alarms without that.",
         levels=ALL_LEVELS,
