@@ -42,7 +42,7 @@ def _main() -> None:
         for wanted in COMPRESSION_TYPES:
             chosen = Compression(wanted, _LEVELS.get(wanted, 0))
             written, seconds = _figures(partial(recompress, batches, 0, _END, _LIMIT, chosen), rounds)
-            row_share.append(f"{written / read - 1:+.0%}" if wanted != source else "as it is")
+            row_share.append(f"{written / read - 1:+.0%}" if wanted != source else "unchanged")
             row_cost.append(f"{seconds:.2f}")
         share.append([source, *row_share])
         cost.append([source, *row_cost])
