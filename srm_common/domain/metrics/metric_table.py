@@ -32,8 +32,8 @@ class Definition:
     """One metric.
 
     ``unit`` is a word or a fraction of words. ``airflow`` is its name among Airflow's metrics, where it is sent at
-    ``airflow_level``; figures of :attr:`Across.POOL` end in ``_min``, ``_avg`` and ``_max`` there. ``counter``: it is
-    sent as what a run adds.
+    ``airflow_level``; figures of :attr:`Across.POOL` end in ``_min``, ``_avg`` and ``_max`` there. ``counter``: the
+    value sent is what a run adds.
     """
 
     metric: Metric
@@ -55,8 +55,8 @@ DEFINITIONS = (
         "bytes/second",
         _ALL,
         Across.SUM,
-        "Bytes copied by a run, as the batches lie in the source's log, divided by the time from the run's start to "
-        "its end. MirrorMaker 2 counts the bytes of values only, so it shows less.",
+        "Bytes copied by a run, as batches are stored in the source's log, divided by the time from the run's start to "
+        "its end. MirrorMaker 2 counts only the bytes of values, so it reports less.",
         "srm.byte_rate",
         Level.TOPIC,
     ),
@@ -74,10 +74,10 @@ DEFINITIONS = (
         "milliseconds",
         _ALL,
         Across.POOL,
-        "From the timestamp of a batch's newest record to the commit of the transaction that carried it. It holds the "
-        "time that the record waited for a run, so it is large for a backlog. One sample a run for each partition "
-        "that copied something: the average over its batches, with their smallest and largest; percentiles over its "
-        "records.",
+        "From the timestamp of a batch's newest record to the commit of the transaction that carried it. It includes "
+        "the time that the record waited for a run, so it is large for a backlog. One sample per run for each "
+        "partition with copied records: the average over its batches, with their minimum and maximum; percentiles over "
+        "its records.",
         "srm.latency_ms",
         Level.PARTITION,
     ),
@@ -86,8 +86,8 @@ DEFINITIONS = (
         "milliseconds",
         _ALL,
         Across.POOL,
-        "The same, corrected by how far the source's clock is ahead of that of the host that copied; no sample where "
-        "that could not be told.",
+        "The same, corrected by how far the source's clock is ahead of that of the host that copied; no sample if that "
+        "could not be measured.",
         "srm.latency_corrected_ms",
     ),
     Definition(
@@ -95,9 +95,9 @@ DEFINITIONS = (
         "milliseconds",
         (Level.TOPIC, Level.FLOW),
         Across.POOL,
-        "From reading a group's offsets at the source to the acknowledged checkpoints. One sample for each group that "
-        "got a checkpoint in the last round; each group has its own, where MirrorMaker 2 shows all groups of a task "
-        "the same.",
+        "From fetching a group's offsets at the source to the acknowledged checkpoints. One sample for each group that "
+        "got a checkpoint in the last round; each group has its own value, whereas MirrorMaker 2 reports the same for "
+        "all groups of a task.",
         "srm.checkpoint_latency_ms",
     ),
     Definition(
@@ -105,10 +105,10 @@ DEFINITIONS = (
         "records",
         _ALL,
         Across.SUM,
-        "The source's end (the last stable offset where committed records are read) minus the position up to which "
-        "everything is committed on the target, in offsets: what compaction took, and markers of transactions, count, "
-        "too. Both clusters are asked when a run is reported; between reports while somebody looks. No sample of a "
-        "topic or flow of which a partition cannot be asked: what is known of a sum is not the sum.",
+        "The source's end offset (the last stable offset if only committed records are read) minus the position up to "
+        "which everything is committed on the target. It counts offsets, including compacted records and transaction "
+        "markers. Both clusters are queried when a run is reported, and between reports while the figures are in use. "
+        "No sample for a topic or flow with a partition of unknown lag: a partial sum is not the sum.",
         "srm.records_lag",
         Level.PARTITION,
     ),
@@ -117,7 +117,7 @@ DEFINITIONS = (
         "partitions",
         _ALL,
         Across.SUM,
-        "Partitions whose lag is unknown: they have no leader, their broker does not answer, or they may not be seen.",
+        "Partitions whose lag is unknown: without a leader, without a response, or not visible to the flow.",
         "srm.lag_unknown_partitions",
         Level.TOPIC,
     ),
@@ -126,10 +126,10 @@ DEFINITIONS = (
         "milliseconds",
         _ALL,
         Across.POOL,
-        "How old the first record is that is not copied yet, by its timestamp, when a run is reported and between "
-        "reports while somebody looks; 0 where everything is copied. Asked of the source's log by timestamp: exact "
-        "after a run, within 2 % while one is at work. One sample for each partition; the largest is what the flow is "
-        "behind. No sample of a topic or flow of which a partition cannot be asked.",
+        "Age of the oldest record that is not copied yet, by its timestamp, when a run is reported and between reports "
+        "while the figures are in use; 0 if everything is copied. Looked up in the source's log by timestamp: exact "
+        "after a run, within 2 % during one. One sample per partition; the maximum is how far the flow is behind. No "
+        "sample for a topic or flow with a partition of unknown lag.",
         "srm.lag_ms",
         Level.TOPIC,
     ),
@@ -138,8 +138,8 @@ DEFINITIONS = (
         "milliseconds",
         _ALL,
         Across.POOL,
-        "How old the newest copied record was when the run was reported. One sample a run for each partition where "
-        "records were copied or wait; a partition where nothing comes in has no age.",
+        "Age of the newest copied record when the run was reported. One sample per run for each partition with copied "
+        "or waiting records; a partition without new records has no age.",
         "srm.record_age_ms",
         Level.TOPIC,
     ),
@@ -148,8 +148,8 @@ DEFINITIONS = (
         "milliseconds",
         _FLOW,
         Across.ONCE,
-        "From the writing of the source's newest heartbeat to its arrival on the target, end to end. Hops of chains "
-        "are in the answer of the REST API.",
+        "From the writing of the source's newest heartbeat to its arrival on the target, end to end. The hops of a "
+        "chain are available in the REST API.",
         "srm.heartbeat_latency_ms",
     ),
     Definition(
@@ -157,8 +157,8 @@ DEFINITIONS = (
         "milliseconds",
         _FLOW,
         Across.ONCE,
-        "How old the newest heartbeat of the source was that had arrived when the run was reported: all that was "
-        "written at the source before it has arrived.",
+        "Age of the source's newest heartbeat on the target when the run was reported: everything that was written at "
+        "the source before it has arrived.",
         "srm.heartbeat_age_ms",
     ),
     Definition(
@@ -191,7 +191,7 @@ DEFINITIONS = (
         "retries",
         _FLOW,
         Across.ONCE,
-        "Chunks that a run did again after a fault, and fencings of its slots.",
+        "Chunks that a run repeated after a fault, and fencings of its slots.",
         "srm.run_retries",
         counter=True,
     ),
@@ -200,8 +200,8 @@ DEFINITIONS = (
         "share",
         _ALL,
         Across.RATIO,
-        "Records that were written anew, divided by all records copied by the run, from 0 to 1; others are copied as "
-        "unopened batches. No sample where nothing was copied.",
+        "Re-encoded records divided by all records copied by the run, from 0 to 1; all others are copied as unopened "
+        "batches. No sample if nothing was copied.",
         "srm.reencoded_share",
     ),
     Definition(
@@ -209,7 +209,7 @@ DEFINITIONS = (
         "records",
         _ALL,
         Across.SUM,
-        "Records that vanished at the source before they were copied, found by the run.",
+        "Records that disappeared at the source before they were copied, found by the run.",
         "srm.lost_records",
         Level.PARTITION,
         counter=True,
@@ -219,7 +219,7 @@ DEFINITIONS = (
         "events",
         _ALL,
         Across.SUM,
-        "Partitions on which a run found that records were lost.",
+        "Partitions on which a run found lost records.",
         "srm.lost_data_events",
         counter=True,
     ),
@@ -228,7 +228,7 @@ DEFINITIONS = (
         "groups",
         _FLOW,
         Across.ONCE,
-        "Consumer groups with a position that has no place on the target yet.",
+        "Consumer groups with a committed offset that cannot be translated to the target yet.",
         "srm.untranslated_groups",
     ),
     Definition(
@@ -244,10 +244,10 @@ DEFINITIONS = (
 
 @dataclass(frozen=True, slots=True)
 class TotalDefinition:
-    """What all runs together have done: a total that only grows. It has no samples, so that history holds none.
+    """The sum over all runs: a total that only grows. It has no samples, so it is not part of the history.
 
-    ``field`` is its name in the REST API, ``series`` the end of its name for Prometheus (``srm_flow_...``),
-    ``mirror_maker`` that under MirrorMaker 2's name, ``airflow`` the counter of Airflow's that is sent what a run adds.
+    ``field`` is its name in the REST API, ``series`` the end of its Prometheus name (``srm_flow_...``),
+    ``mirror_maker`` the one under MirrorMaker 2's name, ``airflow`` the counter of Airflow's that a run adds to.
     """
 
     name: str
@@ -265,7 +265,7 @@ TOTALS = (
         "record-count",
         "records",
         _ALL,
-        "Records copied by all runs, from the first that counted on.",
+        "Records copied by all runs.",
         "records_total",
         "copied_records_total",
         "kafka_connect_mirror_mirrorsourceconnector_record_count",
@@ -275,8 +275,8 @@ TOTALS = (
         "byte-count",
         "bytes",
         _ALL,
-        "Bytes copied by all runs, as the batches lie in the source's log. MirrorMaker 2 counts the bytes of values "
-        "only, so it shows less.",
+        "Bytes copied by all runs, as batches are stored in the source's log. MirrorMaker 2 counts only the bytes of "
+        "values, so it reports less.",
         "bytes_total",
         "copied_bytes_total",
         "kafka_connect_mirror_mirrorsourceconnector_byte_count",
@@ -287,17 +287,17 @@ TOTALS = (
 
 @dataclass(frozen=True, slots=True)
 class MirrorMakerMetric:
-    """A metric of MirrorMaker 2 (``MirrorSourceMetrics``, ``MirrorCheckpointMetrics``) that Prometheus is told, by its
-    name there; ``text`` says what it is here."""
+    """A metric of MirrorMaker 2 (``MirrorSourceMetrics``, ``MirrorCheckpointMetrics``) that Prometheus is given under
+    its name there; ``text`` says what it is here."""
 
     attribute: str
     text: str
 
 
 _LAST_RUN = "in the newest run"
-_ARRIVED = f"age of records {_LAST_RUN}, at the commit of their copies; MirrorMaker 2 takes it when it reads them."
+_ARRIVED = f"age of records {_LAST_RUN}, at the commit of their copies; MirrorMaker 2 measures it when it reads them."
 _TAKEN = "From a record's timestamp to its commit: the"
-_OF_GROUP = "From reading a group's offsets to its checkpoint; one figure for each group, of its newest checkpoint."
+_OF_GROUP = "From fetching a group's offsets to its checkpoint; one value per group, of its newest checkpoint."
 
 MIRROR_MAKER_METRICS = (
     MirrorMakerMetric("record-count", "Records copied by all runs."),
@@ -310,15 +310,15 @@ MIRROR_MAKER_METRICS = (
             f"record-age-ms-{end}",
             f"{word} {_ARRIVED}",
         )
-        for end, word in (("min", "Least"), ("avg", "Average"), ("max", "Greatest"))
+        for end, word in (("min", "Minimum"), ("avg", "Average"), ("max", "Maximum"))
     ),
     MirrorMakerMetric("replication-latency-ms", f"{_TAKEN} average {_LAST_RUN}."),
     *(
         MirrorMakerMetric(f"replication-latency-ms-{end}", f"{_TAKEN} {word} {_LAST_RUN}.")
-        for end, word in (("min", "shortest"), ("avg", "average"), ("max", "longest"))
+        for end, word in (("min", "minimum"), ("avg", "average"), ("max", "maximum"))
     ),
     MirrorMakerMetric(
-        "replication-records-lag", "Source offsets that are not copied yet, as Streams Replication Manager has it."
+        "replication-records-lag", "Source offsets that are not copied yet, as in Streams Replication Manager."
     ),
     *(MirrorMakerMetric(f"checkpoint-latency-ms{end}", _OF_GROUP) for end in ("", "-min", "-avg", "-max")),
 )
