@@ -87,7 +87,7 @@ def is_secret(key: str) -> bool:
 
 
 class Explainer:
-    """Answers for one flow of a configuration."""
+    """Explains the keys of one flow of a configuration."""
 
     def __init__(self, configuration: Configuration, flow: FlowName) -> None:
         self.configuration = configuration
@@ -108,7 +108,7 @@ class Explainer:
         return (self._setting(key),)
 
     def everything(self) -> Iterator[Explanation]:
-        """All effective values: settings of the flow, then how it reaches its two clusters."""
+        """All effective values: settings of the flow, then the connection settings of its two clusters."""
         for key in _SHOWN:
             yield self._setting(key)
         for side in _SIDES:
@@ -132,7 +132,7 @@ class Explainer:
         return connection_candidates(layers, alias, named, client, flow=layers.flows.get(self.flow, {}), side=side)
 
     def _connections(self, side: Side, names: Sequence[str]) -> Iterator[Explanation]:
-        """What counts for the data of a side, then for the other clients where it is something else."""
+        """The value for the client that carries a side's data, then for the other clients where it differs."""
         candidates = {client: self._candidates(side, client) for client in Client}
         for name in names:
             data = candidates[DATA_CLIENT[side]].get(name, ())
@@ -164,11 +164,11 @@ class Explainer:
 
 
 def texts(explanation: Explanation) -> Sequence[tuple[str, str]]:
-    """For people: what, and what there is to say about it."""
+    """The explanation as rows of label and text."""
     key, origin = explanation.key, explanation.origin
     rows: list[tuple[str, str]] = []
     if key is not None and key.note:
-        rows.append(("does nothing", key.note))
+        rows.append(("no effect", key.note))
     if origin is not None:
         rows += [("written", f"{origin.written} in {origin.place}"), ("level", origin.level)]
     else:

@@ -1,4 +1,4 @@
-"""What becomes here of a key that other tools have: it acts, acts by another name, has no meaning, or stops a flow."""
+"""What a key of another tool does here: it works, works under another name, has no effect, or stops the flow."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from srm_common.domain.settings.other_tools import (
 from srm_common.domain.settings.table import ALSO, CLIENT_SETTINGS, known_key
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, REFUSED
 
-_JAVA = "It is about TLS or logins inside Java."
+_JAVA = "It configures TLS or authentication in Java."
 _CLIENTS = {"consumer": CONSUMER, "producer": PRODUCER, "admin": ADMIN}
 
 
 class Fate(StrEnum):
     """What a key does here."""
 
-    ACTS = "acts"
-    RENAMED = "acts by another name"
-    NOTHING = "has no meaning"
+    ACTS = "works"
+    RENAMED = "works under another name"
+    NOTHING = "no effect"
     REFUSED = "stops the flow"
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFate:
-    """``names`` are the ways to write the key; ``told``: runs say that it does nothing, since the copy would be another
-    one, or cost more or less, if it acted."""
+    """``names`` are the ways to write the key; ``told``: runs report that it has no effect, since it would have
+    changed the copy or its cost."""
 
     names: tuple[str, ...]
     of: str
@@ -70,7 +70,7 @@ def _client_fate(name: str, clients: list[str]) -> tuple[Fate, str, bool]:
         if acting.name.endswith(name):
             return Fate.ACTS, acting.doc, False
         client = next(client for client in clients if any(where.startswith(f"{client}.") for where in places))
-        return Fate.RENAMED, f"`{acting.name}`; as a setting of the {client} it acts, too.", False
+        return Fate.RENAMED, f"`{acting.name}`; as a setting of the {client} it works, too.", False
     if name in CONNECTION_KEYS:
         return _fate(name)
     key = CLIENT_KEYS[name]
@@ -83,14 +83,14 @@ def _fate(name: str) -> tuple[Fate, str, bool]:
     if name in NO_EFFECT:
         return Fate.NOTHING, _JAVA, False
     if name in CONNECTION_KEYS:
-        return Fate.ACTS, "As a setting of the connection, see Clusters.", False
+        return Fate.ACTS, "As a connection setting, see Clusters.", False
     key = known_key(name)
     if key is None:
         raise LookupError(name)
     if key.note:
         return Fate.NOTHING, key.note, key.matters
     if name == "transforms":
-        return Fate.REFUSED, "Java transformations are not loaded.", False
+        return Fate.REFUSED, "Connect's transforms are not loaded.", False
     if name != key.name and not key.is_family:
-        return Fate.RENAMED, f"`{key.name}`; the older name acts, too.", False
+        return Fate.RENAMED, f"`{key.name}`; the older name works, too.", False
     return Fate.ACTS, "See above.", False

@@ -1,6 +1,6 @@
-"""docs/configuration.md, written from the key table.
+"""docs/configuration.md, generated from the key table.
 
-``python -m srm_common.settings_files.reference > docs/configuration.md`` brings it up to date; a test compares.
+``python -m srm_common.settings_files.reference > docs/configuration.md`` updates it; a test compares.
 """
 
 from __future__ import annotations
@@ -14,65 +14,69 @@ from srm_common.settings_files.fates import Fate, KeyFate, fates
 _INTRODUCTION = """\
 # Configuration
 
-One properties file describes all clusters and flows: the one that the environment variable `SRM_CONFIG` names, else
-`srm.properties`. An existing `mm2.properties` of MirrorMaker 2 works as it is. The file is read again at each run: an
-edit acts at the next one, without a restart. A first file:
+One properties file describes all clusters and flows: the one that the environment variable `SRM_CONFIG` points to, or
+`srm.properties`. MirrorMaker 2's `mm2.properties` works as is. The file is read in each run: an edit takes effect in
+the next one, without a restart. A minimal file:
 
 ```properties
 {sample}```
 
 [examples/srm.properties](examples/srm.properties) is a longer one.
 
-<!-- Written from the key table by `python -m srm_common.settings_files.reference`; do not edit. -->
+<!-- Generated from the key table by `python -m srm_common.settings_files.reference`; do not edit. -->
 
 ## The file
 
-It is read as Java reads properties: `key = value`, `key: value` or `key value`; `#` and `!` begin comments; a line that
-ends in `\\` goes on in the next one, without its leading blanks; a plain backslash is written `\\\\`; the last of
+It is parsed as Java parses properties: `key = value`, `key: value` or `key value`; `#` and `!` start comments; a line
+that ends in `\\` continues on the next one, without its leading blanks; a backslash is written `\\\\`; the last of
 repeated keys counts. The text is UTF-8. `A -> B.enabled` with blanks around the arrow means `A->B.enabled`, and
 `A->B = true` means `A->B.enabled = true`.
 
-`SRM_CONFIG` and `--config` may also name a folder, whose `*.properties` are read, or several files separated as in
-`PATH`. Together they are one configuration. Two files that give one key different values are refused.
+`SRM_CONFIG` and `--config` may also point to a folder, whose `*.properties` are read, or to several files separated as
+in `PATH`. Together they are one configuration. Two files that give one key different values are rejected.
 
 Lists are separated by commas. Expressions are Java regular expressions and must match a whole name; an empty list
-matches nothing; exclusion wins. A comma inside a count such as `x{{1,3}}` does not separate. What Python cannot express
-(`&&` or a class inside a class, `\\p{{...}}` of scripts, `\\G`, `\\X`) is refused with its position.
+matches nothing; exclusion wins. A comma inside a quantifier such as `x{{1,3}}` does not separate. Expressions that
+have no equivalent in Python (`&&` or a class inside a class, `\\p{{...}}` of scripts, `\\G`, `\\X`) are rejected with
+their position.
 
 ## Levels
 
-A key may be written at several levels. The longest prefix wins, and presence decides: `false`, `0` and an empty value
-override too.
+A key may be set at several levels. The longest prefix wins, whatever its value: `false`, `0` and an empty value also
+override.
 
-| form | counts |
+| form | applies |
 | --- | --- |
 {levels}
 
-Keys that are not listed below, or stand at a level they do not have, do nothing. `srm-control config check` names them
-with the key that was probably meant; so do the flow's page in Airflow and, once a run, the log of `refresh_topics`.
+Keys that are not listed below, or are set at a level they do not have, have no effect. `srm-control config check` lists
+them with the key that was probably meant; so do the flow's page in Airflow and, once per run, the log of
+`refresh_topics`.
 
-Settings of connections, such as `security.protocol`, have levels of their own, strongest first:
+Connection settings, such as `security.protocol`, have levels of their own, in order of precedence:
 
-| form | counts |
+| form | applies |
 | --- | --- |
 {connection_levels}
 
-What names a client counts for that kind of client alone, and goes before what names none at the same level: the
+A key with a kind of client applies only to that client, and takes precedence over one without at the same level: the
 consumer reads the flow's data at the source, the producer writes them to the target, and the admin client lists and
-changes topics, groups and rights.
+changes topics, groups and ACLs.
 
-## Looking at it
+## Inspecting the configuration
 
 | command | prints |
 | --- | --- |
 {commands}
 
-All of them take `--output json`. None connects to a cluster; `check --without-airflow` asks Airflow for nothing either.
+All of them take `--output json`. None connects to a cluster; with `--without-airflow`, `check` does not query Airflow
+either.
 
 ## Errors
 
-A fault of the whole file (no `clusters`, a malformed escape) stops everything. A fault in the keys of one flow, or in a
-cluster it uses, stops that flow alone; the others go on. Every message names file, line, key and what is accepted.
+An error that affects the whole file (no `clusters`, a malformed escape) stops everything. An error in the keys of one
+flow, or in a cluster it uses, stops only that flow; the others continue. Every message has file, line, key and what is
+accepted.
 """
 
 _CONNECTION_LEVELS = (
@@ -89,7 +93,7 @@ _CONNECTION_LEVELS = (
     ("`<source>-><target>.key`", "both sides of one flow, except `bootstrap.servers`"),
     ("`<alias>.<client>.key`", "one kind of client at a cluster"),
     ("`<alias>.key`", "a cluster"),
-    ("the Airflow connection that `<alias>.connection` names", "a cluster"),
+    ("the Airflow connection in `<alias>.connection`", "a cluster"),
     (
         "`connectors.<client>.key`, `<client>.key`, `connectors.key`, `key`",
         "all clusters, except `bootstrap.servers`",
@@ -99,7 +103,7 @@ _CONNECTION_LEVELS = (
 _COMMANDS = (
     (
         "`srm-control config check`",
-        "every fault, every key that does nothing, flows that do not fit together; exit code 2 when there is a fault",
+        "every error, every key without effect, flows that conflict; exit code 2 if there is an error",
     ),
     (
         '`srm-control config explain --flow "a->b" KEY`',
@@ -108,9 +112,9 @@ _COMMANDS = (
     ('`srm-control config show --flow "a->b"`', "all effective values with their origins; secrets are masked"),
     (
         "`srm-control config convert FILE --to srm.properties`",
-        "a file made of an `mm2.properties`, of SRM's service properties, of Strimzi's `KafkaMirrorMaker2` or "
-        "`KafkaConnector` YAML, or of connectors in JSON as Connect's REST API has them, with comments on what could "
-        "not be carried over",
+        "a file converted from an `mm2.properties`, SRM's service properties, Strimzi's `KafkaMirrorMaker2` or "
+        "`KafkaConnector` YAML, or connectors in the JSON of Connect's REST API, with comments on what could not be "
+        "carried over",
     ),
 )
 
@@ -121,7 +125,7 @@ _CLUSTER_KEYS = (
     ),
     (
         "`<alias>.connection`",
-        "Airflow connection that says how to reach the cluster; see below.",
+        "Airflow connection with the address and credentials of the cluster; see below.",
     ),
     (
         "`<alias>.security.protocol`",
@@ -129,15 +133,15 @@ _CLUSTER_KEYS = (
     ),
     (
         "`<alias>.ssl.truststore.location`",
-        "Certificates of the authorities: a JKS or PKCS12 store with `ssl.truststore.password`, or PEM with "
+        "Trusted CA certificates: a JKS or PKCS12 store with `ssl.truststore.password`, or PEM with "
         "`ssl.truststore.type=PEM`. Or "
         "`ssl.truststore.certificates`: the PEM text itself; or `ssl.ca.location`. Without any of them the "
-        "system's authorities count.",
+        "system's CAs are trusted.",
     ),
     (
         "`<alias>.ssl.keystore.location`",
-        "Own certificate chain and key: a JKS or PKCS12 store with `ssl.keystore.password`, or one PEM file with "
-        "`ssl.keystore.type=PEM`. Or "
+        "The client's certificate chain and key: a JKS or PKCS12 store with `ssl.keystore.password`, or one PEM file "
+        "with `ssl.keystore.type=PEM`. Or "
         "`ssl.keystore.certificate.chain` and `ssl.keystore.key`: the PEM texts; or "
         "`ssl.certificate.location` and `ssl.key.location`.",
     ),
@@ -147,11 +151,11 @@ _CLUSTER_KEYS = (
     ),
     (
         "`<alias>.ssl.endpoint.identification.algorithm`",
-        "Empty: the broker's name is not compared with its certificate. Default: it is.",
+        "Empty: the broker's host name is not verified against its certificate. Default: it is.",
     ),
     (
         "`<alias>.ssl.cipher.suites`, `<alias>.ssl.crl.location`",
-        "OpenSSL's names of ciphers; file of revoked certificates.",
+        "OpenSSL's cipher names; file of revoked certificates.",
     ),
     (
         "`<alias>.sasl.mechanism`",
@@ -159,31 +163,31 @@ _CLUSTER_KEYS = (
     ),
     (
         "`<alias>.sasl.jaas.config`",
-        'The login, as in Java: `...ScramLoginModule required username="u" password="p";`. Or `sasl.username`'
+        'The credentials, as in Java: `...ScramLoginModule required username="u" password="p";`. Or `sasl.username`'
         " and `sasl.password`.",
     ),
     (
         "`<alias>.sasl.oauthbearer.token.endpoint.url`",
-        "Where tokens come from; the client by `clientId`, `clientSecret` and `scope` in `sasl.jaas.config`.",
+        "The token endpoint; the client is given by `clientId`, `clientSecret` and `scope` in `sasl.jaas.config`.",
     ),
     (
         "`<alias>.https.ca.location`",
-        "PEM file of the authorities to trust there, in place of the system's; or `ssl.truststore.location` in"
+        "PEM file of the CAs to trust there, instead of the system's; or `ssl.truststore.location` in"
         " `sasl.jaas.config`, as in Java.",
     ),
     (
         "`<alias>.client.rack`",
-        "Where the flow runs, for a source whose brokers let consumers read from replicas in their own rack (KIP-392).",
+        "The rack in which the flow runs, for a source whose brokers let consumers fetch from followers (KIP-392).",
     ),
     (
         "`<alias>.client.id`",
-        "What clients call themselves, for quotas and logs of brokers. By default `srm.<source>.<target>`, with what "
-        "they do behind it, such as `.slot-0`; a name that is written here is the name of all, so that one quota "
-        "counts for them.",
+        "The client id, for quotas and broker logs. By default `srm.<source>.<target>` with a suffix for the purpose, "
+        "such as `.slot-0`; a name that is set here is used by all clients, so that one quota applies to all of "
+        "them.",
     ),
     (
         "`<alias>.request.timeout.ms`",
-        "How long to wait for an answer; see Copying.",
+        "How long to wait for a response; see Copying.",
     ),
     (
         "`<alias>.client.dns.lookup`, `<alias>.reconnect.backoff.ms`, `<alias>.reconnect.backoff.max.ms`, "
@@ -194,24 +198,24 @@ _CLUSTER_KEYS = (
 )
 
 _AFTER_CLUSTERS = """\
-Without the alias a key counts for all clusters that do not say otherwise. A flow may reach a cluster in its own way by
-`<source>-><target>.source.cluster.<key>` and `<source>-><target>.target.cluster.<key>`. Paths must exist wherever the
-flow runs: on the Airflow worker and on every Spark executor.
+Without the alias a key applies to all clusters that do not set it themselves. A flow may connect to a cluster in its
+own way by `<source>-><target>.source.cluster.<key>` and `<source>-><target>.target.cluster.<key>`. Paths must exist
+wherever the flow runs: on the Airflow worker and on every Spark executor.
 
-JKS and PKCS12 stores are read when a client is made, whatever `ssl.*.type` calls them; their keys are nowhere written
-without a password. Stores of other types, Kerberos (`GSSAPI`) and login handlers that are Java classes are refused; the
-message names the replacement.
+JKS and PKCS12 stores are read when a client is created, whatever `ssl.*.type` says; their keys are never written to
+disk without a password. Other store types, Kerberos (`GSSAPI`) and login handlers that are Java classes are rejected;
+the message has the replacement.
 
 ## Airflow connections
 
-`<alias>.connection = kafka_east` takes address and login from the Airflow connection `kafka_east`. Its extra is a JSON
-object of librdkafka settings, as for Airflow's Kafka provider (`bootstrap.servers`, `security.protocol`,
+`<alias>.connection = kafka_east` takes address and credentials from the Airflow connection `kafka_east`. Its extra is a
+JSON object of librdkafka settings, as for Airflow's Kafka provider (`bootstrap.servers`, `security.protocol`,
 `sasl.mechanism`, `ssl.ca.location`, ...); without `bootstrap.servers` in it, host and port are the address; login and
-password become `sasl.username` and `sasl.password`. What the file says about the cluster goes before it.
+password become `sasl.username` and `sasl.password`. Settings of the cluster in the file take precedence.
 
-Tasks ask Airflow for it. The Spark driver finds it in its environment as `AIRFLOW_CONN_KAFKA_EAST`, where the task puts
-it: nothing secret is on a command line. Where the driver runs on another machine (cluster mode), set that variable for
-it there. `srm-control` looks for the same variable, then in the Airflow of `AIRFLOW_HOME`.
+Tasks get it from Airflow. The Spark driver finds it in its environment as `AIRFLOW_CONN_KAFKA_EAST`, set by the task:
+there are no secrets on a command line. If the driver runs on another machine (cluster mode), set that variable for it
+there. `srm-control` looks for the same variable, then in the Airflow of `AIRFLOW_HOME`.
 
 ## Secrets
 
@@ -223,21 +227,22 @@ A value may refer to a secret instead of holding it, as with Kafka's config prov
 | `${file:/path:key}` | `key` of a properties file |
 | `${dir:/path:name}` | the content of the file `name` in a folder |
 
-`config.providers` and `config.providers.<name>.class` give them other names, and
-`config.providers.<name>.param.allowed.paths` or `...param.allowlist.pattern` limit what they may read. Unlike Kafka,
-which leaves the text standing, a reference to something that is not there stops the flow. Secrets are never printed.
+`config.providers` and `config.providers.<name>.class` define other names for them, and
+`config.providers.<name>.param.allowed.paths` or `...param.allowlist.pattern` restrict what they may read. Unlike in
+Kafka, which leaves the text unresolved, a reference that cannot be resolved stops the flow. Secrets are never printed.
 """
 
 _OTHER_TOOLS = """\
 ## Keys of other tools
 
-Every key that MirrorMaker 2, Kafka Connect, Kafka's clients, Streams Replication Manager and KIP-382 document, and what
-it does here. None is silently without effect: `srm-control config check` names each that does nothing. Where the copy
-would be another one, or cost more or less, if the key acted, the log of `refresh_topics` says it once a run ("told by
-runs"), and so does the flow's settings tab. A value that asks for what happens here anyway is not told by runs.
+Every documented key of MirrorMaker 2, Kafka Connect, Kafka's clients, Streams Replication Manager and KIP-382, and what
+it does here. None is silently ignored: `srm-control config check` lists each that has no effect. If the key would have
+changed the copy or its cost, the log of `refresh_topics` says so once per run ("reported by runs"), and so does the
+flow's settings tab. A value that asks for the actual behaviour is not reported by runs.
 
-Settings of Kafka's clients are written with the client's name before them. KIP-382's `cluster.<alias>.<key>` and
-`connector.<source>-><target>.<key>` act without their first word, `cluster.<alias>.broker.list` as `bootstrap.servers`.
+Settings of Kafka's clients are written with the client's prefix. KIP-382's `cluster.<alias>.<key>` and
+`connector.<source>-><target>.<key>` work without their first word, `cluster.<alias>.broker.list` as
+`bootstrap.servers`.
 
 | key | here | how, or why not |
 | --- | --- | --- |
@@ -290,7 +295,7 @@ def _fates() -> Iterable[str]:
             listed.setdefault(key.name, KeyFate((key.name,), "", Fate.NOTHING, key.note, key.matters))
     for found in dict.fromkeys(found for _, found in sorted(listed.items())):
         names = ", ".join(f"`{name}`" for name in found.names)
-        told = "; told by runs" if found.told else ""
+        told = "; reported by runs" if found.told else ""
         yield f"| {names} | {found.fate}{told} | {_cell(found.why)} |"
 
 

@@ -1,4 +1,4 @@
-"""Keys that say when somebody is to be told about a flow, and by what."""
+"""Keys for alarms: when they are raised, and which notifiers send them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def alarm_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE_OR_NONE,
         "none",
-        "How many records the flow may be behind, over all its partitions. With more it counts as catching up, and the "
-        "alarm `lag_objective` is raised. With `none` no lag is an alarm.",
-        "Nobody but you knows what is much.",
+        "How many records the flow may lag behind, over all its partitions. Above it the flow counts as catching up, "
+        "and the alarm `lag_objective` is raised. With `none` no lag raises an alarm.",
+        "What lag is acceptable depends on the data.",
         unit="records",
         minimum=0,
         levels=ALL_LEVELS,
@@ -27,9 +27,9 @@ def alarm_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER_OR_AUTO,
         "auto",
-        "After how long without a run that ended the flow counts as stalled, and without a good one the alarm "
-        "`stalled` is raised. `auto`: four times `schedule.interval.seconds` (or `run.max.seconds`, where that is "
-        "longer), two minutes at least.",
+        "After how long without a finished run the flow counts as stalled, and without a successful one the alarm "
+        "`stalled` is raised. `auto`: four times `schedule.interval.seconds` (or `run.max.seconds`, if that is "
+        "longer), at least two minutes.",
         "One run is due, one is late, two were slow.",
         unit="seconds",
         minimum=1,
@@ -41,10 +41,10 @@ def alarm_keys() -> Iterator[Key]:
         section,
         Kind.NAMES,
         "",
-        "Names of the notifiers that tell alarms, described by the keys below; see "
-        "[operations.md](operations.md#notifications). Each alarm is told when it begins and when it is over. Where "
-        "a flow has one, there is a DAG `srm.watch`, which tells `stalled`.",
-        "Metrics and the Replications page have alarms without that.",
+        "Names of the notifiers that send alarms, configured by the keys below; see "
+        "[operations.md](operations.md#notifications). Each alarm is sent when it is raised and when it is resolved. "
+        "If a flow has a notifier, there is a DAG `srm.watch`, which sends `stalled`.",
+        "Metrics and the Replications page show alarms without notifiers.",
         levels=ALL_LEVELS,
     )
     yield Key(
@@ -53,8 +53,8 @@ def alarm_keys() -> Iterator[Key]:
         Kind.TEXT,
         None,
         "`alarm.notifier.<name>.class` is the dotted path of an Airflow notifier, "
-        "`alarm.notifier.<name>.<argument>` what it is made with: a text, in which Airflow fills in templates such as "
+        "`alarm.notifier.<name>.<argument>` one of its arguments: a text, in which Airflow renders templates such as "
         "`{{ alarm.text }}`, or JSON (a list, a number, true).",
-        "Whoever is told needs an address.",
+        "Recipients are site-specific.",
         levels=ALL_LEVELS,
     )

@@ -1,4 +1,4 @@
-"""Keys that say what the file is about: clusters, the part of them this installation serves, secret providers."""
+"""Keys for the file as a whole: clusters, the targets of this installation, secret providers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from srm_common.domain.settings.key import Key, Kind, Level
 
 _SECTION = "The file as a whole"
 _TOP_ONLY = (Level.TOP,)
-_NOTHING = "Whatever it were, it would be wrong somewhere."
+_NOTHING = "There is no sensible default."
 
 
 def file_keys() -> Iterator[Key]:
@@ -17,8 +17,8 @@ def file_keys() -> Iterator[Key]:
         _SECTION,
         Kind.NAMES,
         None,
-        "Aliases of all clusters. Required. An alias becomes part of topic names, so it takes letters, digits, `.`, "
-        "`_` and `-`, and under `DefaultReplicationPolicy` not the separator.",
+        "Aliases of all clusters. Required. An alias becomes part of topic names, so it may contain letters, digits, "
+        "`.`, `_` and `-`, and under `DefaultReplicationPolicy` not the separator.",
         _NOTHING,
         levels=_TOP_ONLY,
     )
@@ -28,7 +28,7 @@ def file_keys() -> Iterator[Key]:
         Kind.NAMES,
         None,
         "Target clusters that this installation writes to; flows to others have no DAG here and are not run. Set it "
-        "where several installations share one file, each next to its own target (pull mode).",
+        "if several installations share one file, each next to its own target (pull mode).",
         "One installation serves all flows.",
         levels=_TOP_ONLY,
     )
@@ -37,8 +37,8 @@ def file_keys() -> Iterator[Key]:
         _SECTION,
         Kind.NAMES,
         None,
-        "Names of further secret providers; see Secrets.",
-        "`env`, `file` and `dir` are always there.",
+        "Names of additional secret providers; see Secrets.",
+        "`env`, `file` and `dir` are always available.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -46,7 +46,7 @@ def file_keys() -> Iterator[Key]:
         _SECTION,
         Kind.TEXT,
         None,
-        "Class and limits of a provider; see Secrets.",
+        "Class and restrictions of a provider; see Secrets.",
         _NOTHING,
         levels=_TOP_ONLY,
     )
@@ -55,7 +55,7 @@ def file_keys() -> Iterator[Key]:
         _SECTION,
         Kind.TEXT,
         None,
-        "Streams Replication Manager's list of entries; `srm-control config convert` makes a file of it.",
-        note="Its entries are not read; `srm-control config convert` makes a file of them.",
+        "Streams Replication Manager's list of entries; `srm-control config convert` converts it.",
+        note="Its entries are not read; `srm-control config convert` converts them.",
         levels=_TOP_ONLY,
     )

@@ -1,7 +1,7 @@
-"""Keys of MirrorMaker 2, Kafka Connect and Streams Replication Manager that are known here and do nothing.
+"""Keys of MirrorMaker 2, Kafka Connect and Streams Replication Manager that are known here and have no effect.
 
-Each says why, and what to use instead where there is something. A name that ends in ``.*`` stands for all keys that
-begin like it.
+Each says why, and what to use instead if there is a replacement. A name that ends in ``.*`` stands for all keys that
+begin with it.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from srm_common.domain.settings.key import ALL_LEVELS, Key, Kind
 
 _SECTION = "Known and without effect"
 _NO_CONNECT = "There are no Connect workers here."
-_NO_CONNECT_REST = "There are no Connect workers here, so none of them listens; Airflow serves the REST API."
+_NO_CONNECT_REST = "There are no Connect workers here that could listen; Airflow serves the REST API."
 _UNOPENED = "Records are copied unopened."
-_OWN_TRANSACTION = "Offsets are written in the data's own transaction."
-_STORAGE = "State topics keep MirrorMaker 2's names and are made with the settings they need."
+_OWN_TRANSACTION = "Offsets are committed in the same transaction as the data."
+_STORAGE = "State topics keep MirrorMaker 2's names and are created with the settings they need."
 _METRICS = (
-    "Figures go to the metrics store, Airflow's metrics and Prometheus, and with `metrics.topic.enabled` to a topic; "
-    "reporters in Java are not loaded."
+    "Metrics go to the metrics store, Airflow's metrics and Prometheus, and with `metrics.topic.enabled` to a topic; "
+    "Java metrics reporters are not loaded."
 )
-_RETRIES = "A faulty partition is tried again for `retry.timeout.seconds` and then reported; none is skipped silently."
-_BATCHES = "Batches are copied as the producer made them."
+_RETRIES = "A failing partition is retried for `retry.timeout.seconds` and then reported; none is skipped silently."
+_BATCHES = "Batches are copied as the producer created them."
 _CODEC = "Batches keep their codec."
-_DURABLE = "Copies are always acknowledged by all replicas in sync, idempotently."
-_WAITS = "A bounded run waits for no records to come; in a long one `chunk.linger.ms` says how long a fetch waits."
+_DURABLE = "Copies are always written idempotently and acknowledged by all in-sync replicas."
+_WAITS = (
+    "A bounded run does not wait for new records; in a long run `chunk.linger.ms` determines how long a fetch waits."
+)
 _SERIALIZED = ("org.apache.kafka.common.serialization.ByteArraySerializer",)
 _DESERIALIZED = ("org.apache.kafka.common.serialization.ByteArrayDeserializer",)
 _BYTES = ("org.apache.kafka.connect.converters.ByteArrayConverter",)
-_COMPACTED = (
-    "State topics are compacted and keep the last record of each key; set another retention on the topic itself."
-)
-_SERVICE = "The Replications page and `srm-control serve` are the service here; see [services.md](services.md)."
-_NO_GROUP = "Partitions are dealt to slots by the driver; there is no consumer group."
-_SOCKETS = "Sockets have the sizes that the system gives them."
-_REQUESTS = "`request.timeout.ms` and `retry.timeout.seconds` bound requests and retries."
-_GROUPS = "Groups are listed with each round of checkpoints, so new ones are found at once; `groups` limits them."
+_COMPACTED = "State topics are compacted and keep the last record of each key; change retention on the topic itself."
+_SERVICE = "The Replications page and `srm-control serve` take its place; see [services.md](services.md)."
+_NO_GROUP = "The driver assigns partitions to slots; there is no consumer group."
+_SOCKETS = "Socket buffers have the operating system's sizes."
+_REQUESTS = "`request.timeout.ms` and `retry.timeout.seconds` limit requests and retries."
+_GROUPS = "Groups are listed in each round of checkpoints, so new ones are found at once; `groups` restricts them."
 
 
 class Note(NamedTuple):
-    """Why a key does nothing. ``matters``: whoever writes it expects other data on the target, or another cost, so that
-    runs say it, too; ``anyway`` are the values that ask for what happens here."""
+    """Why a key has no effect. ``matters``: it suggests other data on the target, or another cost, so that runs report
+    it, too; ``anyway`` are the values that ask for what happens here anyway."""
 
     text: str
     matters: bool = False
     anyway: tuple[str, ...] = ()
 
 
-#: Settings of Kafka's clients that do nothing, whatever client they are written for.
+#: Settings of Kafka's clients without effect, whatever client they are set for.
 CLIENT_NOTES: dict[str, Note] = {
     "acks": Note(_DURABLE, True, ("all", "-1")),
-    "allow.auto.create.topics": Note("No client here lets brokers create topics.", True, ("false",)),
+    "allow.auto.create.topics": Note("No client here makes brokers auto-create topics.", True, ("false",)),
     "auto.commit.interval.ms": Note(_NO_GROUP),
     "auto.include.jmx.reporter": Note(_METRICS),
     "batch.size": Note(_BATCHES, True),
-    "bootstrap.controllers": Note("Brokers are asked; write bootstrap.servers."),
-    "buffer.memory": Note("`fetch.bytes` and `tasks.max` bound memory.", True),
-    "check.crcs": Note("Checksums are always compared.", True, ("true",)),
-    "config.providers": Note("`config.providers` without a client's name counts for the whole file."),
+    "bootstrap.controllers": Note("Brokers are queried; set bootstrap.servers."),
+    "buffer.memory": Note("`fetch.bytes` and `tasks.max` limit memory.", True),
+    "check.crcs": Note("Checksums are always verified.", True, ("true",)),
+    "config.providers": Note("`config.providers` without a client prefix applies to the whole file."),
     "delivery.timeout.ms": Note(_REQUESTS, True),
     "enable.auto.commit": Note(_OWN_TRANSACTION),
     "enable.idempotence": Note(_DURABLE, True, ("true",)),
@@ -76,13 +76,13 @@ CLIENT_NOTES: dict[str, Note] = {
     "key.serializer": Note(_UNOPENED, True, _SERIALIZED),
     "linger.ms": Note(_BATCHES, True),
     "max.block.ms": Note(_REQUESTS),
-    "max.in.flight.requests.per.connection": Note("Up to five requests are under way, in order.", True, ("5",)),
+    "max.in.flight.requests.per.connection": Note("Up to five requests are in flight, in order.", True, ("5",)),
     "max.poll.interval.ms": Note(_NO_GROUP, True),
     "max.poll.records": Note("Whole record batches are read.", True),
-    "max.request.size": Note("The target topic's `max.message.bytes` is the limit; larger batches are divided.", True),
-    "metadata.max.idle.ms": Note("Leaders are asked for of the topics in hand only."),
-    "metadata.recovery.rebootstrap.trigger.ms": Note("Every new run begins with `bootstrap.servers`."),
-    "metadata.recovery.strategy": Note("Every new run begins with `bootstrap.servers`."),
+    "max.request.size": Note("The target topic's `max.message.bytes` is the limit; larger batches are split.", True),
+    "metadata.max.idle.ms": Note("Metadata is requested only for topics in use."),
+    "metadata.recovery.rebootstrap.trigger.ms": Note("Every new run starts from `bootstrap.servers`."),
+    "metadata.recovery.strategy": Note("Every new run starts from `bootstrap.servers`."),
     "metric.reporters": Note(_METRICS),
     "metrics.num.samples": Note(_METRICS),
     "metrics.recording.level": Note(_METRICS),
@@ -101,7 +101,7 @@ CLIENT_NOTES: dict[str, Note] = {
     "session.timeout.ms": Note(_NO_GROUP),
     "share.acknowledgement.mode": Note(_NO_GROUP),
     "share.acquire.mode": Note(_NO_GROUP),
-    "socket.connection.setup.timeout.max.ms": Note("`socket.connection.setup.timeout.ms` counts for every attempt."),
+    "socket.connection.setup.timeout.max.ms": Note("`socket.connection.setup.timeout.ms` applies to every attempt."),
     "transaction.two.phase.commit.enable": Note(_OWN_TRANSACTION),
     "transactional.id": Note("Transactional ids are MirrorMaker 2's own."),
     "value.deserializer": Note(_UNOPENED, True, _DESERIALIZED),
@@ -110,42 +110,42 @@ CLIENT_NOTES: dict[str, Note] = {
 
 _NOTES: dict[str, str | Note] = {
     # MirrorMaker 2's connectors
-    "source.cluster.alias": Note("The flow's name says it.", True),
-    "target.cluster.alias": Note("The flow's name says it.", True),
+    "source.cluster.alias": Note("It is part of the flow's name.", True),
+    "target.cluster.alias": Note("It is part of the flow's name.", True),
     "consumer.poll.timeout.ms": "Runs are bounded; nothing polls.",
     "forwarding.admin.class": Note(
         "Java classes are not loaded.", True, ("org.apache.kafka.clients.admin.ForwardingAdmin",)
     ),
     "metric.reporters": _METRICS,
     "add.source.alias.to.metrics": _METRICS,
-    "use.incremental.alter.configs": "Settings of topics are always changed one by one (KIP-339).",
+    "use.incremental.alter.configs": "Topic settings are always changed incrementally (KIP-339).",
     "refresh.groups.enabled": _GROUPS,
     "refresh.groups.interval.seconds": _GROUPS,
     # what every Connect connector has
     "name": _NO_CONNECT,
     "connector.plugin.version": _NO_CONNECT,
     "connector.class": _NO_CONNECT,
-    "tasks.max.enforce": "Never more slots than `tasks.max` are used.",
-    "config.action.reload": "The file is read again at each run.",
+    "tasks.max.enforce": "There are never more than `tasks.max` slots.",
+    "config.action.reload": "The file is read in each run.",
     "key.converter": Note(_UNOPENED, True, _BYTES),
     "key.converter.*": _UNOPENED,
     "value.converter": Note(_UNOPENED, True, _BYTES),
     "value.converter.*": _UNOPENED,
     "header.converter": Note(_UNOPENED, True, _BYTES),
     "header.converter.*": _UNOPENED,
-    "predicates": Note("There are no Java transformations to apply them to.", True, ("",)),
-    "predicates.*": "There are no Java transformations to apply them to.",
-    "transforms.*": "Java transformations are not loaded; see `transforms`.",
+    "predicates": Note("There are no transforms to apply them to.", True, ("",)),
+    "predicates.*": "There are no transforms to apply them to.",
+    "transforms.*": "Connect's transforms are not loaded; see `transforms`.",
     "errors.tolerance": Note(_RETRIES, True, ("none",)),
     "errors.retry.timeout": Note(_RETRIES, True, ("0",)),
     "errors.retry.delay.max.ms": Note(_RETRIES, True),
     "errors.*": _RETRIES,
     "topic.creation.*": Note(
-        "Remote topics are made from the source topic's settings and `replication.factor`.", True, ("true",)
+        "Remote topics are created with the source topic's settings and `replication.factor`.", True, ("true",)
     ),
     "exactly.once.support": "See `exactly.once.source.support`.",
-    "transaction.boundary": "`chunk.bytes` and `chunk.seconds` bound transactions.",
-    "transaction.boundary.interval.ms": "`chunk.bytes` and `chunk.seconds` bound transactions.",
+    "transaction.boundary": "`chunk.bytes` and `chunk.seconds` limit transactions.",
+    "transaction.boundary.interval.ms": "`chunk.bytes` and `chunk.seconds` limit transactions.",
     "offsets.storage.topic": Note(_STORAGE, True),
     # Connect's workers
     "offset.flush.interval.ms": _OWN_TRANSACTION,
@@ -160,7 +160,7 @@ _NOTES: dict[str, str | Note] = {
     "rebalance.timeout.ms": _NO_CONNECT,
     "scheduled.rebalance.max.delay.ms": _NO_CONNECT,
     "connect.protocol": _NO_CONNECT,
-    "connect.start.task.timeout.ms": "`task.execution.timeout.seconds` bounds a task.",
+    "connect.start.task.timeout.ms": "`task.execution.timeout.seconds` limits a task.",
     "task.shutdown.graceful.timeout.ms": _NO_CONNECT,
     "worker.sync.timeout.ms": _NO_CONNECT,
     "worker.unsync.backoff.ms": _NO_CONNECT,
@@ -183,13 +183,13 @@ _NOTES: dict[str, str | Note] = {
     "streams.replication.manager.ssl.*": _NO_CONNECT_REST,
     "mm.rest.protocol": _NO_CONNECT_REST,
     "mm.metrics.*": _METRICS,
-    "metrics.period": "Figures are those of each run.",
-    "metrics.topic.creation.for.possible.flows.enabled": "Only flows that are enabled have a topic for their reports.",
-    "metrics.topic.replication.factor": "`offset.storage.replication.factor` counts for that topic, too.",
+    "metrics.period": "Metrics are reported per run.",
+    "metrics.topic.creation.for.possible.flows.enabled": "Only enabled flows have a topic for their reports.",
+    "metrics.topic.replication.factor": "`offset.storage.replication.factor` applies to that topic, too.",
     "srm.internal.topic.exclude.enable": Note("Internal topics are never copied.", True, ("true",)),
-    "disable.source.topic.auto.creation": "The source gets topics for heartbeats and offset syncs only.",
+    "disable.source.topic.auto.creation": "Only topics for heartbeats and offset syncs are created at the source.",
     "copy.source.offset.in.header.enabled": Note(
-        "Records stay as they are; the offset map tells where each came from.", True, ("false",)
+        "Records are unchanged; the offset map has the origin of each.", True, ("false",)
     ),
     # KIP-382, as it was written before MirrorMaker 2 came out
     "heartbeats.topic.retention.ms": _COMPACTED,
@@ -197,7 +197,7 @@ _NOTES: dict[str, str | Note] = {
     "offset.syncs.topic.retention.ms": _COMPACTED,
     "key.converter.class": Note(_UNOPENED, True, _BYTES),
     "value.converter.class": Note(_UNOPENED, True, _BYTES),
-    "readahead.queue.capacity": Note("`fetch.bytes` says how far reading may be ahead of writing.", True),
+    "readahead.queue.capacity": Note("`fetch.bytes` limits how far reading may be ahead of writing.", True),
 }
 
 

@@ -1,4 +1,4 @@
-"""Keys of the topic with raw metrics, for others than our own metrics store."""
+"""Keys for the topic with raw metrics, for consumers other than our own metrics store."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ def metrics_topic_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "false",
-        "Whether the report of each run is also written to `srm-metrics.<source>.internal` on the target, for programs "
-        "of your own and for services elsewhere; see [metrics.md](metrics.md#raw-metrics).",
+        "Whether the report of each run is also written to `srm-metrics.<source>.internal` on the target, for your own "
+        "programs and for remote services; see [metrics.md](metrics.md#raw-metrics).",
         "Nothing here needs it.",
         levels=ALL_LEVELS,
         field="metrics_topic",
@@ -25,7 +25,7 @@ def metrics_topic_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "604800000",
-        "How long that topic keeps reports, when the flow makes it.",
+        "How long that topic keeps reports, if the flow creates it.",
         "A week; the metrics store keeps what is older.",
         unit="milliseconds",
         minimum=60_000,

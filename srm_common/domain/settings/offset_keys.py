@@ -1,4 +1,4 @@
-"""Keys of offsets, checkpoints, heartbeats and the topics that hold them."""
+"""Keys for offsets, checkpoints, heartbeats and their topics."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "true",
-        "Write heartbeats, to the clusters that `heartbeats.topic.location` says.",
+        "Write heartbeats, to the clusters in `heartbeats.topic.location`.",
         _TO_MM2,
         field="emit_heartbeats",
         legacy=("emit.heartbeats",),
@@ -27,7 +27,7 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "1",
-        "How often in long runs, where `schedule.interval.seconds` is not longer. Each run writes one besides.",
+        "How often in long runs, unless `schedule.interval.seconds` is longer. In addition each run writes one.",
         _TO_MM2,
         unit="seconds",
         field="emit_heartbeats_interval_seconds",
@@ -37,9 +37,9 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.CHOICE,
         "auto",
-        "Clusters that heartbeats are written to. On the source replication carries them on, which proves that the "
-        "flow copies; `target`, as MirrorMaker 2 does, needs no right to write there. `auto` is `both`, or `target` "
-        "where `offset-syncs.topic.location = target` spares the source from being written to.",
+        "Clusters that heartbeats are written to. Those on the source are replicated, which proves that the flow "
+        "copies; `target`, as in MirrorMaker 2, needs no permission to write to the source. `auto` is `both`, or "
+        "`target` if `offset-syncs.topic.location = target` indicates that the source must not be written to.",
         "A source that no flow leads to has heartbeats, too.",
         choices=("auto", "both", "source", "target"),
         field="heartbeats_topic_location",
@@ -70,9 +70,9 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "5",
-        "How often at most while a run copies, for groups that moved, and once more when it has copied; 0 means only "
-        "by the task after it. A round that takes long comes less often.",
-        "A cluster that dies costs seconds of repetition, whenever it does.",
+        "How often at most while a run copies, for groups that moved, and once more after copying; 0 means only by the "
+        "task after the run. Rounds that take long are less frequent.",
+        "Losing a cluster costs seconds of repetition, at any time.",
         minimum=0,
         unit="seconds",
         field="emit_checkpoints_in_runs_interval_seconds",
@@ -92,7 +92,7 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "60",
-        "How often at most, with checkpoints: the longer of the two intervals counts, in whole runs.",
+        "How often at most, together with checkpoints: the longer of the two intervals applies, in whole runs.",
         _TO_MM2,
         unit="seconds",
         field="sync_group_offsets_interval_seconds",
@@ -121,7 +121,7 @@ def offsets_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "100",
-        "Records between two offset syncs. Translation here is exact whatever this says.",
+        "Records between two offset syncs. Translation here is exact regardless of it.",
         _TO_MM2,
         minimum=0,
         unit="records",

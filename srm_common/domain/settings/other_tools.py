@@ -137,7 +137,7 @@ WORKER: tuple[str, ...] = (
     "worker.sync.timeout.ms",
     "worker.unsync.backoff.ms",
 )
-#: TLS and logins, for every client.
+#: TLS and authentication, for every client.
 CONNECTIONS: tuple[str, ...] = (
     "sasl.client.callback.handler.class",
     "sasl.jaas.config",
@@ -371,7 +371,7 @@ SRM: tuple[str, ...] = (
     "sync.group.offsets",
     "emit.checkpoints.interval",
 )
-#: Of KIP-382, the text that MirrorMaker 2 was made from.
+#: Of KIP-382, the proposal of MirrorMaker 2.
 KIP_382: tuple[str, ...] = (
     "emit.heartbeats",
     "emit.checkpoints",

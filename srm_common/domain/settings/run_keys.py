@@ -1,4 +1,4 @@
-"""Keys that say how a run copies and when it starts."""
+"""Keys for how a run copies and when it starts."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "2",
-        "Slots of a flow: partitions are spread over so many Spark tasks.",
-        "One slot fills about one core; MirrorMaker 2's default is 1.",
+        "Slots of a flow: its partitions are distributed over this many Spark tasks.",
+        "One slot uses about one core; MirrorMaker 2's default is 1.",
         minimum=1,
         field="tasks_max",
         levels=(Level.TOP, Level.CONNECTORS, Level.CLUSTER, Level.FLOW),
@@ -50,9 +50,9 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.CHOICE,
         "fail",
-        "What to do when records vanished at the source before they were copied: `fail` the partition, `skip` to "
-        "the first record that is left, or `reset` by `consumer.auto.offset.reset`.",
-        "Lost records never pass silently.",
+        "What to do if records disappeared at the source before they were copied: `fail` the partition, `skip` to "
+        "the first remaining record, or `reset` according to `consumer.auto.offset.reset`.",
+        "Data loss never goes unnoticed.",
         levels=ALL_LEVELS,
         choices=("fail", "skip", "reset"),
         field="on_data_loss",
@@ -62,11 +62,11 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.CHOICE,
         "fail",
-        "What to do with a topic whose copy was deleted on the target, or deleted and made again by somebody else: "
-        "`fail` leaves it alone until somebody decides (`srm-control apply --recreate` or `--resume`), `skip` makes "
-        "it again and goes on where the flow stopped, `reset` makes it again and copies everything again. The same for "
-        "a partition whose copy lost records that were committed, as by an unclean leader election.",
-        "What was deleted does not come back by accident, and a gap does not go unseen.",
+        "What to do with a topic whose copy was deleted on the target, or deleted and re-created by others: "
+        "`fail` leaves it alone until an operator decides (`srm-control apply --recreate` or `--resume`), `skip` "
+        "re-creates it and continues where the flow stopped, `reset` re-creates it and copies everything again. The "
+        "same applies to a partition whose copy lost committed records, for example by an unclean leader election.",
+        "What was deleted is not re-created by accident, and a gap does not go unnoticed.",
         levels=ALL_LEVELS,
         choices=("fail", "skip", "reset"),
         field="on_target_loss",
@@ -76,8 +76,8 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "67108864",
-        "Bytes of record batches in one transaction, about.",
-        "A transaction costs a few milliseconds; 64 MiB makes that vanish.",
+        "Approximate size of the record batches in one transaction.",
+        "A transaction costs a few milliseconds, which is negligible for 64 MiB.",
         unit="bytes",
         minimum=1,
         levels=ALL_LEVELS,
@@ -89,7 +89,7 @@ def copying_keys() -> Iterator[Key]:
         Kind.NUMBER,
         "5",
         "Longest duration of one transaction.",
-        "Readers of committed records wait this long at most.",
+        "Readers of committed records wait at most this long.",
         unit="seconds",
         minimum=0.01,
         levels=ALL_LEVELS,
@@ -100,9 +100,9 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "200",
-        "How long a record may wait for its transaction in a run that goes on reading (`run.max.seconds`), as long as "
-        "the flow keeps up; half of it on average.",
-        "A tenth of a second of delay, at about ten transactions a second and slot.",
+        "How long a record may wait for its transaction in a long run (`run.max.seconds`), as long as the flow keeps "
+        "up; half of it on average.",
+        "A delay of a tenth of a second, at about ten transactions per second and slot.",
         unit="milliseconds",
         minimum=1,
         levels=ALL_LEVELS,
@@ -113,8 +113,8 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "16777216",
-        "Bytes a slot asks for in one fetch.",
-        "With `fetch.partition.bytes` and `tasks.max` it bounds the memory of a task.",
+        "Bytes that a slot requests in one fetch.",
+        "With `fetch.partition.bytes` and `tasks.max` it limits the memory of a task.",
         unit="bytes",
         minimum=1,
         levels=ALL_LEVELS,
@@ -126,7 +126,7 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "4194304",
-        "Bytes of one partition in one fetch; a larger batch still comes whole.",
+        "Bytes of one partition in one fetch; a larger batch is still returned whole.",
         "Keeps one busy partition from filling every fetch.",
         unit="bytes",
         minimum=1,
@@ -139,9 +139,9 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "500",
-        "How long a broker of the source may hold back the answer to a fetch as long as it has nothing: between 10 ms "
-        "and half of `request.timeout.ms`, whatever is written. A partition that is tried again may wait as long.",
-        "Kafka's client default: a slot that has read everything asks each broker twice a second.",
+        "How long a broker of the source may delay the response to a fetch while it has no data: limited to between "
+        "10 ms and half of `request.timeout.ms`. A partition that is retried may wait as long.",
+        "Kafka's client default: a slot that is up to date polls each broker twice a second.",
         unit="milliseconds",
         minimum=0,
         levels=ALL_LEVELS,
@@ -153,10 +153,10 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.CHOICE,
         "producer",
-        "Codec of the copies. `producer`: batches keep theirs and are copied unopened. With any other value, batches "
-        "that have another codec are compressed anew, record by record the same; one that is then larger than the "
-        "topic's `max.message.bytes` is divided.",
-        "Opening batches costs many times what copying them does ([performance.md](performance.md)).",
+        "Codec of the copies. `producer`: batches keep their codec and are copied unopened. With any other value, "
+        "batches in another codec are recompressed, their records unchanged; one that then exceeds the topic's "
+        "`max.message.bytes` is split.",
+        "Opening batches costs many times as much as copying them ([performance.md](performance.md)).",
         levels=ALL_LEVELS,
         choices=("producer", *COMPRESSION_TYPES),
         field="compression_type",
@@ -169,9 +169,9 @@ def copying_keys() -> Iterator[Key]:
             "9",
             1,
             17,
-            "9 is the quick one; any other takes several times as long, 12 and more are the same.",
+            "9 is fast; any other takes several times as long, 12 and more are the same.",
         ),
-        ("zstd", "3", -131072, 22, "Below 1 it is quicker and saves less."),
+        ("zstd", "3", -131072, 22, "Below 1 it is faster and saves less."),
     ):
         yield Key(
             f"compression.{codec}.level",
@@ -191,8 +191,8 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "30000",
-        "After this the target's coordinator aborts a transaction whose owner is gone.",
-        "A dead run holds readers of committed records back for this long at most.",
+        "After this time the target's coordinator aborts a transaction whose owner is gone.",
+        "A dead run delays readers of committed records for at most this long.",
         unit="milliseconds",
         minimum=1000,
         levels=ALL_LEVELS,
@@ -204,8 +204,8 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "30000",
-        "How long to wait for one answer of a broker. As a setting of connections it may be written for a cluster, a "
-        "side or a client, too.",
+        "How long to wait for a broker's response. As a connection setting it may also be set for a cluster, a side or "
+        "a client.",
         "Kafka's client default.",
         unit="milliseconds",
         minimum=1,
@@ -217,7 +217,7 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "60000",
-        "How long to wait for topics, settings and rights to be listed or changed.",
+        "How long to wait for topics, settings and ACLs to be listed or changed.",
         _TO_MM2,
         unit="milliseconds",
         minimum=1,
@@ -235,7 +235,7 @@ def copying_keys() -> Iterator[Key]:
         "60",
         "How long a partition is retried within a run before it is reported as failed. A run waits as long for its own "
         "state, but at least 30 s.",
-        "Longer than a broker's restart and a leader's move.",
+        "Longer than a broker's restart or a leader election.",
         unit="seconds",
         minimum=0,
         levels=ALL_LEVELS,
@@ -251,7 +251,7 @@ def scheduling_keys() -> Iterator[Key]:
         Kind.NUMBER,
         "30",
         "Time between two runs of the flow's DAG.",
-        "Airflow starts runs of one DAG about this often without strain.",
+        "Airflow can start runs of a DAG about this often without strain.",
         unit="seconds",
         minimum=1,
         levels=ALL_LEVELS,
@@ -262,10 +262,10 @@ def scheduling_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "0",
-        "How long a run goes on reading. 0: one bounded pass. With a value the delay is a fraction of a second "
-        "(`chunk.linger.ms`) instead of a schedule interval, and each of the `tasks.max` slots takes one of Spark's "
-        "cores all the time.",
-        "A run that ends is a run that can be judged.",
+        "How long a run keeps reading. 0: one bounded pass. With a value the delay is a fraction of a second "
+        "(`chunk.linger.ms`) instead of a schedule interval, and each of the `tasks.max` slots permanently occupies "
+        "one of Spark's cores.",
+        "A run that ends can be judged.",
         unit="seconds",
         minimum=0,
         levels=ALL_LEVELS,
@@ -276,8 +276,8 @@ def scheduling_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "2",
-        "How often Airflow tries a failed task again within a run.",
-        "The next run comes soon anyway.",
+        "How often Airflow retries a failed task within a run.",
+        "The next run starts soon anyway.",
         minimum=0,
         levels=ALL_LEVELS,
         field="retries",
@@ -287,7 +287,7 @@ def scheduling_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "10",
-        "Pause before such a try.",
+        "Delay before a retry.",
         "A broker's restart takes about that long.",
         unit="seconds",
         minimum=0,
@@ -299,8 +299,8 @@ def scheduling_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "21600",
-        "After this a task is ended. 0 switches it off.",
-        "Long enough for a first copy; what was committed by then stays committed.",
+        "After this time a task is terminated. 0 turns it off.",
+        "Long enough for a first copy; what was committed until then stays committed.",
         unit="seconds",
         minimum=0,
         levels=ALL_LEVELS,
@@ -312,8 +312,8 @@ def scheduling_keys() -> Iterator[Key]:
         Kind.TEXT,
         "default_pool",
         "Airflow pool of the task that copies; `{source}` and `{target}` stand for the aliases, so that "
-        "`srm_{target}` is one pool per target cluster. Airflow never starts tasks of a pool that does not exist.",
-        "The pool that every Airflow has.",
+        "`srm_{target}` is one pool per target cluster. Airflow never starts tasks in a pool that does not exist.",
+        "The pool that exists in every Airflow.",
         levels=ALL_LEVELS,
         field="airflow_pool",
     )
@@ -332,11 +332,11 @@ def scheduling_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "1048576",
-        "A run with less than this to copy does without Spark: the task that copies does it itself, with the same "
-        "code. Counted are the bytes that the source probably holds beyond the committed offsets; topics that were "
-        "never copied, and runs that go on reading (`run.max.seconds`), always use Spark. 0: every run does.",
-        "Starting Spark costs 4 CPU-seconds and more, copying a megabyte milliseconds. Where runs bring some megabytes "
-        "each, 67108864 saves most starts: to copy so much costs a tenth of a CPU-second, 1.5 in the worst case.",
+        "A run with less than this to copy does not use Spark: the task copies by itself, with the same code. The "
+        "measure is the estimated size of what the source holds beyond the committed offsets; topics that were never "
+        "copied, and long runs (`run.max.seconds`), always use Spark. 0: every run does.",
+        "Starting Spark costs 4 CPU-seconds and more, copying a megabyte milliseconds. If runs copy some megabytes "
+        "each, 67108864 avoids most starts: copying that much costs a tenth of a CPU-second, 1.5 in the worst case.",
         unit="bytes",
         minimum=0,
         levels=ALL_LEVELS,

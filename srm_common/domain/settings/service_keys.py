@@ -1,4 +1,4 @@
-"""Keys of the web app itself: who may scrape it, where it is for others, and whom it asks."""
+"""Keys for the web app: who may scrape it, how other services reach it, and which ones it queries."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def _metrics_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "false",
-        "Whether `/metrics` answers without a login. It tells names of flows, topics and groups.",
-        "What is not known to be harmless is not told.",
+        "Whether `/metrics` is available without authentication. It contains names of flows, topics and groups.",
+        "Names may be confidential.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -30,9 +30,9 @@ def _metrics_keys() -> Iterator[Key]:
         section,
         Kind.TEXT,
         None,
-        "A bearer token that opens `/metrics` and nothing else, for scrapers without a login, such as "
+        "A bearer token that is valid for `/metrics` only, for scrapers without a user, such as "
         "`${env:SRM_METRICS_TOKEN}`.",
-        "A token that everybody knows would be none.",
+        "A well-known token would be none.",
         levels=_TOP_ONLY,
     )
     yield _names_key()
@@ -44,10 +44,10 @@ def _names_key() -> Key:
         "Prometheus",
         Kind.CHOICES,
         "legacy",
-        "Under which of MirrorMaker 2's names `/metrics` has the flow's series: `legacy` "
+        "Under which of MirrorMaker 2's names `/metrics` exports the flow's series: `legacy` "
         "(`kafka_connect_mirror_mirrorsourceconnector_...`), `new` (`kafka_connect_plugins_...` with the labels "
         "`connector` and `task`, KIP-1280), or both.",
-        "MirrorMaker 2's default; dashboards for it go on working.",
+        "MirrorMaker 2's default; dashboards for it keep working.",
         choices=("legacy", "new"),
         field="metric_names_formats",
     )
@@ -60,8 +60,8 @@ def _peer_keys() -> Iterator[Key]:
         section,
         Kind.TEXT,
         None,
-        "What this service is called where others show it. Without one: the host of `service.advertised.url`.",
-        "A host's name tells most people enough.",
+        "The name under which other services show this one. Default: the host of `service.advertised.url`.",
+        "The host name is usually sufficient.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -69,10 +69,10 @@ def _peer_keys() -> Iterator[Key]:
         section,
         Kind.TEXT,
         None,
-        "Where others reach this service, root path included, such as `https://west.example:6670` or, under Airflow, "
-        "`https://airflow.example/srm`. It is written to `srm-services.internal` on every cluster this installation "
-        "writes to. Without it nothing is advertised.",
-        "Only who runs it knows how others reach it.",
+        "The URL at which others reach this service, including the root path, such as `https://west.example:6670` or, "
+        "under Airflow, `https://airflow.example/srm`. It is written to `srm-services.internal` on every cluster this "
+        "installation writes to. Without it nothing is advertised.",
+        "Only the operator knows how others reach the service.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -80,7 +80,7 @@ def _peer_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "30",
-        "How often that is renewed. Others forget a service after ten times that, at least after five minutes.",
+        "How often that record is renewed. Others drop a service after ten times that, but at least five minutes.",
         "Clocks may differ by minutes.",
         unit="seconds",
         minimum=1,
@@ -91,9 +91,9 @@ def _peer_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "false",
-        "Whether this service finds the others that advertise themselves on the clusters of its file, and shows their "
-        "flows among its own.",
-        "Asking others needs logins of theirs.",
+        "Whether this service discovers the others that advertise themselves on the clusters of its file, and shows "
+        "their flows among its own.",
+        "Querying other services needs credentials for them.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -101,8 +101,8 @@ def _peer_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "3",
-        "How long a gateway waits for the answer of another service, and for a cluster's list of services.",
-        "A page that waits longer looks broken.",
+        "How long a gateway waits for the response of another service, and for a cluster's list of services.",
+        "A page that waits longer seems broken.",
         unit="seconds",
         minimum=0.1,
         levels=_TOP_ONLY,
@@ -112,8 +112,8 @@ def _peer_keys() -> Iterator[Key]:
         section,
         Kind.PATTERNS,
         ".*",
-        "Hosts that a gateway may ask. Whoever may write to `srm-services.internal` names others.",
-        "Right where only services write to that topic.",
+        "Hosts that a gateway may query. Anyone who may write to `srm-services.internal` can add others.",
+        "Correct if only services may write to that topic.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -121,8 +121,8 @@ def _peer_keys() -> Iterator[Key]:
         section,
         Kind.TEXT,
         None,
-        "PEM file of the authorities that vouch for services with `https`. Without one: those of the system.",
-        "Certificates that the system knows need no file.",
+        "PEM file of the CAs to trust for services with `https`. Default: the system's.",
+        "Certificates that the system trusts need no file.",
         levels=_TOP_ONLY,
     )
     yield Key(
@@ -130,8 +130,8 @@ def _peer_keys() -> Iterator[Key]:
         section,
         Kind.TEXT,
         None,
-        "Logins at other services, by host: `service.peer.<host>.user` and `service.peer.<host>.password`, or "
+        "Credentials for other services, by host: `service.peer.<host>.user` and `service.peer.<host>.password`, or "
         "`service.peer.<host>.token` for a bearer token. They are sent to that host only.",
-        "Each service has logins of its own.",
+        "Each service has its own users.",
         levels=_TOP_ONLY,
     )

@@ -1,4 +1,4 @@
-"""Keys that say what is copied and what remote topics look like."""
+"""Keys for what is copied and for the properties of remote topics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from srm_common.domain.settings.key import ALL_LEVELS, FLOW_ONLY, Key, Kind, con
 
 _BROKER_DEFAULT = "-1 leaves it to the broker."
 _TO_MM2 = "MirrorMaker 2's default."
-_BACK = "Groups can go back at any time, without a list to keep."
+_BACK = "Groups can return at any time, without a list to maintain."
 
 
 def selection_keys() -> Iterator[Key]:
@@ -37,7 +37,7 @@ def selection_keys() -> Iterator[Key]:
         section,
         Kind.PATTERNS,
         r".*[\-\.]internal, .*\.replica, __.*",
-        "Topics not to copy; wins over `topics`. Setting it replaces the default list. Internal topics and "
+        "Topics not to copy; overrides `topics`. Setting it replaces the default list. Internal topics and "
         "topics that came from the target are never copied, whatever this says.",
         _TO_MM2,
         field="topics_exclude",
@@ -57,7 +57,7 @@ def selection_keys() -> Iterator[Key]:
         section,
         Kind.PATTERNS,
         "console-consumer-.*, connect-.*, __.*",
-        "Consumer groups left out; wins over `groups`.",
+        "Consumer groups to exclude; overrides `groups`.",
         _TO_MM2,
         field="groups_exclude",
         legacy=("groups.blacklist",),
@@ -67,8 +67,8 @@ def selection_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "true",
-        "Translate what groups at the source have read of copies back to the originals on the target, see "
-        "[failover.md](failover.md).",
+        "Translate the offsets that groups at the source have committed on copies back to the originals on the target, "
+        "see [failover.md](failover.md).",
         _BACK,
         field="reverse_checkpointing",
         legacy=("cloudera.reverse.checkpointing.enabled",),
@@ -78,7 +78,7 @@ def selection_keys() -> Iterator[Key]:
         section,
         Kind.PATTERNS,
         ".*",
-        "Copies at the source, by their names there, of which that is done.",
+        "Copies at the source, by their names there, to which reverse checkpointing applies.",
         _BACK,
         field="reverse_topics",
     )
@@ -87,7 +87,7 @@ def selection_keys() -> Iterator[Key]:
         section,
         Kind.PATTERNS,
         "",
-        "Copies of which it is not done; wins over `reverse.checkpointed.topics`.",
+        "Copies to which it does not apply; overrides `reverse.checkpointed.topics`.",
         _BACK,
         field="reverse_topics_exclude",
     )
@@ -98,8 +98,8 @@ def selection_keys() -> Iterator[Key]:
             section,
             Kind.TEXT,
             default,
-            f"How {plural} are filtered: `{default}` (lists of expressions; Java's full name is accepted), or a Python "
-            "class by its dotted path, see [filters.md](filters.md).",
+            f"How {plural} are filtered: `{default}` (lists of expressions; Java's full name is accepted), or the "
+            "dotted path of a Python class, see [filters.md](filters.md).",
             _TO_MM2,
         )
     yield Key(
@@ -107,16 +107,16 @@ def selection_keys() -> Iterator[Key]:
         section,
         Kind.NAMES,
         None,
-        "Connect's transformations of records are Java classes and are not loaded: a flow that asks for any is "
-        "stopped, since what they were to hide or drop would be copied as it is.",
-        "Records are copied as they are.",
+        "Connect's single message transforms are Java classes and are not loaded: a flow that configures any is "
+        "stopped, since records that they should mask or drop would be copied unchanged.",
+        "Records are copied unchanged.",
     )
     yield Key(
         "heartbeats.replication.enabled",
         section,
         Kind.SWITCH,
         "true",
-        "Copy heartbeats topics whatever `topics` says, so that upstream clusters can be found.",
+        "Copy heartbeats topics whatever `topics` says, so that upstream clusters can be discovered.",
         _TO_MM2,
         field="heartbeats_replication",
     )
@@ -127,7 +127,7 @@ def selection_keys() -> Iterator[Key]:
         "earliest",
         "Where to start in a partition that was never copied. Also read as `<source>.consumer.auto.offset.reset` "
         "and `<source>-><target>.source.consumer.auto.offset.reset`.",
-        "Nothing is left out unless asked.",
+        "Nothing is skipped unless configured.",
         choices=("earliest", "latest"),
         field="auto_offset_reset",
         also=consumer_spellings("auto.offset.reset"),
@@ -138,10 +138,10 @@ def selection_keys() -> Iterator[Key]:
         Kind.STARTS,
         "",
         "Where to start in partitions that were never copied, by topic: `orders.*=latest, "
-        "payments=timestamp:2026-01-01T00:00:00Z, audit=offsets:0=100;1=250`, also `earliest` and `opposite` (behind "
-        "what the flow in the other direction copied). The first expression that matches the whole name counts, else "
-        "`consumer.auto.offset.reset`. Decided once for each topic; see [start-positions.md](start-positions.md).",
-        "Nothing is left out unless asked.",
+        "payments=timestamp:2026-01-01T00:00:00Z, audit=offsets:0=100;1=250`, also `earliest` and `opposite` (after "
+        "what the flow in the other direction copied). The first expression that matches the whole name applies, "
+        "otherwise `consumer.auto.offset.reset`. Decided once per topic; see [start-positions.md](start-positions.md).",
+        "Nothing is skipped unless configured.",
         levels=ALL_LEVELS,
         field="start_positions",
     )
@@ -150,7 +150,7 @@ def selection_keys() -> Iterator[Key]:
         section,
         Kind.CHOICE,
         "read_committed",
-        "Which records of the source are copied; `read_uncommitted` acts only where "
+        "Which records of the source are copied; `read_uncommitted` has an effect only if "
         "`exactly.once.source.support` is not `enabled`.",
         "Aborted records would become visible on the target.",
         choices=("read_committed", "read_uncommitted"),
@@ -177,9 +177,9 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.CHOICE,
         "refuse",
-        "What happens when another policy or separator gives other names to topics that are copied already: `refuse` "
-        "stops the flow and lists them; `force` goes on under the new names, and the old copies stay as they are.",
-        "Consumers of the old names would get nothing more, unnoticed.",
+        "What to do if another policy or separator would rename existing copies: `refuse` stops the flow and lists "
+        "them; `force` continues under the new names, and the old copies stay as they are.",
+        "Consumers of the old names would silently get no more records.",
         levels=ALL_LEVELS,
         choices=("refuse", "force"),
         field="policy_switch",
@@ -198,7 +198,7 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "true",
-        "Use the separator in the names of checkpoints and offset-syncs topics too.",
+        "Use the separator in the names of checkpoints and offset-syncs topics, too.",
         _TO_MM2,
         levels=ALL_LEVELS,
     )
@@ -207,8 +207,8 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "2",
-        "Replicas of new remote topics. " + _BROKER_DEFAULT + " More than the target has brokers is lowered, "
-        "and the plan says so.",
+        "Replicas of new remote topics. " + _BROKER_DEFAULT + " A value above the number of the target's brokers is "
+        "lowered, and the plan says so.",
         _TO_MM2,
         minimum=-1,
         field="replication_factor",
@@ -227,7 +227,7 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.NUMBER,
         "600",
-        "How often at most; 0 means each run. Negative switches it off.",
+        "How often at most; 0 means each run. A negative value turns it off.",
         _TO_MM2,
         unit="seconds",
         field="refresh_topics_interval_seconds",
@@ -237,7 +237,7 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "true",
-        "Keep the configuration of remote topics like that of the source.",
+        "Keep the topic settings of remote topics in sync with the source.",
         _TO_MM2,
         field="sync_topic_configs",
         legacy=("sync.topic.configs",),
@@ -269,7 +269,7 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.CHOICE,
         "target",
-        "Whose value a topic setting gets that the source leaves at its default.",
+        "Where the value of a topic setting comes from that the source leaves at its default.",
         _TO_MM2,
         choices=("source", "target"),
         field="use_defaults_from",
@@ -279,7 +279,7 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.SWITCH,
         "true",
-        "Give readers of a source topic the right to read its copy.",
+        "Permit principals that may read a source topic to read its copy.",
         _TO_MM2,
         field="sync_topic_acls",
         legacy=("sync.topic.acls",),
@@ -299,9 +299,9 @@ def topics_keys() -> Iterator[Key]:
         section,
         Kind.TEXT,
         "",
-        "By which principals the replicator writes to the target, such as `User:srm`, with semicolons between them. No "
-        "DENY of the source is carried over to them, and other writers of copies are reported. Empty: the user name of "
-        "the target's login.",
+        "The principals with which the replicator writes to the target, such as `User:srm`, separated by semicolons. "
+        "No DENY of the source is carried over to them, and other writers of copies are reported. Empty: the user name "
+        "in the target's connection settings.",
         "Only the broker knows the principal of a certificate or a token.",
         field="acl_replicator_principals",
     )
