@@ -10,9 +10,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer
-
 from srm_common.errors import LocalKafkaError
+from srm_common.kafka.client.librdkafka import Consumer, Producer
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive
 from srm_common.testing.local_kafka import LocalKafka
 

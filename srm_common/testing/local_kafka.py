@@ -25,11 +25,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
-
 from srm_common.domain.cluster import NO_AUTO_CREATION
 from srm_common.errors import LocalKafkaError
+from srm_common.kafka.client.librdkafka import BROKER_LEFT, AdminClient, KafkaError, KafkaException, NewTopic
 from srm_common.testing import tiered_storage
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
@@ -61,8 +59,6 @@ QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
     "throughput": {},
 }  # fmt: skip
 
-#: ``_DESTROY_BROKER``, which the oldest library does not name.
-_BROKER_LEFT = -137
 #: ``kafka.server.DefaultAutoTopicCreationManager``; written with Scala's brackets or Java's.
 _MADE_ON_DEMAND = re.compile(r"Sent auto-creation request for \w*[(\[](.+)[)\]] to the active controller")
 START_TIMEOUT_SECONDS = 180.0
@@ -310,7 +306,7 @@ class LocalKafka:
                 if asked_before and error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                     break
                 # Young nodes come and go in each other's metadata; the library drops what it asked of one that goes.
-                if error.code() != _BROKER_LEFT or time.monotonic() > deadline:
+                if error.code() != BROKER_LEFT or time.monotonic() > deadline:
                     raise LocalKafkaError(f"topic {name} was not created on {self.name}: {error.str()}") from failure
                 asked_before = True
         while True:

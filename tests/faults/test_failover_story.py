@@ -18,7 +18,7 @@ from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveR
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader

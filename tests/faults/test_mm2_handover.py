@@ -15,7 +15,7 @@ from srm_common.domain.moving.handover import Verdict
 from srm_common.domain.moving.takeover import Takeover
 from srm_common.domain.offsets.translation import Translated
 from srm_common.errors import FlowRunning
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state.state_writer import NewRecord

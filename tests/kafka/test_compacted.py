@@ -9,7 +9,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import StateUnavailable, UnreachableCluster
-from srm_common.kafka.client.admin_client import EARLIEST
+from srm_common.kafka.client.librdkafka import EARLIEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.testing import LocalKafka
 from srm_common.wire import fetch

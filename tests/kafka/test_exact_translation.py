@@ -23,7 +23,7 @@ from srm_common.domain.offsets.translation import Evidence, NotReplicatedYet, Tr
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state import sync_log
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_state_topics

@@ -6,7 +6,7 @@ from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import present_state_topics
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter

@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.translation import Translated
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.testing import LocalKafka

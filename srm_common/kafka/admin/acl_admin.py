@@ -11,17 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AclBinding as ConfluentBinding
-from confluent_kafka.admin import (
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
-
 from srm_common.domain.access.acls import AclBinding, Operation, Pattern, Permission, TopicPattern
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
@@ -35,6 +24,17 @@ from srm_common.kafka.client.library import (
     ACLResourcePatternType,
     ACLResourceType,
     DescribeAclsRequest,
+)
+from srm_common.kafka.client.librdkafka import AclBinding as ConfluentBinding
+from srm_common.kafka.client.librdkafka import (
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    KafkaError,
+    KafkaException,
+    ResourcePatternType,
+    ResourceType,
 )
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 

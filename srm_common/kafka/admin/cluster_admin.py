@@ -10,18 +10,6 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ConfigSource,
-    NewPartitions,
-    NewTopic,
-    OffsetSpec,
-    ResourceType,
-)
-
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
@@ -29,6 +17,21 @@ from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError
 from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error
+from srm_common.kafka.client.librdkafka import (
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ConfigSource,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+    ResourceType,
+    TopicCollection,
+    TopicPartition,
+)
 
 T = TypeVar("T")
 

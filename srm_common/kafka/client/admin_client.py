@@ -6,14 +6,9 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from confluent_kafka import KafkaError
-from confluent_kafka.admin import AdminClient, OffsetSpec
-
 from srm_common.domain.cluster import Client, ClusterSettings
+from srm_common.kafka.client.librdkafka import AdminClient, KafkaError
 from srm_common.kafka.client.security import librdkafka_settings
-
-EARLIEST: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-LATEST: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 silent_logger = logging.getLogger("srm_common.kafka.librdkafka")
 silent_logger.addHandler(logging.NullHandler())

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError, KafkaException
-
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right, login_name
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster, UnsupportedBroker
-
-#: ``_DESTROY_BROKER``, which the oldest library does not name: the broker left the cluster while it was asked.
-_BROKER_LEFT = -137
+from srm_common.kafka.client.librdkafka import BROKER_LEFT, KafkaError, KafkaException
 
 _UNREACHABLE = frozenset(
     {
-        _BROKER_LEFT,
+        BROKER_LEFT,
         KafkaError._ALL_BROKERS_DOWN,
         KafkaError._TRANSPORT,
         KafkaError._TIMED_OUT,
@@ -45,7 +41,7 @@ _DENIED = frozenset(
 #: The cluster is still taking in a new topic, or a leader has moved: the same question is answered a moment later.
 _TRANSIENT = frozenset(
     {
-        _BROKER_LEFT,
+        BROKER_LEFT,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_TOPIC,

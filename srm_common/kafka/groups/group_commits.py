@@ -8,13 +8,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
+from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from srm_common.kafka.groups.group_offsets import GroupFault
 
 _REQUEST_SECONDS = 30.0

@@ -8,12 +8,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
-
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
+from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
 _REQUEST_SECONDS = 30.0
 _RETRY_SECONDS = 10.0

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.errors import CorruptRecord, StateUnavailable
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from confluent_kafka.admin import OffsetSpec
-
 from srm_common.domain.flow import names
 from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST, OffsetSpec
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.mm2 import decode_heartbeat
 from srm_common.wire.segments import decode_segment, place_of_key, segment_partition

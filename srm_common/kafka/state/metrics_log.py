@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from confluent_kafka.admin import OffsetSpec
-
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.metrics.metrics_records import ReportAssembly, report_parts
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.topics.state_topics import metrics_topic
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.client.librdkafka import EARLIEST, LATEST, OffsetSpec
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_topics
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter

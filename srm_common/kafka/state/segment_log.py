@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation, Unmapped
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.segment_map import CommittedSegments, SegmentMap
 from srm_common.wire.segments import (

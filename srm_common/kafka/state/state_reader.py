@@ -12,14 +12,21 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import OffsetSpec
-
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import StateUnavailable, UnreachableCluster
-from srm_common.kafka.client.admin_client import EARLIEST, LATEST, admin_client, silent_logger
+from srm_common.kafka.client.admin_client import admin_client, silent_logger
 from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error, transient
+from srm_common.kafka.client.librdkafka import (
+    EARLIEST,
+    LATEST,
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    OffsetSpec,
+    TopicPartition,
+)
 from srm_common.kafka.client.security import librdkafka_settings
 from srm_common.wire.batch import SourceBatch
 from srm_common.wire.plain_records import read_plain_records

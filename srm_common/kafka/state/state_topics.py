@@ -6,16 +6,6 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import KafkaError, KafkaException, TopicCollection
-from confluent_kafka.admin import (
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    NewTopic,
-    ResourceType,
-    TopicDescription,
-)
-
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.principals import Right
@@ -30,8 +20,20 @@ from srm_common.domain.topics.state_topics import (
     state_topics,
 )
 from srm_common.errors import AccessDenied, ClusterError, StateTopicInvalid, UnreachableCluster
-from srm_common.kafka.client.admin_client import EARLIEST, admin_client
+from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
+from srm_common.kafka.client.librdkafka import (
+    EARLIEST,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    KafkaError,
+    KafkaException,
+    NewTopic,
+    ResourceType,
+    TopicCollection,
+    TopicDescription,
+)
 from srm_common.kafka.state.state_reader import StateReader
 
 #: The longest a request may take, whatever ``admin.timeout.ms`` says: nothing is copied meanwhile.

@@ -8,7 +8,7 @@ after one kill). Before a flow is handed to it, the committed offsets are said o
 from __future__ import annotations
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import StateTopics

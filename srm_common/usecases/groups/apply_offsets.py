@@ -12,7 +12,7 @@ from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.groups.other_groups import other_groups

@@ -9,7 +9,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.usecases.offsets.source_offsets import committed_now
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.admin_client import EARLIEST
+from srm_common.kafka.client.librdkafka import EARLIEST
 from srm_common.kafka.state.segment_log import Partition, SegmentLog
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.wire.map_changes import map_changes

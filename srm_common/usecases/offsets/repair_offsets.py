@@ -8,7 +8,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.offsets_repair import CopyEnd, RepairAction, repair_action
 from srm_common.domain.offsets.segments import Segment
 from srm_common.errors import CorruptRecord, SrmError
-from srm_common.kafka.client.admin_client import LATEST
+from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import offset_record, read_source_offsets

@@ -19,7 +19,7 @@ from srm_common.domain.offsets.untranslated_record import other_groups_from
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.admin_client import EARLIEST, LATEST
+from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
 from srm_common.kafka.groups.other_groups import other_groups
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints

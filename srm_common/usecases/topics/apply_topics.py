@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from confluent_kafka import KafkaError
-
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topics.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.faults import is_denied
+from srm_common.kafka.client.librdkafka import KafkaError
 from srm_common.usecases.topics.applying import Applying
 
 _LEADERS_SECONDS = 30.0
