@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from srm_common.client.translated_offset import Partition, TranslatedOffset
@@ -22,6 +21,7 @@ from srm_common.domain.settings.layers import Entry
 from srm_common.domain.topics.remote_names import RemoteNames, SourceTopic
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.topic_registry import TopicRegistry
@@ -33,7 +33,7 @@ from srm_common.settings_files.policy_class import policy_of
 _LOCAL = "local"
 
 
-class ReplicationClient:
+class ReplicationClient(Closing):
     """Asks one cluster, usually the one near the program, about what flows have copied into it. A context manager.
 
     Every question is answered from the cluster as it is then; nothing is kept. Clusters upstream are never asked, so
@@ -99,14 +99,6 @@ class ReplicationClient:
         self._policies = policies
         self._timeout = timeout_seconds
         self._reader: StateReader | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Let go of connections; the next question makes new ones."""

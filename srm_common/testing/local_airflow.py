@@ -24,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 import psutil
@@ -32,6 +31,7 @@ import psutil
 from srm_common.errors import LocalAirflowError
 from srm_common.testing.airflow_client import AirflowClient
 from srm_common.testing.java import LocalProcess
+from srm_common.testing.local_server import LocalServer
 from srm_common.testing.ports import LOOPBACK, ReservedPort
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -47,7 +47,7 @@ _API_SERVER_SECONDS = 10
 MARKER = "SRM_LOCAL_AIRFLOW"
 
 
-class LocalAirflow(AirflowClient):
+class LocalAirflow(AirflowClient, LocalServer):
     """One Airflow with a home of its own. A context manager; or ``start()`` and ``close()``.
 
     ``environment`` is added for all processes (``AIRFLOW__SECTION__KEY``, ``AIRFLOW_CONN_...``, ``SRM_CONFIG``); no
@@ -149,18 +149,6 @@ class LocalAirflow(AirflowClient):
             print(f"logs of Airflow are kept in {self.directory}", file=sys.stderr)
         else:
             shutil.rmtree(self.directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close(failed=True)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(failed=kind is not None)
 
     def log_path(self, component: str) -> Path:
         return self.directory / f"{component}.log"

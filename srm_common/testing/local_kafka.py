@@ -22,7 +22,6 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Self
 
 from srm_common.domain.cluster import NO_AUTO_CREATION
@@ -32,6 +31,7 @@ from srm_common.testing import tiered_storage
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
 from srm_common.testing.java import JavaProcess
+from srm_common.testing.local_server import LocalServer
 from srm_common.testing.logging_settings import logging_options
 from srm_common.testing.logins import broker_settings
 from srm_common.testing.ports import ReservedPort
@@ -73,7 +73,7 @@ ADMIN_SETTINGS: Mapping[str, Any] = {
 }
 
 
-class LocalKafka:
+class LocalKafka(LocalServer):
     """A cluster of ``nodes`` brokers, numbered from 1. A context manager; or ``start()`` and ``close()``.
 
     ``settings`` are broker settings and win over everything set here. ``version`` is any Kafka from 2.8 on.
@@ -216,18 +216,6 @@ class LocalKafka:
             for folder in ("data", "tmp"):
                 shutil.rmtree(self._directory / f"node-{node.number}" / folder, ignore_errors=True)
         print(f"logs of {self.name} (Kafka {self.version}) are kept in {self._directory}", file=sys.stderr)
-
-    def __enter__(self) -> Self:
-        try:
-            return self.start()
-        except BaseException:
-            self.close(failed=True)
-            raise
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(failed=kind is not None)
 
     def running(self, node: int = 1) -> bool:
         """False when the node was stopped, was killed or ended by itself."""

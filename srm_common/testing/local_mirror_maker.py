@@ -9,18 +9,18 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from srm_common.errors import LocalKafkaError
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, mirror_maker_jars
 from srm_common.testing.java import JavaProcess
+from srm_common.testing.local_server import LocalServer
 from srm_common.testing.logging_settings import logging_options
 
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
-class LocalMirrorMaker:
+class LocalMirrorMaker(LocalServer):
     """MirrorMaker 2 in dedicated mode, as ``connect-mirror-maker.sh`` starts it. A context manager.
 
     ``properties`` is the content of an ``mm2.properties``, or a path to one. It runs in a temporary directory that is
@@ -140,11 +140,3 @@ class LocalMirrorMaker:
             print(f"MirrorMaker's log is kept in {self._directory}", file=sys.stderr)
         else:
             shutil.rmtree(self._directory, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        return self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close(failed=kind is not None)

@@ -25,6 +25,7 @@ from srm_common.errors import (
 )
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.broker_versions import refuse_old_brokers
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.connection_faults import fault_text
 from srm_common.kafka.client.connections import FrameConnectionManager
 from srm_common.kafka.client.event_loop import EventLoop
@@ -60,7 +61,7 @@ def quiet_library() -> None:
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-class ClusterLink:
+class ClusterLink(Closing):
     """Connections to the brokers of one cluster.
 
     Args:
@@ -443,12 +444,6 @@ class ClusterLink:
         self.manager.close()
         if self._owns_loop:
             self.loop.close()
-
-    def __enter__(self) -> ClusterLink:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 __all__ = ["ClusterError", "ClusterLink", "LogOffset", "Partition", "RetriableFault"]

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client import codes
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
 from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
@@ -29,7 +29,7 @@ _PROTOCOL_TYPES = ("consumer", "")
 _GROUPS_A_REQUEST = 500
 
 
-class GroupWatch:
+class GroupWatch(Closing):
     """A context manager; connections are made by the first question.
 
     Raises:
@@ -42,14 +42,6 @@ class GroupWatch:
         self._timeout = timeout_seconds
         self._link: ClusterLink | None = None
         self._coordinators: dict[str, int] = {}
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._link is not None:

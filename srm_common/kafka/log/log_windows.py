@@ -9,8 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
@@ -18,6 +17,7 @@ from srm_common.domain.offsets.counting import SeenBatch
 from srm_common.errors import AccessDenied, PartitionError
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.buffers import Lease
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.frames import RawFetch
 from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.client.link import EARLIEST, ClusterLink, Partition, RetriableFault
@@ -76,7 +76,7 @@ class _Reading:
     ends_at: int = -1
 
 
-class LogWindows:
+class LogWindows(Closing):
     """Looks into the logs of one cluster. A context manager.
 
     Args:
@@ -92,12 +92,7 @@ class LogWindows:
         self._replicas = PreferredReplicas(self._link)
         self._silences = EmptyAnswers(self._link, timeout_seconds)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         self._link.close()
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]:

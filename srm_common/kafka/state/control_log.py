@@ -9,14 +9,14 @@ import json
 import time
 import uuid
 from dataclasses import fields
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import ControlRecord, standing
 from srm_common.domain.flow.names import CONTROL_TOPIC
 from srm_common.domain.topics.state_topics import control_log
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import ensure_topics
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
@@ -25,7 +25,7 @@ _VERSION = 1
 _FIELDS = frozenset(field.name for field in fields(ControlRecord))
 
 
-class ControlLog:
+class ControlLog(Closing):
     """The log as one flow sees it; a context manager. The topic is made by the first record.
 
     Args:
@@ -42,14 +42,6 @@ class ControlLog:
         self._reader: StateReader | None = None
         #: One sentence for each record met that cannot be read; the others count all the same.
         self.unreadable: list[str] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._reader is not None:

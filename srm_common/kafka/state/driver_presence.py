@@ -16,7 +16,6 @@ import threading
 import time
 import uuid
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Self
 
 from srm_common.errors import SrmError
@@ -56,9 +55,7 @@ class DriverPresence:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._thread.join()
         try:

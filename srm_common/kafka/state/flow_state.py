@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.errors import CorruptRecord, StateUnavailable
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
@@ -16,7 +16,7 @@ from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 _VERSION = 1
 
 
-class FlowState:
+class FlowState(Closing):
     """The store of one flow. Keys are short words ("run", "slots", "plan", "topics"); values what JSON can say.
 
     The last write of a key wins. A context manager; connections are made when they are needed.
@@ -38,14 +38,6 @@ class FlowState:
         #: The last record of each key, as far as was read.
         self._seen: dict[bytes, LogRecord] = {}
         self._end = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._reader is not None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import StateUnavailable, UnreachableCluster
 from srm_common.kafka.client.admin_client import admin_client, silent_logger
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error, transient
 from srm_common.kafka.client.librdkafka import (
     EARLIEST,
@@ -56,7 +56,7 @@ class LogRecord:
     timestamp_ms: int
 
 
-class StateReader:
+class StateReader(Closing):
     """Reads topics of one cluster; a context manager.
 
     Args:
@@ -102,14 +102,6 @@ class StateReader:
             },
             logger=silent_logger,
         )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         self._consumer.close()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import names
 from srm_common.domain.topics.state_topics import meta_topic
 from srm_common.domain.topics.topic_records import ClusterBinding, TopicRecord, TopicRecords
 from srm_common.errors import CorruptRecord
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import ensure_topics
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
@@ -20,7 +20,7 @@ _VERSION = 1
 _TOPIC, _CLUSTER = "topic", "cluster"
 
 
-class TopicRegistry:
+class TopicRegistry(Closing):
     """The topic and cluster records that lie on one cluster. A context manager; connections are made when needed.
 
     Raises:
@@ -33,14 +33,6 @@ class TopicRegistry:
         self._reader: StateReader | None = None
         self._writer: StateWriter | None = None
         self._exists = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._reader is not None:

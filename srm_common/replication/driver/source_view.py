@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.log import log_facts
 from srm_common.kafka.log.topic_ids import topic_ids
@@ -20,7 +21,7 @@ Listed = tuple[dict[Partition, int], dict[Partition, str]]
 """Offsets found, and a sentence for each partition that has none."""
 
 
-class SourceView:
+class SourceView(Closing):
     """A connection to the source cluster for questions. Close it at the end.
 
     Args:
@@ -103,9 +104,3 @@ class SourceView:
     def close(self) -> None:
         """End all connections."""
         self._link.close()
-
-    def __enter__(self) -> SourceView:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
