@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from srm_common.errors import CorruptRecord
 
-_VERSION = 1
 #: A service is forgotten after so many renewals that did not come.
 _MISSED = 10
 #: But never sooner, as its clock may differ from the reader's by minutes.
@@ -57,7 +56,7 @@ class Advertisement:
 
     def to_json(self) -> dict[str, Any]:
         about = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "seen_ms"}
-        return {"version": _VERSION, **about, "targets": list(self.targets)}
+        return {**about, "targets": list(self.targets)}
 
     @classmethod
     def from_json(cls, document: Any, seen_ms: int) -> Advertisement:
@@ -66,8 +65,8 @@ class Advertisement:
         Raises:
             CorruptRecord: it is not that.
         """
-        if not isinstance(document, Mapping) or document.get("version") != _VERSION:
-            raise CorruptRecord("it is no advertisement of a service, or of a version that is not known")
+        if not isinstance(document, Mapping):
+            raise CorruptRecord("it is no advertisement of a service")
         targets = document.get("targets")
         found = (document.get("name"), document.get("protocol"), document.get("host"), document.get("root_path"))
         name, protocol, host, root_path = (

@@ -5,9 +5,9 @@ Every record has a key of its own, so compaction keeps all of them. One partitio
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -16,12 +16,12 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import ControlRecord, standing
 from srm_common.domain.flow.names import CONTROL_TOPIC
 from srm_common.domain.topics.state_topics import control_log
+from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
+from srm_common.kafka.state.keyed_topic import KeyedTopic
+from srm_common.kafka.state.state_reader import LogRecord
 from srm_common.kafka.state.state_topics import ensure_topics
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 
-_VERSION = 1
 _FIELDS = frozenset(field.name for field in fields(ControlRecord))
 
 
@@ -38,27 +38,22 @@ class ControlLog(Closing):
 
     def __init__(self, flow: FlowSettings, *, writes_to: ClusterSettings | None = None) -> None:
         self._flow = flow
+        self._topic = KeyedTopic(
+            flow.target, CONTROL_TOPIC, writes_to=writes_to, timeout_seconds=flow.admin_timeout_ms / 1000
+        )
         self._writes_to = writes_to or flow.target
-        self._reader: StateReader | None = None
         #: One sentence for each record met that cannot be read; the others count all the same.
         self.unreadable: list[str] = []
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = None
+        self._topic.close()
 
     def records(self, kind: str | None = None) -> list[ControlRecord]:
         """This flow's records, the oldest first; only those of ``kind`` where one is named."""
-        if self._reader is None:
-            self._reader = StateReader(self._flow.target, timeout_seconds=self._flow.admin_timeout_ms / 1000)
-        if not self._reader.partitions(CONTROL_TOPIC):
-            return []
         self.unreadable = []
-        decoded = (self._decoded(found) for found in last_of_each_key(self._reader.read(CONTROL_TOPIC)).values())
         return [
             record
-            for record in decoded
+            for record in map(self._decoded, self._topic.newest() or ())
             if record is not None and record.flow == str(self._flow.name) and kind in (None, record.kind)
         ]
 
@@ -91,25 +86,17 @@ class ControlLog(Closing):
             note=note,
             based_on=None if based_on is None else based_on.key,
         )
-        document = {"version": _VERSION, **record.to_json()}
-        payload = json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
         ensure_topics(self._writes_to, [control_log(self._flow)])
-        StateWriter(self._writes_to).write(
-            f"write to {CONTROL_TOPIC}", [NewRecord(CONTROL_TOPIC, 0, record.key.encode(), payload)]
-        )
+        self._topic.write(f"write to {CONTROL_TOPIC}", [self._topic.record(record.key, record.to_json())])
         return record
 
     def _decoded(self, found: LogRecord) -> ControlRecord | None:
-        if found.value is None:
-            return None
         try:
-            document = json.loads(found.value)
-            if document["version"] != _VERSION:
-                raise ValueError(f"version {document['version']} is not known")
-            return ControlRecord(**{name: value for name, value in document.items() if name in _FIELDS})
-        except (UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
-            self.unreadable.append(
-                f"the record at offset {found.offset} of {CONTROL_TOPIC} on cluster '{self._flow.target.alias}' "
-                f"cannot be read: {error!r}"
-            )
+            return self._topic.parse(found, _control_record)
+        except CorruptRecord as error:
+            self.unreadable.append(str(error))
             return None
+
+
+def _control_record(document: Mapping[str, Any]) -> ControlRecord:
+    return ControlRecord(**{name: value for name, value in document.items() if name in _FIELDS})

@@ -10,7 +10,8 @@ from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import CorruptRecord, SrmError, UnreachableCluster
 from srm_common.kafka.client.link import LATEST, ClusterLink, Partition
 from srm_common.kafka.log.committed_log import read_committed
-from srm_common.kafka.state.flow_state import decoded
+from srm_common.kafka.state.flow_state import flow_value
+from srm_common.kafka.state.keyed_topic import place_of
 from srm_common.wire.batch import SourceBatch
 from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
 from srm_common.wire.plain_records import Newest, newest_of_each_key
@@ -128,9 +129,8 @@ class FlowPositions:
         if value is None:
             return
         try:
-            document, flow.run_ms = decoded(
-                self._link.alias, names.flow_state_topic(source), _RUN.decode(), offset, value
-            )
+            place = place_of(_RUN.decode(), offset, names.flow_state_topic(source), self._link.alias)
+            document, flow.run_ms = flow_value(value, place)
             flow.run = RunRecord.from_json(document)
         except CorruptRecord as error:
             flow.fault = error

@@ -6,16 +6,17 @@ of the last renewal tells (:meth:`srm_common.domain.flow.service_advertisement.A
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.names import SERVICES_TOPIC
 from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.domain.topics.state_topics import services_topic
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
+from srm_common.kafka.state.keyed_topic import KeyedTopic
 from srm_common.kafka.state.state_topics import ensure_topics
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 
 
 def read_services(cluster: ClusterSettings, *, timeout_seconds: float) -> tuple[list[Advertisement], list[str]]:
@@ -26,20 +27,12 @@ def read_services(cluster: ClusterSettings, *, timeout_seconds: float) -> tuple[
     """
     found: list[Advertisement] = []
     unreadable: list[str] = []
-    with StateReader(cluster, timeout_seconds=timeout_seconds) as reader:
-        if not reader.partitions(SERVICES_TOPIC):
-            return found, unreadable
-        records = last_of_each_key(reader.read(SERVICES_TOPIC)).values()
-    for record in records:
-        if record.value is None:
-            continue
-        try:
-            found.append(Advertisement.from_json(json.loads(record.value), record.timestamp_ms))
-        except (CorruptRecord, UnicodeDecodeError, ValueError) as error:
-            unreadable.append(
-                f"the record at offset {record.offset} of {SERVICES_TOPIC} on cluster '{cluster.alias}' cannot be "
-                f"read: {error}"
-            )
+    with KeyedTopic(cluster, SERVICES_TOPIC, timeout_seconds=timeout_seconds) as topic:
+        for record in topic.newest() or ():
+            try:
+                found.append(topic.parse(record, partial(Advertisement.from_json, seen_ms=record.timestamp_ms)))
+            except CorruptRecord as error:
+                unreadable.append(str(error))
     return found, unreadable
 
 
@@ -52,23 +45,23 @@ class ServiceLog:
     """
 
     def __init__(self, cluster: ClusterSettings, replication_factor: int, *, timeout_seconds: float = 30.0) -> None:
-        self._cluster = cluster
+        self._topic = KeyedTopic(cluster, SERVICES_TOPIC, timeout_seconds=timeout_seconds)
         self._replication_factor = replication_factor
         self._timeout = timeout_seconds
-        self._writer: StateWriter | None = None
+        self._written = False
 
     def renew(self, service: Advertisement) -> None:
-        if self._writer is None:
-            ensure_topics(self._cluster, [services_topic(self._replication_factor)], timeout_seconds=self._timeout)
-        payload = json.dumps(service.to_json(), separators=(",", ":"), ensure_ascii=False).encode()
-        self._write(service.url, payload)
+        if not self._written:
+            ensure_topics(
+                self._topic.cluster, [services_topic(self._replication_factor)], timeout_seconds=self._timeout
+            )
+        self._written = True
+        self._write(service.url, service.to_json())
 
     def withdraw(self, service: Advertisement) -> None:
         """The service ends; where it was never there, nothing is written."""
-        if self._writer is not None:
+        if self._written:
             self._write(service.url, None)
 
-    def _write(self, key: str, payload: bytes | None) -> None:
-        if self._writer is None:
-            self._writer = StateWriter(self._cluster, timeout_seconds=self._timeout, repeats_matter=False)
-        self._writer.write(f"write to {SERVICES_TOPIC}", [NewRecord(SERVICES_TOPIC, 0, key.encode(), payload)])
+    def _write(self, key: str, document: Mapping[str, Any] | None) -> None:
+        self._topic.write(f"write to {SERVICES_TOPIC}", [self._topic.record(key, document)])

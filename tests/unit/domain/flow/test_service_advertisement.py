@@ -11,7 +11,6 @@ from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.errors import CorruptRecord
 
 GOOD: dict[str, Any] = {
-    "version": 1,
     "name": "west",
     "protocol": "https",
     "host": "west.example",
@@ -57,7 +56,6 @@ def test_who_does_not_renew_is_gone(every_ms: int, age_ms: int, stale: bool) -> 
 @pytest.mark.parametrize(
     "changed",
     [
-        {"version": 2},
         {"protocol": "ftp"},
         {"host": ""},
         {"host": "a b"},

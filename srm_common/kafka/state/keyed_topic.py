@@ -1,0 +1,150 @@
+"""A compacted topic of JSON records by key: what flows remember, registries, logs of changes, services.
+
+All records lie in partition 0, so that they have one order. The last one of a key counts; a tombstone removes it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.errors import CorruptRecord
+from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.client.librdkafka import LATEST
+from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+
+T = TypeVar("T")
+
+#: Of every record in these topics. What a document holds beside it is its owner's.
+VERSION = 1
+_JSON: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False}
+
+
+class KeyedTopic(Closing):
+    """One such topic of one cluster; connections are made when they are needed.
+
+    Args:
+        writes_to: the cluster as records are written to it, where that needs other client settings than reading.
+        timeout_seconds: how long one request may take.
+        patience_seconds: as :class:`StateReader` and :class:`StateWriter` take it.
+        remedy: what a tombstone does where a record cannot be read, for errors.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: from reading and writing, as the cluster answers.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        topic: str,
+        *,
+        writes_to: ClusterSettings | None = None,
+        timeout_seconds: float = 30.0,
+        patience_seconds: float | None = None,
+        remedy: str = "to drop it",
+    ) -> None:
+        self.cluster = cluster
+        self.name = topic
+        self._writes_to = writes_to or cluster
+        self._timeout = timeout_seconds
+        self._patience = patience_seconds
+        self._remedy = remedy
+        self._reader: StateReader | None = None
+        self._writer: StateWriter | None = None
+        self._newest: dict[bytes, LogRecord] = {}
+        self._end = 0
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        self._reader = self._writer = None
+
+    def newest(self) -> list[LogRecord] | None:
+        """The last record of each key in the order of the log, without tombstones; None where the topic does not exist.
+
+        Only what was written since the last call is read.
+        """
+        if self._reader is None:
+            self._reader = StateReader(self.cluster, timeout_seconds=self._timeout, patience_seconds=self._patience)
+        if not self._reader.partitions(self.name):
+            return None
+        ends = self._reader.offsets(self.name, [0], LATEST)
+        if ends[0] < self._end:
+            self._newest, self._end = {}, 0  # the topic was deleted and created again
+        for key, record in last_of_each_key(self._reader.read(self.name, {0: self._end}, ends)).items():
+            self._newest.pop(key, None)
+            if record.value is not None:
+                self._newest[key] = record
+        self._end = ends[0]
+        return list(self._newest.values())
+
+    def parse(self, record: LogRecord, parse: Callable[[dict[str, Any]], T]) -> T:
+        """What a record of :meth:`newest` says. Raises as :func:`decode`."""
+        return decode(record.value or b"", parse, self.place(record), self._remedy)
+
+    def place(self, record: LogRecord) -> str:
+        """Where a record lies, for errors."""
+        key = (record.key or b"").decode(errors="backslashreplace")
+        return place_of(key, record.offset, self.name, self.cluster.alias)
+
+    def record(self, key: str, document: Mapping[str, Any] | None) -> NewRecord:
+        """The record that makes ``document`` the one of ``key``; None is a tombstone."""
+        return NewRecord(self.name, 0, key.encode(), None if document is None else encode(document))
+
+    def write(self, doing: str, records: Iterable[NewRecord]) -> None:
+        """Write what :meth:`record` made; returns when all in-sync replicas have it.
+
+        Args:
+            doing: what this is, for errors, e.g. ``"write to srm-control.internal"``.
+        """
+        if self._writer is None:
+            self._writer = StateWriter(
+                self._writes_to,
+                timeout_seconds=self._timeout,
+                patience_seconds=self._patience,
+                repeats_matter=False,
+            )
+        self._writer.write(doing, records)
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """The value of a record."""
+    return json.dumps({"version": VERSION, **document}, **_JSON).encode()
+
+
+def encode_key(parts: Iterable[str]) -> str:
+    """A key that has several parts."""
+    return json.dumps(list(parts), **_JSON)
+
+
+def decode(value: bytes, parse: Callable[[dict[str, Any]], T], place: str, remedy: str = "to drop it") -> T:
+    """What ``parse`` makes of the document of a value, which it gets without its version.
+
+    Args:
+        parse: raises CorruptRecord, ValueError, TypeError or KeyError for a document that is not one of its own.
+        place: where the record lies, as :func:`place_of` says it.
+
+    Raises:
+        CorruptRecord: it is no such document, or one of another version; names place and remedy.
+    """
+    try:
+        document = json.loads(value)
+        if not isinstance(document, dict):
+            raise TypeError("no JSON object")
+        version = document.pop("version")
+        if version == VERSION:
+            return parse(document)
+    except (CorruptRecord, ValueError, TypeError, KeyError, RecursionError) as error:
+        reason = str(error) if isinstance(error, CorruptRecord) else repr(error)
+        raise CorruptRecord(f"{place} cannot be read: {reason}; write a tombstone with that key {remedy}") from error
+    raise CorruptRecord(
+        f"{place} has version {version}, only {VERSION} is known; run with the newer software that wrote it"
+    )
+
+
+def place_of(key: str, offset: int, topic: str, cluster: str) -> str:
+    """Where a record lies, for errors."""
+    return f"'{key}' at offset {offset} of {topic} on cluster '{cluster}'"
