@@ -25,7 +25,7 @@ from sqlalchemy import create_engine, event, text
 from bench.history import Shape, flow_names, reports, topic_names
 from bench.month import Month, fill
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.errors import SrmError
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.tiers import bucket_start

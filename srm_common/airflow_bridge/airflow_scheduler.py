@@ -31,7 +31,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, selectinload
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.flow.tags import FLOW_TAG, MISCONFIGURED_TAG, flow_of
+from srm_common.domain.flow.names import FLOW_TAG, MISCONFIGURED_TAG, flow_of
 from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun, waits_for_slot, waits_for_worker
 from srm_common.errors import AirflowError
 from srm_common.rest.ports import Caller

@@ -13,10 +13,9 @@ from srm_common.domain.flow import ARROW, FlowName
 from srm_common.domain.health.health import Health
 from srm_common.domain.health.judge import judge
 from srm_common.domain.health.observe_flow import observe
-from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.metric_table import BY_METRIC, DEFINITIONS, Across, Level
-from srm_common.domain.metrics.sample import PERCENTILES, Sample
+from srm_common.domain.metrics.metric import BY_METRIC, DEFINITIONS, Across, Level, Metric
 from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_samples
+from srm_common.domain.metrics.stats import PERCENTILES, Sample
 from srm_common.domain.monitoring.flow_history import NO_RUNS, fold
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.monitoring.run_report import RunReport

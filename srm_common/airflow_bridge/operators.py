@@ -56,7 +56,7 @@ class RefreshTopicsOperator(FlowOperator):
     """Makes the topics on the target ready; fails at the end when an action failed, having done all others."""
 
     def execute(self, context: Context) -> None:
-        from srm_common.domain.runs.run_selection import narrowing
+        from srm_common.domain.runs.run_options import narrowing
         from srm_common.domain.topics.actions import failed
         from srm_common.errors import SrmError
         from srm_common.usecases.filters.effective_filters import record_found

@@ -27,7 +27,7 @@ _DAG_MODULES = ("srm_common.airflow_bridge.dag_factory", "srm_common.airflow_bri
 _TASK_MODULES = (
     "srm_common.airflow_bridge.alarms",
     "srm_common.airflow_bridge.lag_report",
-    "srm_common.domain.runs.run_selection",
+    "srm_common.domain.runs.run_options",
     "srm_common.replication.spark.driver_pass",
     "srm_common.usecases.filters.effective_filters",
     "srm_common.usecases.monitoring.raw_metrics",

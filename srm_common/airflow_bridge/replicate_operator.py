@@ -27,7 +27,7 @@ from srm_common.airflow_bridge.failures import (
 from srm_common.airflow_bridge.flow_now import flow_now
 from srm_common.airflow_bridge.installation_id import installation_id
 from srm_common.airflow_bridge.run_params import RunParams
-from srm_common.domain.runs.run_selection import RunSelection
+from srm_common.domain.runs.run_options import RunSelection
 from srm_common.errors import RunFailed
 from srm_common.replication.driver.run_folder import run_folder
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings

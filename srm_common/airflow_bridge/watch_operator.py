@@ -16,7 +16,7 @@ from srm_common.airflow_bridge.failures import translate_errors
 from srm_common.airflow_bridge.flow_tasks import Work, pool_of
 from srm_common.airflow_bridge.watch_overdue import DAG_ID, STATE, WATCH_ASSET, everybody
 from srm_common.domain.flow import FlowName
-from srm_common.domain.health.alarm_memory import AlarmMemory
+from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.health.watched_flow import FlowActivity, Look, WatchedFlow, WatchMemory, look_at
 from srm_common.domain.monitoring.schedule import waits_for_slot, waits_for_worker
 from srm_common.settings_files.configuration import Configuration, load_configuration

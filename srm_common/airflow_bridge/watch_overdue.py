@@ -19,10 +19,10 @@ from airflow.sdk import Asset
 
 from srm_common.airflow_bridge.alarms import AlarmSender
 from srm_common.airflow_bridge.asset_state import asset_state_outside_of_tasks
-from srm_common.domain.duration import duration
-from srm_common.domain.flow.alarm_notifier import AlarmNotifier
+from srm_common.domain.amount import duration
+from srm_common.domain.flow.settings import AlarmNotifier
+from srm_common.domain.health.alarms import anchor
 from srm_common.domain.health.health import Alarm, AlarmKind, Help, Severity
-from srm_common.domain.health.remedies import anchor
 from srm_common.domain.health.watched_flow import WatchMemory
 from srm_common.settings_files.configuration import Configuration, load_configuration
 

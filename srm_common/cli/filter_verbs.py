@@ -16,8 +16,7 @@ from srm_common.cli.client_overrides import ClientOverrides, client_options
 from srm_common.cli.flow_choice import ChosenFlow, chosen_flow, flow_choice_options
 from srm_common.cli.invocation import Invocation, config_option, rows_output_option
 from srm_common.cli.output import Answer, table
-from srm_common.domain.filters.filter_edit import FilterEdit, edited
-from srm_common.domain.filters.flow_filters import FilterLists, FlowFilters
+from srm_common.domain.filters.flow_filters import FilterEdit, FilterLists, FlowFilters, edited
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import ControlRecord
 from srm_common.domain.patterns.name_filter import split_list

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from srm_common.cli.output import table
 from srm_common.domain.flow import FlowName
-from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.moving.handover import HandoverPosition, Verdict, counted_verdicts
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from srm_common.airflow_rest import URL, AirflowRest
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option
 from srm_common.cli.output import Answer, table
-from srm_common.domain.duration import duration
+from srm_common.domain.amount import duration
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, PositionReport, StepName
 from srm_common.domain.patterns.name_filter import split_list

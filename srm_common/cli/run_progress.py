@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from srm_common.domain.runs.progress import Progress, TopicProgress
+from srm_common.domain.runs.partition_track import Progress, TopicProgress
 
 #: Bars at a time; the busiest topics are shown, the rest is counted.
 _ROWS = 12

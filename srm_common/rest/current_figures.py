@@ -7,8 +7,7 @@ from dataclasses import replace
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.monitoring.flow_lag import FlowLag, LagSum
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration

@@ -6,8 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.health.deadline import overdue_since
-from srm_common.domain.health.health import Observation
+from srm_common.domain.health.health import Observation, overdue_since
 from srm_common.domain.health.judge import Verdict, judge
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.schedule import ScheduledFlow

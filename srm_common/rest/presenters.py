@@ -9,8 +9,7 @@ from typing import Any
 from srm_common.domain.amount import Amount
 from srm_common.domain.health.health import Alarm, Health, Help
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.rest import schemas
 from srm_common.store.rows import GroupRow, PartitionRow, RunRow, TopicRow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.rest.app_context import AppContext
 from srm_common.rest.faults import ApiError
 from srm_common.rest.ports import Caller

@@ -11,8 +11,8 @@ from typing import Any
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.filters.filter_classes import filter_class
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow, OnDataLoss
-from srm_common.domain.flow.alarm_notifier import KEYS as NOTIFIER_KEYS
-from srm_common.domain.flow.alarm_notifier import AlarmNotifier, alarm_notifiers
+from srm_common.domain.flow.settings import KEYS as NOTIFIER_KEYS
+from srm_common.domain.flow.settings import AlarmNotifier, alarm_notifiers
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.key import ALL_LEVELS, BadValue, Key, Level

@@ -17,9 +17,8 @@ from pathlib import Path
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.patterns.name_filter import split_list
-from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_options import RunOptions, RunSelection
 from srm_common.domain.runs.run_record import RunRecord
-from srm_common.domain.runs.run_selection import RunSelection
 from srm_common.errors import RunFailed, SrmError
 from srm_common.kafka.client.event_loop import interrupt
 from srm_common.replication.spark.driver_pass import DriverPassRunner

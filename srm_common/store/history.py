@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy import Connection, func, select
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import METRICS
 from srm_common.store.sample_query import Scope, bucket_span, buckets, covered, statistics, stats

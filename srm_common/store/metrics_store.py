@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from sqlalchemy import Connection, Engine
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.errors import StoreError
 from srm_common.store import current_rows, history

@@ -8,8 +8,8 @@ from typing import Any
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.sample import Sample
 from srm_common.domain.metrics.samples import by_topic, checkpoint_samples, flow_samples, partition_samples
+from srm_common.domain.metrics.stats import Sample
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunState
 from srm_common.store.level import Level

@@ -8,8 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.sample import PERCENTILES, within
-from srm_common.domain.metrics.stats import Stats
+from srm_common.domain.metrics.stats import PERCENTILES, Stats, within
 from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.run_report import GroupSample

@@ -10,8 +10,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, and_,
 from sqlalchemy.sql.selectable import Subquery
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.level import Level
 from srm_common.store.metric_codes import CODES

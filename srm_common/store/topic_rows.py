@@ -8,8 +8,7 @@ from typing import Any, Literal
 from sqlalchemy import Connection, RowMapping, and_, func, or_, select
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.store.current_rows import listed
 from srm_common.store.history import flow_names, newest_report
 from srm_common.store.level import Level

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from srm_common.domain.offsets.joining import LEAST_SEGMENTS, MOST_BODY_BYTES, Candidate, groups, joined
+from srm_common.domain.offsets.segments import LEAST_SEGMENTS, MOST_BODY_BYTES, Candidate, groups, joined
 from srm_common.errors import CorruptRecord
 from srm_common.wire.segment_map import CommittedSegments, SegmentMap
 from srm_common.wire.segments import encode_joined

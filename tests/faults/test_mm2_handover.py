@@ -9,10 +9,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from srm_common.domain.moving.connect_names import ConnectNames
-from srm_common.domain.moving.handback import Handback
-from srm_common.domain.moving.handover import Verdict
-from srm_common.domain.moving.takeover import Takeover
+from srm_common.domain.flow.names import ConnectNames
+from srm_common.domain.moving.handover import Handback, Takeover, Verdict
 from srm_common.domain.offsets.translation import Translated
 from srm_common.errors import FlowRunning
 from srm_common.kafka.client.librdkafka import LATEST

@@ -14,7 +14,7 @@ from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, Unknown
 from srm_common.domain.access.acls import AclBinding
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.groups.group_offsets_file import GroupOffset
+from srm_common.domain.groups.group_offsets import GroupOffset
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.run_options import RunOptions

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from srm_common.domain.offsets.joining import Candidate, groups, joined
+from srm_common.domain.offsets.segments import Candidate, groups, joined
 from srm_common.domain.offsets.translation import translate
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState

@@ -15,8 +15,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.flow.names import segments_topic
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
-from srm_common.domain.offsets.joining import joined
-from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.offsets.segments import Run, Segment, joined
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,

@@ -15,7 +15,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.domain.runs.progress import Progress
+from srm_common.domain.runs.partition_track import Progress
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.errors import FlowOwnedElsewhere, LostProcess, UnreachableCluster

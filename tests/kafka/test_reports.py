@@ -17,7 +17,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.samples import flow_samples
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topics.actions import failed

@@ -17,7 +17,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.group_samples import KEY, groups_from
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.domain.runs.progress import Progress
+from srm_common.domain.runs.partition_track import Progress
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.kafka.groups import group_watch
 from srm_common.kafka.groups.group_watch import GroupWatch

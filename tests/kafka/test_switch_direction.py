@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
-from srm_common.domain.flow.start_rules import parse_topic_starts
+from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, StepResult
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from srm_common.cli.main import run as srm_control
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.moving.handover import Verdict
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.domain.offsets.translation import Translated

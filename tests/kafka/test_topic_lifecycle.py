@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.plans.plan import Plan
-from srm_common.domain.plans.plan_file import PlanFile, plan_file_text
+from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, StartOver, failed

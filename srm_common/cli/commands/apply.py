@@ -14,8 +14,7 @@ from srm_common.cli.output import Answer
 from srm_common.cli.restore_options import choices, restore_options
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plans.plan import Plan
-from srm_common.domain.plans.plan_file import PlanFile
+from srm_common.domain.plans.plan import Plan, PlanFile
 from srm_common.domain.topics.actions import ActionResult, failed
 from srm_common.errors import ConfigError
 

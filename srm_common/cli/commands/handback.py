@@ -9,7 +9,7 @@ from srm_common.cli.handover_options import connect_names, mirror_maker_options,
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer
 from srm_common.domain.amount import counted
-from srm_common.domain.moving.handback import Handback
+from srm_common.domain.moving.handover import Handback
 
 
 @click.command("handback")

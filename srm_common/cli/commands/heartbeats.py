@@ -7,7 +7,7 @@ from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.domain.duration import duration, latency
+from srm_common.domain.amount import duration, latency
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport
 
 

@@ -17,8 +17,8 @@ from srm_common.cli.commands.offsets_apply import group_options, wanted_groups
 from srm_common.cli.flow_choice import ChosenFlow, chosen_flow, flow_choice_options
 from srm_common.cli.invocation import Invocation, config_option, pass_invocation, rows_output_option
 from srm_common.cli.output import Answer, table
-from srm_common.domain.duration import duration
-from srm_common.domain.groups.group_offsets_file import GroupOffset, write_offsets_file
+from srm_common.domain.amount import duration
+from srm_common.domain.groups.group_offsets import GroupOffset, write_group_offsets
 from srm_common.errors import AirflowError, ConfigError
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _exported(
     if to is not None:
         offsets = [GroupOffset(one.group, one.topic, one.partition, one.downstream) for one in found]
         try:
-            to.write_text(write_offsets_file(offsets, one_group=one_group), encoding="utf-8")
+            to.write_text(write_group_offsets(offsets, one_group=one_group), encoding="utf-8")
         except OSError as error:
             raise ConfigError(f"the offsets cannot be written: {error.strerror}", file=str(to)) from error
     elif invocation.output == "table":

@@ -14,12 +14,12 @@ from srm_common.cli.flow_choice import chosen_flow, flow_choice_options
 from srm_common.cli.invocation import Invocation, config_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.groups.group_offsets_file import GroupOffset, parse_offsets_file
+from srm_common.domain.groups.group_offsets import GroupOffset, parse_group_offsets
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.errors import ConfigError
 
 if TYPE_CHECKING:
-    from srm_common.domain.groups.offset_application import AppliedOffset
+    from srm_common.domain.groups.group_offsets import AppliedOffset
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -102,7 +102,7 @@ def _of_file(file: Path, wanted: Sequence[str]) -> list[GroupOffset]:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"the file cannot be read: {error}", file=str(file)) from error
-    return parse_offsets_file(text, str(file), wanted)
+    return parse_group_offsets(text, str(file), wanted)
 
 
 def _of_checkpoints(flow: FlowSettings, wanted: Sequence[str] | None) -> list[GroupOffset]:

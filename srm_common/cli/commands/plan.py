@@ -11,8 +11,7 @@ from rich.console import RenderableType
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.cli.restore_options import choices, restore_options
-from srm_common.domain.plans.plan import Plan
-from srm_common.domain.plans.plan_file import plan_file_text
+from srm_common.domain.plans.plan import Plan, plan_file_text
 from srm_common.domain.topics.actions import Action
 from srm_common.errors import ConfigError
 

@@ -18,11 +18,10 @@ from srm_common.cli.invocation import Invocation, config_option, flow_option, ou
 from srm_common.cli.output import Answer, console, table
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import StartPosition
-from srm_common.domain.metrics.sample import PERCENTILES
+from srm_common.domain.metrics.stats import PERCENTILES
 from srm_common.domain.patterns.name_filter import split_list
-from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_options import RunOptions, narrowing
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
-from srm_common.domain.runs.run_selection import narrowing
 from srm_common.domain.topics.actions import ActionResult
 from srm_common.errors import SrmError
 

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.cli.watching import interval_option, watch
-from srm_common.domain.duration import duration
+from srm_common.domain.amount import duration
 from srm_common.domain.health.status_report import StatusReport
 
 

@@ -9,7 +9,7 @@ from srm_common.cli.commands.plan import plan_text
 from srm_common.cli.handover_options import connect_names, mirror_maker_options, position_lines
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer
-from srm_common.domain.moving.takeover import Takeover
+from srm_common.domain.moving.handover import Takeover
 
 
 @click.command("takeover")

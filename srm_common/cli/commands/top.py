@@ -16,10 +16,9 @@ from srm_common.airflow_rest import AirflowRest
 from srm_common.cli.invocation import Invocation, config_option, output_option, pass_invocation
 from srm_common.cli.output import Answer
 from srm_common.cli.watching import interval_option, watch
-from srm_common.domain.duration import duration, latency
+from srm_common.domain.amount import duration, latency
 from srm_common.domain.health.alarms import behind
-from srm_common.domain.health.flow_line import FlowLine
-from srm_common.domain.health.health import HealthState, Severity
+from srm_common.domain.health.health import FlowLine, HealthState, Severity
 from srm_common.errors import AirflowError
 
 if TYPE_CHECKING:

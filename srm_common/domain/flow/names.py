@@ -1,10 +1,12 @@
-"""Names of the topics and transactional ids a flow uses.
+"""Names that a flow uses: topics, transactional ids, tags of its DAG; and those of a MirrorMaker 2 on its target.
 
 Those that MirrorMaker 2 has too are spelled as it spells them, so that either can take over from the other.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Literal
 
 from srm_common.domain.flow.settings import FlowName, FlowSettings
@@ -70,3 +72,40 @@ def task_transactional_id(flow: FlowName, slot: int) -> str:
 
 def driver_transactional_id(flow: FlowName) -> str:
     return f"srm.{flow}.driver"
+
+
+#: Of every flow's DAG.
+FLOW_TAG = "srm"
+#: Of the DAG of a flow whose keys are wrong; its description is the sentence that says so.
+MISCONFIGURED_TAG = "srm:misconfigured"
+_SOURCE, _TARGET = "source:", "target:"
+
+
+def tags_of(flow: FlowName) -> tuple[str, ...]:
+    return FLOW_TAG, f"{_SOURCE}{flow.source}", f"{_TARGET}{flow.target}"
+
+
+def flow_of(tags: Collection[str]) -> FlowName | None:
+    """The flow of a DAG with these tags, None for a DAG of something else."""
+    source = next((tag.removeprefix(_SOURCE) for tag in tags if tag.startswith(_SOURCE)), None)
+    target = next((tag.removeprefix(_TARGET) for tag in tags if tag.startswith(_TARGET)), None)
+    return FlowName(source, target) if FLOW_TAG in tags and source and target else None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectNames:
+    """A dedicated MirrorMaker 2, and Streams Replication Manager, have the names of :meth:`dedicated`; connectors in a
+    Connect cluster have those that somebody gave them."""
+
+    group: str
+    connector: str
+    offsets_topic: str
+
+    @classmethod
+    def dedicated(cls, flow: FlowName) -> ConnectNames:
+        return cls(f"{flow.source}-mm2", SOURCE_CONNECTOR, offsets_topic(flow.source))
+
+    @property
+    def task_id_prefix(self) -> str:
+        """What the transactional ids of its tasks begin with; the task's number follows."""
+        return f"{self.group}-{self.connector}-"

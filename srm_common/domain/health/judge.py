@@ -8,12 +8,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from srm_common.domain.amount import NONE, counted
-from srm_common.domain.duration import duration
-from srm_common.domain.health.alarms import behind, lost_records, over_objective, raised, records
-from srm_common.domain.health.deadline import deadline_seconds, long_at_work, long_quiet, overdue_since
-from srm_common.domain.health.health import Alarm, Health, HealthState, Observation
-from srm_common.domain.health.remedies import MEND_THE_FILE, help_with
+from srm_common.domain.amount import NONE, counted, duration
+from srm_common.domain.health.alarms import (
+    MEND_THE_FILE,
+    behind,
+    help_with,
+    lost_records,
+    over_objective,
+    raised,
+    records,
+)
+from srm_common.domain.health.health import (
+    Alarm,
+    Health,
+    HealthState,
+    Observation,
+    deadline_seconds,
+    long_at_work,
+    long_quiet,
+    overdue_since,
+)
 from srm_common.errors import ConfigError, DataLost
 
 

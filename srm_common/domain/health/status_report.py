@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from srm_common.domain.amount import Amount
-from srm_common.domain.duration import duration
+from srm_common.domain.amount import Amount, duration
 from srm_common.domain.health.health import Health, HealthState, Help
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from srm_common.domain.metrics.metric_table import (
+from srm_common.domain.metrics.metric import (
     DEFINITIONS,
     MIRROR_MAKER_METRICS,
     TOTALS,

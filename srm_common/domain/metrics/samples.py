@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.sample import Sample, pooled
+from srm_common.domain.metrics.stats import Sample, pooled
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord
 
@@ -22,7 +22,7 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
     """Of one partition, or of several together: those of a topic, or of the flow.
 
     A metric without a sample is left out. Figures come from the partitions themselves, by the rules of
-    :mod:`srm_common.domain.metrics.metric_table`.
+    :mod:`srm_common.domain.metrics.metric`.
     """
     found: dict[Metric, Sample] = {}
     if not partitions:

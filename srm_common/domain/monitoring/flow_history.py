@@ -6,13 +6,28 @@ Prometheus, ``status`` and ``top``. It is folded from reports, so that two who s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from srm_common.domain.amount import Amount
-from srm_common.domain.monitoring.loss import loss_told, stands_still
 from srm_common.domain.monitoring.run_report import RunReport, untranslated
+
+# Which sentence of a run tells about records that vanished at the source.
+
+
+#: Every such sentence names it (:mod:`srm_common.domain.runs.data_loss`).
+_SETTING = "on.data.loss"
+
+
+def loss_told(partition_errors: Iterable[str], notes: Iterable[str]) -> str | None:
+    """That of the first partition that stands still for it, else the first note about where the run went on."""
+    return next((text for text in (*partition_errors, *notes) if _SETTING in text), None)
+
+
+def stands_still(error: str | None) -> bool:
+    """Whether a partition's error is that it waits for somebody to decide about a loss."""
+    return error is not None and _SETTING in error
 
 
 @dataclass(frozen=True, slots=True)

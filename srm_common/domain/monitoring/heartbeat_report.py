@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from srm_common.domain.duration import duration, latency
+from srm_common.domain.amount import duration, latency
 from srm_common.domain.flow import ARROW, FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, beat_seconds, silent_after_seconds
 

@@ -18,6 +18,8 @@ from typing import Any
 
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Run, Segment, build_segment
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.actions import ActionResult, failed
 
 #: So many equal records in a row are no coincidence; fewer are one where the copy holds more.
 ENOUGH = 16
@@ -250,3 +252,81 @@ def _thinned(copy: Sequence[SeenRecord], source: Sequence[SeenRecord], before: i
 
 def _counted(records: int) -> str:
     return f"{records} record" + ("" if records == 1 else "s")
+
+
+# What taking a flow over from MirrorMaker 2 would do, or did.
+
+
+@dataclass(frozen=True)
+class Takeover:
+    """``signs``: that something still writes. ``left_out``: topics that MirrorMaker 2 copied and the flow does not,
+    with the reason. ``faults``: stored offsets that cannot be read. ``plan`` adopts the topics; ``results`` are what
+    became of it. ``written``: the flow is ours, and every position is committed."""
+
+    flow: str
+    positions: tuple[HandoverPosition, ...]
+    plan: Plan
+    signs: tuple[str, ...] = ()
+    left_out: tuple[tuple[str, str], ...] = ()
+    faults: tuple[str, ...] = ()
+    results: tuple[ActionResult, ...] = ()
+    written: bool = False
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """Why it was not, or would not be, carried out: one sentence each."""
+        return (
+            *self.signs,
+            *self.faults,
+            *(f"{one.topic}-{one.partition}: {one.proof}" for one in unproved(self.positions)),
+            *map(str, failed(self.results)),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "written": self.written,
+            "obstacles": list(self.obstacles),
+            "positions": [one.to_json() for one in self.positions],
+            "left_out": [{"topic": topic, "reason": reason} for topic, reason in self.left_out],
+            "plan": self.plan.to_json(),
+            "results": [one.to_json() for one in self.results],
+        }
+
+
+# What handing a flow back to MirrorMaker 2 would do, or did.
+
+
+@dataclass(frozen=True)
+class Handback:
+    """``signs``: that something is at work. ``faults``: stored offsets that cannot be read. ``held``: copies behind an
+    open transaction. ``rewritten``: so many keys whose last record was that of an aborted transaction. ``offsets``: so
+    many offsets that were not committed, or not under MirrorMaker 2's names. ``checkpoints``: what the last round of
+    offset syncs and checkpoints did."""
+
+    flow: str
+    positions: tuple[HandoverPosition, ...]
+    signs: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    rewritten: int = 0
+    offsets: int = 0
+    checkpoints: str = ""
+    written: bool = False
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """Why it was not, or would not be, carried out: one sentence each."""
+        doubts = (f"{one.topic}-{one.partition}: {one.proof}" for one in unproved(self.positions))
+        return (*self.signs, *self.faults, *self.held, *doubts)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "flow": self.flow,
+            "written": self.written,
+            "obstacles": list(self.obstacles),
+            "positions": [one.to_json() for one in self.positions],
+            "rewritten": self.rewritten,
+            "offsets": self.offsets,
+            "checkpoints": self.checkpoints,
+        }

@@ -16,9 +16,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from srm_common.domain.amount import NONE, Amount
-from srm_common.domain.offsets.reverse_translation import translate_back
 from srm_common.domain.offsets.segments import Segment
-from srm_common.domain.offsets.translation import NotReplicatedYet, TooOld, Translated, Translation, Unmapped, translate
+from srm_common.domain.offsets.translation import (
+    NotReplicatedYet,
+    TooOld,
+    Translated,
+    Translation,
+    Unmapped,
+    translate,
+    translate_back,
+)
 
 _INEXACT = "the offset map tells no exact place here"
 

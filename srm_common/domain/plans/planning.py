@@ -17,14 +17,16 @@ from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.domain.topics.setting_notices import RETENTION, Drift, undone
 from srm_common.domain.topics.topic_settings import (
+    RETENTION,
     TIMESTAMP_TYPE,
+    Drift,
     SettingRules,
     Source,
     TargetAbilities,
     TopicSetting,
     same_value,
+    undone,
 )
 
 #: An expression that is a topic's name.

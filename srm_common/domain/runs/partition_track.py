@@ -1,13 +1,80 @@
-"""One partition over the passes of a run: where it is, what was copied, whether it should be tried again."""
+"""One partition over the passes of a run: where it starts, where it is, what was copied, whether it is tried again."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from srm_common import errors
+from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.copying import RangeResult, SlotResult
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
-from srm_common.domain.runs.progress import TopicProgress
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProgress:
+    """One upstream topic, all partitions together. Counts are of this run; ``left`` is in offsets.
+
+    While a pass runs, ``done`` follows the target's committed ends; records and bytes come with the pass's
+    result.
+    """
+
+    topic: str
+    done: int
+    left: int
+    records: int
+    bytes: int
+    failed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A run at one moment. ``copying``: a pass is at work; otherwise the run looks for something new."""
+
+    flow: str
+    passes: int
+    copying: bool
+    elapsed_seconds: float
+    topics: tuple[TopicProgress, ...]
+
+    @property
+    def done(self) -> int:
+        """Offsets copied so far."""
+        return sum(topic.done for topic in self.topics)
+
+    @property
+    def left(self) -> int:
+        """Offsets known at the source and not copied yet."""
+        return sum(topic.left for topic in self.topics)
+
+    @property
+    def records(self) -> int:
+        return sum(topic.records for topic in self.topics)
+
+    @property
+    def bytes(self) -> int:
+        return sum(topic.bytes for topic in self.topics)
+
+
+def by_topic(parts: Iterable[TopicProgress]) -> tuple[TopicProgress, ...]:
+    """Add up entries of the same topic; sorted by name."""
+    sums: dict[str, TopicProgress] = {}
+    for part in parts:
+        known = sums.get(part.topic)
+        sums[part.topic] = (
+            part
+            if known is None
+            else TopicProgress(
+                part.topic,
+                known.done + part.done,
+                known.left + part.left,
+                known.records + part.records,
+                known.bytes + part.bytes,
+                known.failed + part.failed,
+            )
+        )
+    return tuple(sums[topic] for topic in sorted(sums))
+
 
 FIRST_REST_SECONDS, LONGEST_REST_SECONDS = 2.0, 60.0
 
@@ -162,3 +229,29 @@ def is_final(kind: str) -> bool:
     """Whether an error of this class (a name in :mod:`srm_common.errors`) stays until somebody acts on it."""
     found = getattr(errors, kind, None)
     return isinstance(found, type) and issubclass(found, _FINAL)
+
+
+def explicit_offset(track: PartitionTrack, where: StartPosition, start: int, why: str) -> int | str:
+    offset, end = where.offset(track.partition) or 0, listed_end(track)
+    if start <= offset <= end:
+        return offset
+    return (
+        f"{track.upstream_topic}-{track.partition} cannot start at offset {offset} ({why}): its log has the offsets "
+        f"{start} to {end}; change start.positions"
+    )
+
+
+def offset_behind_copied(copied: int | str, track: PartitionTrack, starts: Mapping[tuple[str, int], int]) -> int | str:
+    """Where the records begin that the opposite flow did not bring, as far as they are still there."""
+    if isinstance(copied, int) and copied > listed_end(track):
+        return (
+            f"{track.upstream_topic}-{track.partition} cannot start where the opposite flow ended, at {copied}: its "
+            f"log ends at {listed_end(track)}, so it was truncated or created again; change start.positions"
+        )
+    return copied if isinstance(copied, str) else max(copied, starts[track.place])
+
+
+def listed_end(track: PartitionTrack) -> int:
+    if track.end is None:
+        raise ValueError(f"{track.upstream_topic}-{track.partition} has no listed end")
+    return track.end

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
+from srm_common.domain.filters.flow_filters import FilterLists
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.patterns.name_filter import PatternList, check_patterns
+from srm_common.domain.plans.plan import Plan
 from srm_common.errors import ConfigError
 
 
@@ -39,3 +44,78 @@ class RunOptions:
         if self.topics is not None and PatternList(self.topics).matching(topic) is None:
             return False
         return self.topics_exclude is None or PatternList(self.topics_exclude).matching(topic) is None
+
+
+# What one run copies, as the task that starts it tells the Spark job: in a file, since lists may be longer than a
+# command line.
+
+
+@dataclass(frozen=True, slots=True)
+class RunSelection:
+    """The filters that count, spelled out; what narrows them for this run (None: nothing); what the run record
+    should say about them; and the installation that starts the run."""
+
+    filters: FilterLists
+    origin: str
+    topics: tuple[str, ...] | None = None
+    topics_exclude: tuple[str, ...] | None = None
+    notes: tuple[str, ...] = ()
+    installation: str | None = None
+
+    def format(self) -> str:
+        return json.dumps(
+            {
+                "filters": self.filters.to_json(),
+                "origin": self.origin,
+                "topics": self.topics,
+                "topics_exclude": self.topics_exclude,
+                "notes": self.notes,
+                "installation": self.installation,
+            },
+            ensure_ascii=False,
+        )
+
+    @classmethod
+    def parse(cls, text: str) -> RunSelection:
+        """Raises :class:`ConfigError`."""
+        try:
+            document = json.loads(text)
+            return cls(
+                FilterLists.from_json(document["filters"]),
+                document["origin"],
+                _optional(document["topics"]),
+                _optional(document["topics_exclude"]),
+                tuple(document["notes"]),
+                document.get("installation"),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise ConfigError(f"this is not the selection of a run: {error!r}") from None
+
+    def applied_to(self, flow: FlowSettings) -> FlowSettings:
+        """The flow with these filters; what narrows them is the run's affair (``RunOptions.wants``)."""
+        return self.filters.over(flow, self.origin).applied_to(flow)
+
+
+def narrowed(plan: Plan, wants: Callable[[str], bool]) -> Plan:
+    """The part of a plan that is about topics of the source that the run ``wants``.
+
+    Decisions are those of the whole flow: a topic that this run leaves out is still one that the flow copies.
+    """
+    left_out: set[str] = set()
+    kept: set[str] = set()
+    for decision in plan.accepted:
+        names = {decision.topic, decision.remote_topic or decision.topic}
+        (kept if wants(decision.topic) else left_out).update(names)
+    left_out -= kept
+    return replace(plan, actions=tuple(action for action in plan.actions if action.topic not in left_out))
+
+
+def narrowing(run: RunOptions) -> Callable[[Plan], Plan] | None:
+    """What :func:`narrowed` does for one run; None when the run leaves nothing out."""
+    if run.topics is None and run.topics_exclude is None:
+        return None
+    return lambda plan: narrowed(plan, run.wants)
+
+
+def _optional(value: list[str] | None) -> tuple[str, ...] | None:
+    return None if value is None else tuple(value)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from srm_common.domain.flow.start_rules import TopicStart, parse_topic_starts
+from srm_common.domain.flow.start_position import TopicStart, parse_topic_starts
 from srm_common.domain.patterns.name_filter import check_patterns, split_list
 from srm_common.errors import ConfigError
 

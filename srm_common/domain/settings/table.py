@@ -5,15 +5,12 @@ docs/configuration.md is written from this table.
 
 from __future__ import annotations
 
-from srm_common.domain.settings.alarm_keys import alarm_keys
-from srm_common.domain.settings.file_keys import file_keys
+from srm_common.domain.settings.alarm_keys import alarm_keys, metrics_topic_keys
 from srm_common.domain.settings.ineffective_keys import without_effect_keys
+from srm_common.domain.settings.installation_keys import file_keys, service_keys, store_keys
 from srm_common.domain.settings.key import Key, Level
-from srm_common.domain.settings.metrics_topic_keys import metrics_topic_keys
 from srm_common.domain.settings.offset_keys import offsets_keys, state_keys
 from srm_common.domain.settings.run_keys import copying_keys, scheduling_keys
-from srm_common.domain.settings.service_keys import service_keys
-from srm_common.domain.settings.store_keys import store_keys
 from srm_common.domain.settings.topic_keys import selection_keys, topics_keys
 
 KEYS: tuple[Key, ...] = (

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
-from srm_common.domain.flow.start_position import StartKind
-from srm_common.domain.flow.start_rules import StartRules
+from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.policy import is_cycle, is_shipped
 from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState

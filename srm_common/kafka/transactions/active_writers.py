@@ -8,8 +8,7 @@ from typing import Any
 
 from srm_common.domain.cluster import Client
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.names import driver_transactional_id, task_transactional_id
-from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.flow.names import ConnectNames, driver_transactional_id, task_transactional_id
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import ListGroupsRequest, ListTransactionsRequest

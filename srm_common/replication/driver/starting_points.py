@@ -15,12 +15,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.flow.start_position import StartKind, StartPosition
-from srm_common.domain.flow.start_rules import StartRules
-from srm_common.domain.runs.cut_copy import CutCopy
-from srm_common.domain.runs.data_loss import Bookmark, Loss, SourceLog, decide, find_loss
-from srm_common.domain.runs.first_offsets import explicit_offset, listed_end, offset_behind_copied
-from srm_common.domain.runs.partition_track import PartitionTrack
+from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
+from srm_common.domain.runs.data_loss import Bookmark, CutCopy, Loss, SourceLog, decide, find_loss
+from srm_common.domain.runs.partition_track import PartitionTrack, explicit_offset, listed_end, offset_behind_copied
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
 from srm_common.replication.driver.log_identity import EpochAnswer, EpochSource, LogIdentity, Position
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.offsets.segments import Run
 from srm_common.domain.runs.copying import CopyRange, RangeResult
+from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
-from srm_common.domain.runs.leader_epochs import LeaderEpochs
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
 from srm_common.wire.batch import HEADER_SIZE
 from srm_common.wire.packed import Packed

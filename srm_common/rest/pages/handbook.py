@@ -17,7 +17,7 @@ from srm_common.rest.faults import ApiError
 from srm_common.rest.pages.markdown_page import MarkdownPage, markdown_page
 from srm_common.rest.pages.page import SHELL_HEADERS, page_files
 
-#: Every state and alarm has an entry here (:mod:`srm_common.domain.health.remedies`).
+#: Every state and alarm has an entry here (:mod:`srm_common.domain.health.alarms`).
 FIRST = "operations"
 _SHELL = Path(__file__).parent / "handbook.html"
 _MEDIA_TYPES = {".yaml": "text/yaml; charset=utf-8", ".json": "application/json"}

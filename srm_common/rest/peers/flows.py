@@ -8,7 +8,7 @@ from contextlib import suppress
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.domain.health.health import HealthState
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.errors import ConfigError, PeerError
 from srm_common.rest.faults import fault_of
 from srm_common.rest.paging import LONGEST_SEARCH, MOST_ROWS

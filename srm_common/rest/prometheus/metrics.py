@@ -17,8 +17,7 @@ from fastapi import APIRouter, Query, Request, Response
 from srm_common import __version__
 from srm_common.domain.flow import FlowName
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.errors import ConfigError, StoreError
 from srm_common.rest.access import require
 from srm_common.rest.app_context import AppContext, AppContextDep

@@ -12,10 +12,8 @@ from typing import Literal, Self
 from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import Alarm, Health
-from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.metric_table import MIRROR_MAKER_METRICS
-from srm_common.domain.metrics.sample import PERCENTILES
-from srm_common.domain.metrics.stats import Stats
+from srm_common.domain.metrics.metric import MIRROR_MAKER_METRICS, Metric
+from srm_common.domain.metrics.stats import PERCENTILES, Stats
 from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.rest.prometheus.exposition import LatencySeries, Series, T
 from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, TopicRow

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 from srm_common.airflow_rest import AirflowRest
 from srm_common.domain.flow import FlowName
-from srm_common.domain.flow.tags import FLOW_TAG, MISCONFIGURED_TAG, flow_of
+from srm_common.domain.flow.names import FLOW_TAG, MISCONFIGURED_TAG, flow_of
 from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun
 
 if TYPE_CHECKING:

@@ -13,10 +13,8 @@ from fastapi import APIRouter, Query
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import HealthState
 from srm_common.domain.health.judge import Verdict
-from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.metric_table import BY_METRIC, Across
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.metric import BY_METRIC, Across, Metric
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.policy import ReplicationPolicy
 from srm_common.rest.access import Alias, ReaderDep
 from srm_common.rest.app_context import AppContext, AppContextDep

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
-from srm_common.domain.filters.filter_edit import Edited, FilterEdit, edited
-from srm_common.domain.filters.flow_filters import FIELDS, FilterLists, FlowFilters
+from srm_common.domain.filters.flow_filters import FIELDS, Edited, FilterEdit, FilterLists, FlowFilters, edited
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ConfigError, EditConflict, SrmError

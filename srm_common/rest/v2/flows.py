@@ -8,11 +8,9 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.health.deadline import report_late
-from srm_common.domain.health.health import HealthState
+from srm_common.domain.health.health import HealthState, report_late
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.errors import StoreError
 from srm_common.rest import presenters
 from srm_common.rest.access import ReaderDep

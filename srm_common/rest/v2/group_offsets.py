@@ -8,8 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.groups.group_offsets_file import GroupOffset
-from srm_common.domain.groups.offset_application import AppliedOffset
+from srm_common.domain.groups.group_offsets import AppliedOffset, GroupOffset
 from srm_common.rest import schemas
 from srm_common.rest.access import CallerDep, EditableFlow
 from srm_common.rest.app_context import AppContextDep

@@ -7,9 +7,8 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.metric_table import BY_METRIC
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.metric import BY_METRIC, Metric
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.rest import presenters
 from srm_common.rest.access import ReaderDep, TargetAlias
 from srm_common.rest.app_context import AppContext, AppContextDep

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.flow.names import ConnectNames
 from srm_common.errors import Fenced, FlowRunning
 from srm_common.kafka.state.driver_presence import PREFIX, WATCH_SECONDS, drivers, living_driver
 from srm_common.kafka.state.flow_state import FlowState

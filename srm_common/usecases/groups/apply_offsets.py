@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.groups.group_offsets_file import GroupOffset
-from srm_common.domain.groups.group_sync import ABSENT, EMPTY, TargetGroup
-from srm_common.domain.groups.offset_application import AppliedOffset, Partition, compared, judge_application
+from srm_common.domain.groups.group_offsets import (
+    ABSENT,
+    EMPTY,
+    AppliedOffset,
+    GroupOffset,
+    Partition,
+    TargetGroup,
+    compared,
+    judge_application,
+)
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.errors import SrmError

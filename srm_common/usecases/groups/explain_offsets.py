@@ -8,9 +8,7 @@ from typing import Any, Self
 
 from srm_common.domain.filters.filter_classes import group_filter
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets.checkpoints import downstream_of
-from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
-from srm_common.domain.offsets.untranslated_record import untranslated_from
+from srm_common.domain.offsets.checkpoints import UNTRANSLATED, downstream_of, untranslated_from
 from srm_common.domain.topics.selection import select_topics
 from srm_common.errors import SrmError
 from srm_common.kafka.groups.group_offsets import GroupOffsets, GroupReader

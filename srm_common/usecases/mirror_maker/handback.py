@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import HANDOVER
-from srm_common.domain.moving.connect_names import ConnectNames
-from srm_common.domain.moving.handback import Handback
-from srm_common.domain.moving.handover import HandoverPosition, Verdict, accepted, counted_verdicts
+from srm_common.domain.flow.names import ConnectNames
+from srm_common.domain.moving.handover import Handback, HandoverPosition, Verdict, accepted, counted_verdicts
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.kafka.state.control_log import ControlLog
 from srm_common.kafka.state.flow_state import FlowState

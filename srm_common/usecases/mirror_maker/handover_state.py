@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.moving.connect_names import ConnectNames
+from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.plans.plan import Plan
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin

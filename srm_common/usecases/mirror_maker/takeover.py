@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import HANDOVER
+from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.flow.start_position import StartKind
-from srm_common.domain.moving.connect_names import ConnectNames
 from srm_common.domain.moving.handover import (
     HandoverPosition,
+    Takeover,
     Verdict,
     accepted,
     counted_verdicts,
     segment_of,
 )
-from srm_common.domain.moving.takeover import Takeover
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import failed
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics

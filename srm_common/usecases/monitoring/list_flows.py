@@ -7,16 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.health.flow_line import FlowLine, by_urgency
-from srm_common.domain.health.health import Health, HealthState, Observation
+from srm_common.domain.health.alarms import help_with
+from srm_common.domain.health.health import FlowLine, Health, HealthState, Observation, by_urgency
 from srm_common.domain.health.judge import judge
 from srm_common.domain.health.observe_flow import observe
-from srm_common.domain.health.remedies import help_with
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.sample import PERCENTILES, Sample
 from srm_common.domain.metrics.samples import flow_samples
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import PERCENTILES, Sample, Stats, TimeRange
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.errors import SrmError, StoreError

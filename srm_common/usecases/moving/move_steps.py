@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from itertools import islice
 
-from srm_common.domain.amount import Amount, counted
-from srm_common.domain.duration import duration
+from srm_common.domain.amount import Amount, counted, duration
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.groups.group_sync import ABSENT, DEAD, EMPTY
+from srm_common.domain.groups.group_offsets import ABSENT, DEAD, EMPTY
 from srm_common.domain.moving.moves import (
     MoveMode,
     MoveReport,
@@ -20,8 +19,7 @@ from srm_common.domain.moving.moves import (
     StepResult,
     StepState,
 )
-from srm_common.domain.offsets.checkpoints import Checkpoint
-from srm_common.domain.offsets.untranslated_record import why_not_moved
+from srm_common.domain.offsets.checkpoints import Checkpoint, why_not_moved
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import ClusterError, FlowRunning, SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin

@@ -13,8 +13,7 @@ from dataclasses import replace
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.start_position import StartKind
-from srm_common.domain.flow.start_rules import StartRules
+from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.moving.moves import MoveRequest, StepName, StepResult, StepState
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.policy import is_cycle

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets.offsets_repair import CopyEnd, RepairAction, repair_action
+from srm_common.domain.offsets.offset_edits import CopyEnd, RepairAction, repair_action
 from srm_common.domain.offsets.segments import Segment
 from srm_common.errors import CorruptRecord, SrmError
 from srm_common.kafka.client.librdkafka import LATEST

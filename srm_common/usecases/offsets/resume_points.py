@@ -12,10 +12,9 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.filters.filter_classes import group_filter
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.moving.moves import PositionReport
+from srm_common.domain.offsets.checkpoints import UNTRANSLATED, other_groups_from
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
-from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
-from srm_common.domain.offsets.untranslated_record import other_groups_from
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.offsets.checkpoints import Checkpoint, Untranslated, supersedes
-from srm_common.domain.offsets.reverse_translation import translate_back
-from srm_common.domain.offsets.translation import Translated
+from srm_common.domain.offsets.translation import Translated, translate_back
 from srm_common.domain.patterns.name_filter import PatternList
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import AccessDenied

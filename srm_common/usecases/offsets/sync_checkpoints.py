@@ -11,12 +11,10 @@ from srm_common.domain.monitoring.group_samples import KEY as GROUPS
 from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record, topics_from
 from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory, Part, group_sync_period_seconds
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
-from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.offsets.checkpoints import UNTRANSLATED, Checkpoint, untranslated_record
 from srm_common.domain.offsets.foreign_records import KEY as FOREIGN
 from srm_common.domain.offsets.foreign_records import foreign_record
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for
-from srm_common.domain.offsets.untranslated_record import KEY as UNTRANSLATED
-from srm_common.domain.offsets.untranslated_record import untranslated_record
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.errors import AccessDenied, CorruptRecord
 from srm_common.kafka.state.flow_state import FlowState

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.groups.group_sync import TargetGroup, sync_group
+from srm_common.domain.groups.group_offsets import TargetGroup, sync_group
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.kafka.groups.group_commits import GroupCommitter
 from srm_common.kafka.groups.group_offsets import GroupFault, GroupReader

@@ -7,8 +7,8 @@ import socket
 import time
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.installation import Installation, other_installation
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import Installation, other_installation
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.state.driver_presence import PREFIX
 from srm_common.kafka.state.flow_state import FlowState

@@ -9,11 +9,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.start_position import StartKind, StartPosition
-from srm_common.domain.flow.start_rules import StartRules
+from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
 from srm_common.domain.runs.copying import CopyJob, CopyRange
-from srm_common.domain.runs.cut_copy import CutCopy
-from srm_common.domain.runs.progress import Progress, by_topic
+from srm_common.domain.runs.data_loss import CutCopy
+from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topics.source_topics import SourceTopics

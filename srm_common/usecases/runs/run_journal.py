@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plans.plan_record import plan_notes
+from srm_common.domain.plans.plan import plan_notes
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState

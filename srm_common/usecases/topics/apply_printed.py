@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.plans.plan import Plan
-from srm_common.domain.plans.plan_file import PlanFile
+from srm_common.domain.plans.plan import Plan, PlanFile
 from srm_common.domain.topics.actions import ActionResult
 from srm_common.usecases.topics.apply_plan import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.actions import ActionResult
-from srm_common.domain.topics.cluster_binding import new_bindings
-from srm_common.domain.topics.cluster_records import Knowledge
+from srm_common.domain.topics.cluster_records import Knowledge, new_bindings
 from srm_common.domain.topics.copy_graph import Answer, Conflict, CopyGraph
 from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicState

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings, OnDataLoss
-from srm_common.domain.plans.plan import Plan
-from srm_common.domain.plans.plan_record import plan_record
+from srm_common.domain.plans.plan import Plan, plan_record
 from srm_common.domain.topics.actions import ActionResult
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Job, RefreshMemory
 from srm_common.domain.topics.state_topics import flow_state_topic, written_heartbeats

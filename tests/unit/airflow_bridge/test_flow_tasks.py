@@ -9,7 +9,7 @@ import pytest
 from srm_common.airflow_bridge.flow_tasks import DagSpec, Work, flow_dag, misconfigured_dag
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.flow.tags import MISCONFIGURED_TAG
+from srm_common.domain.flow.names import MISCONFIGURED_TAG
 from srm_common.errors import ConfigError
 
 FLOW = FlowSettings(

@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from srm_common.cli.run_progress import RunProgress
-from srm_common.domain.runs.progress import Progress, TopicProgress
+from srm_common.domain.runs.partition_track import Progress, TopicProgress
 
 
 def shown(progress: RunProgress, what: Progress) -> list[str]:

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml
 
+from srm_common.domain.health.alarms import anchor
 from srm_common.domain.health.health import AlarmKind, HealthState
-from srm_common.domain.health.remedies import anchor
 from srm_common.rest.prometheus.exposition import Series
 from srm_common.rest.prometheus.families import ServiceFigures, render
 from srm_common.rest.prometheus.series import (

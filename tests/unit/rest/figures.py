@@ -6,8 +6,7 @@ from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import Alarm, AlarmKind, Health, HealthState, Severity
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.run_report import GroupSample

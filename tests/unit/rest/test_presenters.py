@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.rest.presenters import heartbeats, partition, sparkline, stats
 from tests.unit.rest.figures import figures
 from tests.unit.rest.figures import partition as a_partition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.rest.faults import ApiError
 from srm_common.rest.ranges import DEFAULT_MS, LONGEST_MS, time_range
 

@@ -9,7 +9,7 @@ import pytest
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.ranges import now_ms
 from srm_common.rest.serving.watched_configuration import WatchedConfiguration

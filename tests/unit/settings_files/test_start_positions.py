@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.domain.flow.start_rules import parse_topic_starts
+from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import load_configuration
 

@@ -15,8 +15,7 @@ from sqlalchemy import select
 from bench.history import Shape, reports
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_samples
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.monitoring.run_report import RunReport, TopicGroups
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store import silent_flows, tables

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from srm_common.domain.amount import NONE, Amount
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.store.metrics_store import MetricsStore

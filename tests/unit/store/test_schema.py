@@ -14,7 +14,7 @@ from sqlalchemy import Connection, create_engine, inspect, text
 from srm_common import store as package
 from srm_common.domain.amount import Amount
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.errors import StoreTooNew
 from srm_common.store.metric_codes import CODES, METRICS

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.sample import Sample
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Sample, Stats, TimeRange
 from tests.unit.store.windows import over_time
 
 LAG = Metric.RECORDS_LAG

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.sample import Sample
-from srm_common.domain.metrics.stats import Stats
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import Sample, Stats, TimeRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 
 #: A sample and when it was taken, epoch milliseconds.

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.time_range import TimeRange
+from srm_common.domain.metrics.stats import TimeRange
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.store.made_up import FLOW, HOUR, MIDNIGHT, SECOND
 

@@ -8,9 +8,8 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.reverse_translation import translate_back
 from srm_common.domain.offsets.segments import Run, Segment, build_segment
-from srm_common.domain.offsets.translation import Translated, current_map, translate
+from srm_common.domain.offsets.translation import Translated, current_map, translate, translate_back
 from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.map_changes import MapChanges, map_changes
 from srm_common.wire.segment_map import CommittedSegments, SegmentMap

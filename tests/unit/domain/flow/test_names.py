@@ -4,6 +4,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.domain.flow.names import FLOW_TAG, MISCONFIGURED_TAG, flow_of, tags_of
 from srm_common.domain.policy import DefaultReplicationPolicy
 from srm_common.errors import ConfigError
 
@@ -42,3 +43,13 @@ def test_flow_names() -> None:
 def test_what_is_not_a_flow_name(text: str) -> None:
     with pytest.raises(ConfigError, match="is not a flow"):
         FlowName.parse(text)
+
+
+@pytest.mark.parametrize("flow", [FlowName("a", "b"), FlowName("source:x", "eu:1")])
+def test_tags_lead_back_to_their_flow(flow: FlowName) -> None:
+    assert flow_of({*tags_of(flow), MISCONFIGURED_TAG, "somebody's own"}) == flow
+
+
+@pytest.mark.parametrize("tags", [[], [FLOW_TAG], [FLOW_TAG, "source:a"], ["source:a", "target:b"]])
+def test_dags_of_something_else_have_no_flow(tags: list[str]) -> None:
+    assert flow_of(tags) is None

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from srm_common.cli.commands.status import status_text
-from srm_common.domain.amount import Amount
+from srm_common.domain.amount import Amount, duration
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.duration import duration
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.health.health import HealthState
 from srm_common.domain.health.judge import judge

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow.heartbeats import Heartbeat
-from srm_common.domain.metrics.metric import Metric
-from srm_common.domain.metrics.metric_table import BY_METRIC, DEFINITIONS, Level
-from srm_common.domain.metrics.sample import Sample, pooled
+from srm_common.domain.metrics.metric import BY_METRIC, DEFINITIONS, Level, Metric
 from srm_common.domain.metrics.samples import by_topic, flow_samples, partition_samples
+from srm_common.domain.metrics.stats import Sample, pooled
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState

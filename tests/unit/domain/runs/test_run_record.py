@@ -7,7 +7,7 @@ import pytest
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import Installation, PartitionRecord, RunRecord, RunState, other_installation
 from srm_common.errors import CorruptRecord
 
 RECORD = RunRecord(
@@ -87,3 +87,26 @@ def test_an_error_names_its_partition_once() -> None:
     assert PartitionRecord("t", "a.t", 3, error="no leader").trouble == "t-3: no leader"
     assert PartitionRecord("t", "a.t", 3, error="t-3: no leader").trouble == "t-3: no leader"
     assert PartitionRecord("t", "a.t", 3).trouble == ""
+
+
+HOUR = 3_600_000
+LAST = Installation("one", "host-1", "r1", 10 * HOUR)
+
+
+def test_another_installation_is_told() -> None:
+    own = Installation("two", "host-2", "r2", 10 * HOUR + 90_000)
+    found = other_installation("a->b", LAST, own)
+    assert found is not None
+    assert found.startswith("installation 'one' ran flow a->b 90 s ago (run 'r1' on host-1), this is 'two'")
+
+
+def test_the_same_one_a_first_run_and_one_long_ago_are_not() -> None:
+    assert other_installation("a->b", LAST, Installation("one", "host-2", "r2", 10 * HOUR)) is None
+    assert other_installation("a->b", None, LAST) is None
+    assert other_installation("a->b", LAST, Installation("two", "host-2", "r2", 35 * HOUR)) is None
+
+
+def test_there_and_back_through_json() -> None:
+    assert Installation.from_json(LAST.to_json()) == LAST
+    assert Installation.from_json(None) is None
+    assert Installation.from_json({"id": "x"}) is None

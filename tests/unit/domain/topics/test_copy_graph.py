@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from srm_common.domain.flow.start_rules import parse_topic_starts
+from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,

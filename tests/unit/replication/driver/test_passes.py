@@ -11,10 +11,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
-from srm_common.domain.flow.start_position import StartPosition
-from srm_common.domain.flow.start_rules import StartRules, parse_topic_starts
+from srm_common.domain.flow.start_position import StartPosition, StartRules, parse_topic_starts
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.domain.runs.cut_copy import CutCopy
+from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.driver.passes import Mapped, Passes

@@ -10,8 +10,8 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
+from srm_common.domain.health.alarms import anchor
 from srm_common.domain.health.health import AlarmKind, HealthState
-from srm_common.domain.health.remedies import anchor
 from srm_common.rest.pages import handbook
 from tests.unit.rest.conftest import Stage
 

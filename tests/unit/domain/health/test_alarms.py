@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 
 from srm_common.cli.main import cli
+from srm_common.domain.health.alarms import help_with
 from srm_common.domain.health.health import AlarmKind, HealthState
-from srm_common.domain.health.remedies import help_with
 from srm_common.errors import ConfigError
 
 PAGE = Path(__file__).resolve().parents[4] / "docs" / "operations.md"

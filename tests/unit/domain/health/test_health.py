@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from srm_common.domain.health.deadline import PATIENCE_SECONDS, report_late
-from srm_common.domain.health.health import Observation
+from srm_common.domain.health.health import PATIENCE_SECONDS, Observation, report_late
 
 NOW = 1_700_000_000_000
 #: Runs begin every 30 s, and the last one has just reported that it failed, as those before it did.

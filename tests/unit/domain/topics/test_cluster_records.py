@@ -8,8 +8,7 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
-from srm_common.domain.topics.cluster_binding import new_bindings
-from srm_common.domain.topics.cluster_records import Knowledge
+from srm_common.domain.topics.cluster_records import Knowledge, new_bindings
 from srm_common.domain.topics.topic_records import ClusterBinding, TopicRecords
 from srm_common.errors import ConfigError
 

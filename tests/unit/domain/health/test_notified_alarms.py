@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.health.alarm_memory import AlarmMemory
 from srm_common.domain.health.health import HealthState
 from srm_common.domain.health.judge import judge
+from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.run_report import GroupSample, untranslated
 from tests.unit.domain.monitoring.reports import START, flow_of, report

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 
 from srm_common.domain.flow import FlowName
-from srm_common.domain.plans.plan import Plan
-from srm_common.domain.plans.plan_file import PlanChanges, PlanFile, plan_file_text
-from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions, SettingChange
+from srm_common.domain.plans.plan import Plan, PlanChanges, PlanFile, plan_file_text, plan_notes, plan_record
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ConfigError
 
@@ -85,3 +84,38 @@ def test_a_plan_of_another_version() -> None:
     document = {**json.loads(plan_file_text(PLAN, 1)), "plan": 2}
     with pytest.raises(ConfigError, match="the plan has version 2"):
         PlanFile.parse(json.dumps(document), "p.json")
+
+
+RECORDED = Plan(
+    FlowName("A", "B"),
+    (TopicDecision("t", True, "matches", "A.t"), TopicDecision("u", False, "A.u is gone", "A.u", "target_deleted")),
+    (GROW,),
+    ("a note",),
+)
+
+
+def test_a_plan_is_kept_with_its_results_failed_ones_first() -> None:
+    results = [ActionResult(replace(GROW, topic="A.s")), ActionResult(GROW, error="no right")]
+    record = json.loads(json.dumps(plan_record(RECORDED, results, 5)))
+    assert {key: record[key] for key in ("made_ms", "copied", "topics", "failed", "lost", "notices")} == {
+        "made_ms": 5,
+        "copied": 1,
+        "topics": 2,
+        "failed": 1,
+        "lost": ["u: A.u is gone"],
+        "notices": ["a note"],
+    }
+    assert [(action["topic"], action["error"]) for action in record["actions"]] == [("A.t", "no right"), ("A.s", None)]
+    assert plan_notes(record, since_ms=5) == [
+        "refresh_topics: FAILED: grow topic A.t on B from 1 to 4 partitions (t has 4 on A): no right",
+        "refresh_topics: done: grow topic A.s on B from 1 to 4 partitions (t has 4 on A)",
+        "refresh_topics: a note",
+    ]
+    assert plan_notes(record, since_ms=6) == plan_notes(None, 0) == []
+
+
+def test_a_plan_of_thousands_is_kept_in_part() -> None:
+    record = plan_record(RECORDED, [ActionResult(replace(GROW, after=number)) for number in range(2, 1502)], 5)
+    assert (len(record["actions"]), record["actions_left_out"]) == (500, 1000)
+    notes = plan_notes(record, 0)
+    assert (len(notes), notes[20]) == (22, "refresh_topics: 1480 more changes of topics")
