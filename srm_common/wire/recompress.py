@@ -1,6 +1,6 @@
 """Batches in another codec than their producer's, where a flow asks for one (``producer.compression.type``).
 
-What :mod:`srm_common.wire.repack` makes of them is compressed anew as a whole. The records in it stay as they are, byte
+What :mod:`srm_common.wire.repack` makes of them is compressed again as a whole. The records in it stay as they are, byte
 for byte: deltas of offsets and times, keys, values, headers; so do the batch's times and its number of records.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
-from srm_common.errors import CorruptBatch
+from srm_common.errors import CorruptBatch, SrmError
 from srm_common.wire.batch import CODEC_MASK, SourceBatch
 from srm_common.wire.codec import compress, decompress, library_level
 from srm_common.wire.packed import Packed
@@ -53,8 +53,30 @@ def recompress(
             # From the batches that it was made of: a row of tiny ones is one by now.
             while batches[at].header.next_offset <= done:
                 at += 1
-            for batch in batches[at:]:
-                yield from rebatch(batch, done, max_message_bytes, end, codec, level)
-                if batch.header.next_offset >= end:
-                    break
+            yield from _up_to(_divided(batches[at:], done, max_message_bytes, end, codec, level), end)
         done = end
+
+
+def _divided(
+    batches: Sequence[SourceBatch], first_offset: int, limit: int, end_offset: int, codec: int, level: int | None
+) -> Iterator[Packed]:
+    for batch in batches:
+        yield from rebatch(batch, first_offset, limit, end_offset, codec, level)
+        if batch.header.next_offset >= end_offset:
+            return
+
+
+def _up_to(parts: Iterator[Packed], end_offset: int) -> Iterator[Packed]:
+    """``parts``, the last of which ends at ``end_offset``: the last batches may have had nothing but holes."""
+    last: Packed | None = None
+    try:
+        for part in parts:
+            if last is not None:
+                yield last
+            last = part
+    except SrmError:
+        if last is not None:
+            yield last
+        raise
+    if last is not None:
+        yield last._replace(upstream_end=end_offset)

@@ -20,7 +20,7 @@ BASE = {"clusters": "a, b", "a.bootstrap.servers": "127.0.0.1:1", "b.bootstrap.s
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help_and_its_name(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = importlib.import_module(f"srm_common.cli.{name.replace('-', '_')}").command
+    command = importlib.import_module(f"srm_common.cli.commands.{name.replace('-', '_')}").command
     assert isinstance(command, click.Command)
     assert command.name == name
     assert run([name, "--help"]) == 0

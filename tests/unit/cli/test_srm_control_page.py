@@ -19,7 +19,7 @@ OF_SRM["offsets"] = _OF_ALL | {"--export", "--group", "--to"}
 
 
 def options(name: str) -> set[str]:
-    command = importlib.import_module(f"srm_common.cli.{name.replace('-', '_')}").command
+    command = importlib.import_module(f"srm_common.cli.commands.{name.replace('-', '_')}").command
     assert isinstance(command, click.Command)
     commands = [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
     parameters = [parameter for one in commands for parameter in one.params]
