@@ -8,10 +8,11 @@ from typing import Any
 
 from srm_common.kafka.client.library import ListOffsetsRequest
 
-_VERSION = 6
+#: Of ListOffsets: the one that all brokers here know. Version 8 knows local log starts (KIP-405).
+VERSION = 6
 
 
-def list_offsets_request(places: Mapping[tuple[str, int], int], committed: bool) -> Any:
+def list_offsets_request(places: Mapping[tuple[str, int], int], committed: bool, version: int = VERSION) -> Any:
     """``places``: partition -> -2 (earliest), -1 (latest) or a timestamp in ms; ``committed`` asks for the last stable
     offset, and for no record behind it."""
     by_topic: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -19,7 +20,7 @@ def list_offsets_request(places: Mapping[tuple[str, int], int], committed: bool)
         by_topic[topic].append((partition, at))
     kind = ListOffsetsRequest.ListOffsetsTopic
     return ListOffsetsRequest(
-        version=_VERSION,
+        version=version,
         replica_id=-1,
         isolation_level=int(committed),
         topics=[

@@ -11,14 +11,13 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, CorruptBatch, PartitionError, UnreachableCluster
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.buffers import Lease
+from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.log.transaction_markers import decide_by_markers
 from srm_common.wire import fetch
@@ -193,7 +192,13 @@ class _Reading:
         futures = []
         for leader, partitions in by_leader.items():
             lease = self._leases.setdefault(leader, Lease(size + (1 << 16)))
-            request = self._request(partitions, size, committed)
+            request = fetch_request(
+                (FetchFrom(self._topic, partition, self._at[partition]) for partition in partitions),
+                partition_bytes=size,
+                max_bytes=size,
+                max_wait_ms=_MAX_WAIT_MS,
+                committed=committed,
+            )
             try:
                 futures.append(await self._link.post(leader, RawFetch(request, lease)))
             except RetriableFault as error:
@@ -255,34 +260,3 @@ class _Reading:
         self._at[partition] = max(self._at[partition], starts[partition])
         if self._at[partition] >= self._ends[partition]:
             del self._at[partition]
-
-    def _request(self, partitions: list[int], size: int, committed: bool) -> Any:
-        kind = FetchRequest.FetchTopic
-        return FetchRequest(
-            version=fetch.VERSION,
-            replica_id=-1,
-            max_wait_ms=_MAX_WAIT_MS,
-            min_bytes=1,
-            max_bytes=size,
-            isolation_level=int(committed),
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                kind(
-                    topic=self._topic,
-                    partitions=[
-                        kind.FetchPartition(
-                            partition=partition,
-                            current_leader_epoch=-1,
-                            fetch_offset=self._at[partition],
-                            last_fetched_epoch=-1,
-                            log_start_offset=-1,
-                            partition_max_bytes=size,
-                        )
-                        for partition in partitions
-                    ],
-                )
-            ],
-            forgotten_topics_data=[],
-            rack_id="",
-        )

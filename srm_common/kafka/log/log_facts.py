@@ -17,11 +17,11 @@ from srm_common.errors import AccessDenied
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import (
     DescribeConfigsRequest,
-    ListOffsetsRequest,
     OffsetForLeaderEpochRequest,
     TopicPartition,
 )
 from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.list_offsets import VERSION, list_offsets_request
 
 #: The first offset on the leader's own disk (KIP-405); brokers from ListOffsets version 8 on (Kafka 3.5) know it.
 EARLIEST_LOCAL = -4
@@ -74,23 +74,8 @@ async def _offset(link: ClusterLink, place: Partition, at: int) -> int:
     leader = link.leader(topic, partition)
     if leader is None:
         raise RetriableFault(str(link.leaderless(topic, partition)))
-    kind = ListOffsetsRequest.ListOffsetsTopic
-    answer = await link.send(
-        leader,
-        ListOffsetsRequest(
-            version=_EARLIEST_LOCAL_VERSION if at == EARLIEST_LOCAL else 6,
-            replica_id=-1,
-            isolation_level=0,
-            topics=[
-                kind(
-                    name=topic,
-                    partitions=[
-                        kind.ListOffsetsPartition(partition_index=partition, current_leader_epoch=-1, timestamp=at)
-                    ],
-                )
-            ],
-        ),
-    )
+    version = _EARLIEST_LOCAL_VERSION if at == EARLIEST_LOCAL else VERSION
+    answer = await link.send(leader, list_offsets_request({place: at}, committed=False, version=version))
     part = answer.topics[0].partitions[0]
     if part.error_code in codes.DENIED:
         missing = Right("Describe", "topic", topic).missing(link.settings)

@@ -18,8 +18,8 @@ from srm_common.errors import AccessDenied, PartitionError
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.client.link import EARLIEST, ClusterLink, Partition, RetriableFault
 from srm_common.kafka.log.empty_answers import EmptyAnswers, Silence
 from srm_common.kafka.log.log_facts import leader_epoch, log_facts
@@ -207,32 +207,17 @@ class LogWindows(Closing):
         return reason
 
     def _request(self, ones: dict[Partition, _Reading]) -> Any:
-        kind = FetchRequest.FetchTopic
-        topics: dict[str, list[Any]] = defaultdict(list)
-        # The broker fills the answer in this order: who went empty-handed asks first.
-        for (topic, partition), one in sorted(ones.items(), key=lambda item: -item[1].empty):
-            topics[topic].append(
-                kind.FetchPartition(
-                    partition=partition,
-                    current_leader_epoch=leader_epoch(self._link, (topic, partition)),
-                    fetch_offset=one.at,
-                    last_fetched_epoch=-1,
-                    log_start_offset=-1,
-                    partition_max_bytes=_PARTITION_BYTES,
-                )
-            )
-        return FetchRequest(
-            version=fetch.VERSION,
-            replica_id=-1,
-            max_wait_ms=_MAX_WAIT_MS,
-            min_bytes=1,
+        return fetch_request(
+            (
+                # The broker fills the answer in this order: who went empty-handed asks first.
+                FetchFrom(*place, one.at, leader_epoch(self._link, place))
+                for place, one in sorted(ones.items(), key=lambda item: -item[1].empty)
+            ),
+            partition_bytes=_PARTITION_BYTES,
             max_bytes=_ANSWER_BYTES,
-            isolation_level=int(self._committed),
-            session_id=0,
-            session_epoch=-1,
-            topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
-            forgotten_topics_data=[],
-            rack_id=self._replicas.rack(ones),
+            max_wait_ms=_MAX_WAIT_MS,
+            committed=self._committed,
+            rack=self._replicas.rack(ones),
         )
 
     async def _take_in(

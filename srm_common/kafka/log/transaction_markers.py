@@ -16,8 +16,8 @@ from srm_common.domain.flow.principals import Right
 from srm_common.errors import AccessDenied, CorruptBatch, PartitionError, SrmError
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.buffers import Lease
+from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
 from srm_common.kafka.log.log_facts import leader_epoch
 from srm_common.wire import fetch
@@ -197,29 +197,13 @@ async def _round(
 
 
 def _request(link: ClusterLink, searches: Iterable[MarkerSearch], size: int) -> Any:
-    kind = FetchRequest.FetchTopic
-    topics: dict[str, list[Any]] = defaultdict(list)
-    for one in sorted(searches, key=lambda one: -one.empty):
-        topics[one.place[0]].append(
-            kind.FetchPartition(
-                partition=one.place[1],
-                current_leader_epoch=leader_epoch(link, one.place),
-                fetch_offset=one.at,
-                last_fetched_epoch=-1,
-                log_start_offset=-1,
-                partition_max_bytes=size,
-            )
-        )
-    return FetchRequest(
-        version=fetch.VERSION,
-        replica_id=-1,
-        max_wait_ms=_MAX_WAIT_MS,
-        min_bytes=1,
+    return fetch_request(
+        (
+            FetchFrom(*one.place, one.at, leader_epoch(link, one.place))
+            for one in sorted(searches, key=lambda one: -one.empty)
+        ),
+        partition_bytes=size,
         max_bytes=_MOST_BYTES,
-        isolation_level=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
-        forgotten_topics_data=[],
-        rack_id="",
+        max_wait_ms=_MAX_WAIT_MS,
+        committed=False,
     )

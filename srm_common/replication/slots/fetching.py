@@ -11,8 +11,8 @@ from srm_common.domain.runs.copying import CopyJob
 from srm_common.errors import ClusterError, CorruptBatch, PartitionError, SrmError
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.buffers import Lease, Leases
+from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.library import FetchRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.log.log_facts import leader_epoch
@@ -196,36 +196,21 @@ class Fetching:
         self._spawn(talk)
 
     def _request(self, states: list[RangeState]) -> Any:
-        kind = FetchRequest.FetchTopic
-        topics: dict[str, list[Any]] = {}
-        for state in states:
-            leading = leader_epoch(self._source, state.upstream)
-            # A log that does not have the offset before under this epoch is another one (KIP-595).
-            last = state.epochs.at(state.fetched - 1) if leading >= 0 else -1
-            topics.setdefault(state.upstream[0], []).append(
-                kind.FetchPartition(
-                    partition=state.upstream[1],
-                    # Whoever was leader before that epoch answers that it does not know it (KIP-320).
-                    current_leader_epoch=max(leading, last),
-                    fetch_offset=state.fetched,
-                    last_fetched_epoch=last,
-                    log_start_offset=-1,
-                    partition_max_bytes=self._job.fetch_partition_bytes,
-                )
-            )
-        return FetchRequest(
-            version=fetch.VERSION,
-            replica_id=-1,
-            max_wait_ms=self._job.fetch_max_wait_ms,
-            min_bytes=1,
+        return fetch_request(
+            map(self._fetch_from, states),
+            partition_bytes=self._job.fetch_partition_bytes,
             max_bytes=self._leases.share(self._nodes),
-            isolation_level=int(self._job.read_committed),
-            session_id=0,
-            session_epoch=-1,
-            topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
-            forgotten_topics_data=[],
-            rack_id=self._replicas.rack(state.upstream for state in states),
+            max_wait_ms=self._job.fetch_max_wait_ms,
+            committed=self._job.read_committed,
+            rack=self._replicas.rack(state.upstream for state in states),
         )
+
+    def _fetch_from(self, state: RangeState) -> FetchFrom:
+        leading = leader_epoch(self._source, state.upstream)
+        # A log that does not have the offset before under this epoch is another one (KIP-595).
+        last = state.epochs.at(state.fetched - 1) if leading >= 0 else -1
+        # Whoever was leader before that epoch answers that it does not know it (KIP-320).
+        return FetchFrom(*state.upstream, state.fetched, max(leading, last), last)
 
     def _arrived(
         self,

@@ -1,0 +1,66 @@
+"""Fetch for many partitions of one broker, without a fetch session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from srm_common.kafka.client.library import FetchRequest
+from srm_common.wire import fetch
+
+
+class FetchFrom(NamedTuple):
+    """One partition, from ``offset`` on. Epochs are -1 where they are not known, or not to be checked.
+
+    ``leader_epoch``: a leader of another one refuses (KIP-320). ``last_epoch``: that of the offset before; a log that
+    does not have it there says where its own ended (KIP-595).
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    last_epoch: int = -1
+
+
+def fetch_request(
+    wanted: Iterable[FetchFrom],
+    *,
+    partition_bytes: int,
+    max_bytes: int,
+    max_wait_ms: int,
+    committed: bool,
+    rack: str = "",
+) -> Any:
+    """The broker fills its answer in the order of ``wanted``, topic by topic, up to ``max_bytes``.
+
+    Args:
+        committed: up to the last stable offset only, with a list of aborted transactions.
+        rack: that of the reader, to have a nearer replica named (KIP-392).
+    """
+    kind = FetchRequest.FetchTopic
+    topics: dict[str, list[Any]] = {}
+    for one in wanted:
+        topics.setdefault(one.topic, []).append(
+            kind.FetchPartition(
+                partition=one.partition,
+                current_leader_epoch=one.leader_epoch,
+                fetch_offset=one.offset,
+                last_fetched_epoch=one.last_epoch,
+                log_start_offset=-1,
+                partition_max_bytes=partition_bytes,
+            )
+        )
+    return FetchRequest(
+        version=fetch.VERSION,
+        replica_id=-1,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=max_bytes,
+        isolation_level=int(committed),
+        session_id=0,
+        session_epoch=-1,
+        topics=[kind(topic=topic, partitions=parts) for topic, parts in topics.items()],
+        forgotten_topics_data=[],
+        rack_id=rack,
+    )
