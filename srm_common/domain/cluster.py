@@ -17,6 +17,8 @@ LIBRDKAFKA_DEFAULTS: Mapping[str, str] = {"socket.connection.setup.timeout.ms": 
 
 #: kafka-python's default is the same; Kafka's clients have it, too.
 REQUEST_TIMEOUT_MS = 30_000
+#: Kafka's default of ``max.message.bytes``, the largest record batch of a topic.
+MAX_MESSAGE_BYTES = 1_048_588
 
 
 class Client(StrEnum):

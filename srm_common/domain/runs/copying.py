@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.flow import Compression
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
 
@@ -30,7 +30,7 @@ class CopyRange:
     partition: int
     start: int
     end: int
-    max_message_bytes: int = 1_048_588
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     generation: int = 0
     leader_epoch: int = -1
     unmapped: int = 0

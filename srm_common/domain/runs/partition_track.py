@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from srm_common import errors
+from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.copying import RangeResult, SlotResult
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
@@ -90,7 +91,7 @@ class PartitionTrack:
     upstream_topic: str
     downstream_topic: str
     partition: int
-    max_message_bytes: int = 1_048_588
+    max_message_bytes: int = MAX_MESSAGE_BYTES
     position: int | None = None
     leader_epoch: int = -1
     nothing: tuple[int, int] = (0, 0)

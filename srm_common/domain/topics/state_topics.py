@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow import FlowSettings, names
 
 #: As many as Connect's offsets topic has by default: a chunk adds the partitions it writes to its transaction, so
@@ -30,8 +31,6 @@ _HOURLY_LOG_SEGMENTS = {"segment.bytes": _SMALL_LOG_SEGMENTS, "segment.ms": str(
 #: Segments are joined, and tombstones take the place of those that were. What a flow that copies a trickle writes in an
 #: hour is a quarter of its data, until the cleaner has seen it; readers need an hour of tombstones at the very most.
 _MAP_SETTINGS = {**_HOURLY_LOG_SEGMENTS, "delete.retention.ms": str(3_600_000)}
-#: Kafka's default; the batches of a chunk's map are as large as that.
-_MAP_MESSAGE_BYTES = 1_048_588
 #: A run record of a flow with tens of thousands of partitions has a few MiB before it is compressed.
 _LARGE_RECORDS = str(16 * _MIB)
 
@@ -132,7 +131,8 @@ def state_topics(flow: FlowSettings) -> tuple[StateTopic, ...]:
             internal,
             precious=True,
             created_with=_MAP_SETTINGS,
-            at_least={"max.message.bytes": _MAP_MESSAGE_BYTES},
+            # The batches of a chunk's map are as large as that.
+            at_least={"max.message.bytes": MAX_MESSAGE_BYTES},
         ),
         flow_state_topic(flow),
         meta_topic(internal),

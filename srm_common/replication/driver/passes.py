@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Protocol
 
+from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.offsets.segments import generation_of
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotResult, SlotTask
 from srm_common.domain.runs.partition_track import PartitionTrack
@@ -54,7 +55,7 @@ class Mapped:
     upstream: str
     downstream: str
     partitions: int
-    max_message_bytes: int = 1_048_588
+    max_message_bytes: int = MAX_MESSAGE_BYTES
 
 
 class PassOutcome(Enum):

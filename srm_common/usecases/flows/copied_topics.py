@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
 from srm_common.domain.topics.selection import TopicDecision
@@ -30,7 +31,7 @@ class TopicMapping:
     partitions: int
     upstream_topic_id: str
     downstream_topic_id: str
-    max_message_bytes: int = 1_048_588
+    max_message_bytes: int = MAX_MESSAGE_BYTES
 
 
 def replicated_topics(
@@ -98,7 +99,7 @@ def replicated_topics(
                 min(ours[topic].partitions, theirs[remote].partitions),
                 ours[topic].topic_id,
                 theirs[remote].topic_id,
-                int(limit.value) if limit is not None and limit.value is not None else 1_048_588,
+                int(limit.value) if limit is not None and limit.value is not None else MAX_MESSAGE_BYTES,
             )
         )
     return mappings
