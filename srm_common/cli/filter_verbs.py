@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from rich.console import RenderableType
 
-from srm_common.cli.client_overrides import ClientOverrides, client_options
-from srm_common.cli.flow_choice import ChosenFlow, chosen_flow, flow_choice_options
+from srm_common.cli.flow_choice import ChosenFlow, ClientOverrides, chosen_flow, client_options, flow_choice_options
 from srm_common.cli.invocation import Invocation, config_option, rows_output_option
 from srm_common.cli.output import Answer, table
 from srm_common.domain.filters.flow_filters import FilterEdit, FilterLists, FlowFilters, edited

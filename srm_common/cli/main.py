@@ -1,6 +1,6 @@
 """``srm-control``: commands are loaded when they are asked for, answers printed and errors told in one place.
 
-A command is a module of ``srm_common.cli.commands`` with a click command called ``command``, which returns an
+A command is a function ``<name>_command`` in a module of ``srm_common.cli.commands``, which returns an
 :class:`~srm_common.cli.output.Answer`; its name and one line of help go into :data:`COMMANDS`.
 """
 
@@ -18,7 +18,7 @@ from srm_common.cli.invocation import Invocation, config_option, pass_invocation
 from srm_common.cli.output import Answer, show
 from srm_common.errors import SrmError
 
-#: Command -> one line of help, in the order of the listing. The module has the same name, with underscores.
+#: Command -> one line of help, in the order of the listing.
 COMMANDS = {
     "config": "Check, explain, show and convert the configuration.",
     "plan": "Print what would change on the target before a flow copies, and why.",
@@ -43,6 +43,16 @@ COMMANDS = {
     "check-copies": "Look for records in a flow's copies that the flow did not write.",
     "serve": "Serve the REST API and the Replications page without Airflow.",
     "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
+}
+#: Command -> its module, where that is not called like the command.
+_MODULES = {
+    "apply": "plan",
+    **dict.fromkeys(("topics", "groups", "reverse-checkpointed-topics"), "filters"),
+    **dict.fromkeys(("pack", "warmup"), "spark"),
+    **dict.fromkeys(("top", "heartbeats"), "status"),
+    **dict.fromkeys(("takeover", "handback"), "mirror_maker"),
+    **dict.fromkeys(("failover", "failback", "switch-direction"), "move"),
+    **dict.fromkeys(("rebind", "check-copies"), "repair"),
 }
 
 EPILOG = """\
@@ -71,7 +81,9 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"srm_common.cli.commands.{cmd_name.replace('-', '_')}").command
+        name = cmd_name.replace("-", "_")
+        module = importlib.import_module(f"srm_common.cli.commands.{_MODULES.get(cmd_name, name)}")
+        command = getattr(module, f"{name}_command")
         assert isinstance(command, click.Command)
         return command
 

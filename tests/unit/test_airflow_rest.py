@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from srm_common.airflow_rest import AirflowRest
-from srm_common.cli.airflow_home import AirflowHome
+from srm_common.cli.filter_store import AirflowHome
 from srm_common.errors import AirflowError, ConfigError
 from srm_common.testing.ports import ReservedPort
 

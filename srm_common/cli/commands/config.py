@@ -1,42 +1,218 @@
-"""``srm-control config``."""
+"""``srm-control config``: check, explain, show and convert."""
 
 from __future__ import annotations
 
-import importlib
+import os
+from collections import Counter
+from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
+from rich.console import RenderableType
 
-from srm_common.cli.invocation import config_option, output_option
-
-#: Command -> one line of help; the module is ``config_<name>``.
-COMMANDS = {
-    "check": "Print every fault of the file, and every key that does nothing.",
-    "explain": "Print where a key's value comes from, what it overrides and what it means.",
-    "show": "Print all effective values of a flow, with their origins.",
-    "convert": "Make a properties file of MirrorMaker 2's, SRM's or Strimzi's configuration.",
-}
-
-
-class _Commands(click.Group):
-    """Imports a command only to run it or to print its help."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        command = importlib.import_module(f"srm_common.cli.commands.config_{cmd_name}").command
-        assert isinstance(command, click.Command)
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.output import Answer, table
+from srm_common.domain.filters.flow_filters import variable_name
+from srm_common.domain.flow import FlowName
+from srm_common.domain.settings.table import KEYS
+from srm_common.errors import ConfigError, UnknownFlow
+from srm_common.settings_files.checks import findings
+from srm_common.settings_files.client_keys import CONNECTION_KEYS
+from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.settings_files.conversion import Tool, convert
+from srm_common.settings_files.explanations import Explainer, texts
+from srm_common.settings_files.findings import Finding, Severity
 
 
-@click.group("config", cls=_Commands)
+def flow_name(configuration: Configuration, asked: str | None) -> FlowName:
+    """The flow asked for, or the only one of the file. Raises :class:`ConfigError`."""
+    if asked is None:
+        names = [flow.name for flow in configuration.enabled_flows] + list(configuration.faults)
+        if len(names) != 1:
+            listed = ", ".join(f'"{name}"' for name in names)
+            raise UnknownFlow(
+                f"say which flow with --flow: {listed}" if names else "no flow is enabled",
+                file=str(configuration.path),
+            )
+        asked = str(names[0])
+    name = FlowName.parse(asked)
+    if name not in configuration.faults or not {name.source, name.target} <= set(configuration.layers.aliases):
+        configuration.flow(name)  # raises when there is no such flow
+    return name
+
+
+@click.command("check")
+@click.option("--without-airflow", is_flag=True, help="Do not look for the Airflow connections that clusters name.")
 @config_option
 @output_option
-def command() -> None:
+@pass_invocation
+def config_check_command(invocation: Invocation, without_airflow: bool) -> Answer:
+    """Print every fault of the file, and every key that does nothing.
+
+    A fault stops a flow, or everything, and makes the exit code 2. A warning is probably not what was meant: an unknown
+    key, a key at a level it does not have, flows that do not fit together. A note explains.
+    """
+    configuration: Configuration | None = None
+    try:
+        configuration = (
+            load_configuration(invocation.config, connections=None) if without_airflow else invocation.configuration()
+        )
+        found: tuple[Finding, ...] = findings(configuration)
+    except ConfigError as error:
+        found = (Finding.fault(error),)
+    counted = Counter(finding.severity for finding in found)
+    flows = [str(flow.name) for flow in configuration.enabled_flows] if configuration else []
+    data = {
+        "config": str(invocation.config),
+        "flows": flows,
+        "findings": [finding.to_json() for finding in found],
+    }
+    folder = Path.cwd()
+    rows = [[finding.severity, _short(finding.place, folder), finding.key, finding.text] for finding in found]
+    summary = ", ".join(
+        f"{counted[severity]} {severity}{'' if counted[severity] == 1 else 's'}"
+        for severity in Severity
+        if counted[severity]
+    )
+    enabled = f"enabled: {', '.join(flows)}" if flows else "no flow is enabled"
+    head = f"{invocation.config}: {enabled}"
+    return Answer(
+        data,
+        [table(["", "WHERE", "KEY", "WHAT"], rows), "", f"{head}; {summary}"] if rows else f"{head}; nothing to say",
+        exit_code=ConfigError.exit_code if counted[Severity.FAULT] else 0,
+    )
+
+
+def _short(place: str, folder: Path) -> str:
+    return place.removeprefix(f"{folder}/")
+
+
+def _complete_key(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    names = sorted({key.name for key in KEYS if not key.is_family} | CONNECTION_KEYS)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+@click.command("explain", short_help="Print where a key's value comes from, what it overrides and what it means.")
+@click.argument("key", shell_complete=_complete_key)
+@flow_option
+@config_option
+@output_option
+@pass_invocation
+def config_explain_command(invocation: Invocation, key: str, flow: str | None) -> Answer:
+    """Print where the value of KEY comes from, what it overrides and what it means.
+
+    KEY is written without any prefix. For a connection setting, such as security.protocol, both sides are told. Secrets
+    are masked.
+    """
+    configuration = invocation.configuration()
+    name = flow_name(configuration, flow)
+    found = Explainer(configuration, name).explain(key)
+    parts: list[RenderableType] = []
+    for explanation in found:
+        side = f" ({explanation.place})" if explanation.place else ""
+        value = "" if explanation.value is None else f" = {explanation.value}"
+        parts.append(f"{name}{side}: {explanation.name}{value}")
+        parts += [f"  {what:<17} {text}" for what, text in texts(explanation)]
+    return Answer({"flow": str(name), "explanations": [explanation.to_json() for explanation in found]}, parts)
+
+
+@click.command("show")
+@flow_option
+@click.option("--written", is_flag=True, help="Leave out keys that are at their default.")
+@config_option
+@output_option
+@pass_invocation
+def config_show_command(invocation: Invocation, flow: str | None, written: bool) -> Answer:
+    """Print all effective values of a flow, with their origins. Secrets are masked."""
+    configuration = invocation.configuration()
+    name = flow_name(configuration, flow)
+    found = [
+        explanation
+        for explanation in Explainer(configuration, name).everything()
+        if explanation.origin is not None or not written
+    ]
+    rows = [
+        [
+            f"{explanation.place}: {explanation.name}" if explanation.place else explanation.name,
+            explanation.value,
+            explanation.origin.written if explanation.origin else "default",
+            explanation.origin.place if explanation.origin else "",
+        ]
+        for explanation in found
+    ]
+    notes = [
+        "",
+        f"topics, topics.exclude, groups and groups.exclude are those of the file; edits of the Airflow variable "
+        f"{variable_name(name)} go before them (srm-control topics --flow '{name}' --list).",
+    ]
+    fault = configuration.faults.get(name)
+    if fault is not None:
+        notes.append(f"The flow is stopped: {fault}")
+    return Answer(
+        {
+            "flow": str(name),
+            "fault": str(fault) if fault else None,
+            "values": [explanation.to_json() for explanation in found],
+        },
+        [table(["KEY", "VALUE", "FROM", "WHERE"], rows), *notes],
+    )
+
+
+@click.command("convert", short_help="Make a properties file of MirrorMaker 2's, SRM's or Strimzi's configuration.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--from",
+    "tool",
+    type=click.Choice([tool.value for tool in Tool]),
+    help="Whose configuration it is.  [default: as it looks]",
+)
+@click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the file there.")
+@output_option
+def config_convert_command(file: Path, tool: str | None, to: Path | None) -> Answer:
+    """Make a properties file of the configuration in FILE.
+
+    FILE is an mm2.properties of MirrorMaker 2, the service properties of Streams Replication Manager, the YAML of a
+    KafkaMirrorMaker2 or of KafkaConnector resources of Strimzi, or MirrorMaker 2's connectors as Connect's REST API
+    takes and answers them (JSON, such as of GET /connectors?expand=info&expand=status). What would do nothing here
+    becomes a comment with its reason. Secrets are not copied: references to environment variables stand in their place,
+    and the file begins with the list of them.
+    """
+    made = convert(file, Tool(tool) if tool else None)
+    data = {
+        "from": made.tool.value,
+        "to": str(to) if to else None,
+        "text": made.text,
+        "lost": list(made.lost),
+        "variables": dict(made.variables),
+    }
+    if to is None:
+        return Answer(data, made.text.rstrip("\n"))
+    _write(to, made.text)
+    lines = [f"wrote {to}"]
+    lines += [f"not carried over: {sentence}" for sentence in made.lost]
+    lines += [f"to be set: {name}: {holds}" for name, holds in made.variables]
+    lines.append(f"Look at it with: srm-control config check --config {to}")
+    return Answer(data, "\n".join(lines))
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        # Never over what somebody has written by hand.
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
+    except FileExistsError:
+        raise ConfigError("exists already; name another file with --to", file=str(path)) from None
+    except OSError as error:
+        raise ConfigError(f"cannot be written: {error.strerror}", file=str(path)) from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+@click.group("config")
+@config_option
+@output_option
+def config_command() -> None:
     """Look at the configuration, and make one from another tool's. Connects to no cluster."""
+
+
+for _command in (config_check_command, config_explain_command, config_show_command, config_convert_command):
+    config_command.add_command(_command)

@@ -1,19 +1,48 @@
-"""``srm-control plan``."""
+"""``srm-control plan`` and ``srm-control apply``."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
-from srm_common.cli.restore_options import choices, restore_options
-from srm_common.domain.plans.plan import Plan, plan_file_text
-from srm_common.domain.topics.actions import Action
+from srm_common.domain.amount import counted
+from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
+from srm_common.domain.topics.actions import Action, ActionResult, failed
 from srm_common.errors import ConfigError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def restore_options(command: F) -> F:
+    """Both options; the command gets ``recreate`` and ``resume``, tuples of names."""
+    recreate = click.option(
+        "--recreate",
+        multiple=True,
+        metavar="TOPIC",
+        help="Copy a topic whose copy was deleted, or made again by somebody, from its start. May be repeated.",
+    )
+    resume = click.option(
+        "--resume",
+        multiple=True,
+        metavar="TOPIC",
+        help="Go on with such a topic where the flow stopped; what was copied before stays lost. May be repeated.",
+    )
+    return recreate(resume(command))
+
+
+def choices(recreate: Sequence[str], resume: Sequence[str]) -> dict[str, OnDataLoss]:
+    """By topic, for ``plan_topics``. Raises :class:`click.UsageError` for a topic with both."""
+    if both := sorted(set(recreate) & set(resume)):
+        raise click.UsageError(f"--recreate and --resume both name {both[0]}; choose one")
+    return dict.fromkeys(recreate, OnDataLoss.RESET) | dict.fromkeys(resume, OnDataLoss.SKIP)
 
 
 @click.command("plan")
@@ -28,7 +57,7 @@ from srm_common.errors import ConfigError
 @config_option
 @output_option
 @pass_invocation
-def command(
+def plan_command(
     invocation: Invocation, flow: str | None, out: Path | None, recreate: tuple[str, ...], resume: tuple[str, ...]
 ) -> Answer:
     """Print what would change on the target before the flow copies, and why.
@@ -75,3 +104,102 @@ def _rows(action: Action) -> list[list[object]]:
         ]
         for first, one in zip([True] + [False] * len(action.differences()), action.differences(), strict=False)
     ]
+
+
+@click.command("apply")
+@flow_option
+@click.option("--dry-run", is_flag=True, help="Print the plan and change nothing, as srm-control plan does.")
+@restore_options
+@click.argument("file", required=False, type=click.Path(dir_okay=False, path_type=Path), metavar="[PLAN.JSON]")
+@config_option
+@output_option
+@pass_invocation
+def apply_command(
+    invocation: Invocation,
+    flow: str | None,
+    dry_run: bool,
+    file: Path | None,
+    recreate: tuple[str, ...],
+    resume: tuple[str, ...],
+) -> Answer:
+    """Make the target's topics ready for the flow, at once, whatever the refresh intervals say.
+
+    With a file of "srm-control plan --out" exactly that plan is carried out. If anything else would have to be done by
+    now, the command says what changed meanwhile and does nothing. Applying a file again is harmless.
+
+    \b
+    Exit codes: 0 all done; 1 an action failed, the file does not hold any more, or a topic is not copied because
+    its copy is lost; 2 the configuration or the file is wrong; 3 a cluster cannot be reached or refuses.
+    """
+    from srm_common.usecases.topics.plan_topics import plan_topics
+    from srm_common.usecases.topics.refresh_topics import refresh_topics
+
+    settings = invocation.flow_now(flow).flow
+    restore = choices(recreate, resume)
+    printed = None if file is None else _read(file)
+    if printed is not None and restore:
+        raise click.UsageError("a file holds the choices it was made with; leave --recreate and --resume out")
+    if dry_run:
+        plan = plan_topics(settings, restore=restore if printed is None else printed.restore)
+        if printed is None:
+            return Answer(plan.to_json(), plan_text(plan))
+        found = printed.compare(plan)
+        if found.changed:
+            return _refused(plan, found.changed)
+        return Answer(
+            {**plan.to_json(), "applied": False, "done_before": list(found.done)},
+            [*plan_text(plan), *_done_before(found.done)],
+        )
+    if printed is not None:
+        return _applied_file(settings, printed)
+    refreshed = refresh_topics(settings, at_once=True, restore=restore)
+    assert refreshed.plan is not None, "at once means that everything is due"
+    return _applied(refreshed.plan, refreshed.results, ())
+
+
+def _read(file: Path) -> PlanFile:
+    try:
+        return PlanFile.parse(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"the plan cannot be read: {error}", file=str(file)) from error
+
+
+def _applied_file(settings: FlowSettings, printed: PlanFile) -> Answer:
+    from srm_common.usecases.topics.apply_printed import apply_printed
+
+    applied = apply_printed(settings, printed)
+    if applied.changed:
+        return _refused(applied.plan, applied.changed)
+    return _applied(applied.plan, applied.results, applied.done)
+
+
+def _refused(plan: Plan, changed: Sequence[str]) -> Answer:
+    text = ["The file does not hold any more, so nothing was changed:", *(f"  {one}" for one in changed)]
+    text.append(f'Look at the new plan with: srm-control plan --flow "{plan.flow}"')
+    return Answer({"flow": str(plan.flow), "applied": False, "changed": list(changed), "results": []}, text, 1)
+
+
+def _applied(plan: Plan, results: Sequence[ActionResult], done: Sequence[str]) -> Answer:
+    unhappy = failed(results)
+    text: list[RenderableType] = [str(result) for result in results]
+    text += _done_before(done)
+    if not results:
+        text.append("Nothing to do.")
+    elif unhappy:
+        text.append(f"{counted(len(unhappy), 'action')} of {len(results)} failed; the others are done.")
+    text += [f"Not copied: {decision.topic}: {decision.reason}" for decision in plan.lost]
+    text += [f"Note: {notice}" for notice in plan.notices]
+    data = {
+        "flow": str(plan.flow),
+        "applied": True,
+        "changed": [],
+        "results": [result.to_json() for result in results],
+        "done_before": list(done),
+        "lost": [decision.to_json() for decision in plan.lost],
+        "notices": list(plan.notices),
+    }
+    return Answer(data, text, exit_code=1 if unhappy or plan.lost else 0)
+
+
+def _done_before(done: Sequence[str]) -> list[str]:
+    return [f"not needed any more: {text}" for text in done]

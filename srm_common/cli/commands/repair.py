@@ -1,12 +1,16 @@
-"""``srm-control repair``."""
+"""``srm-control repair``, ``rebind`` and ``check-copies``."""
 
 from __future__ import annotations
+
+from datetime import UTC, datetime
 
 import click
 from rich.console import RenderableType
 
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
+from srm_common.domain.amount import counted
+from srm_common.errors import ConfigError
 
 
 @click.command("repair")
@@ -15,7 +19,7 @@ from srm_common.cli.output import Answer, table
 @config_option
 @output_option
 @pass_invocation
-def command(invocation: Invocation, flow: str | None, dry_run: bool) -> Answer:
+def repair_command(invocation: Invocation, flow: str | None, dry_run: bool) -> Answer:
     """Write lost source offsets again, as the offset map and the copies prove them.
 
     For a flow that refuses to start because its mm2-offsets topic has lost its records. The flow is fenced first;
@@ -46,3 +50,88 @@ def command(invocation: Invocation, flow: str | None, dry_run: bool) -> Answer:
         "actions": [action.to_json() for action in actions],
     }
     return Answer(data, text, 1 if unproved else 0)
+
+
+@click.command("rebind")
+@click.option("--alias", "-a", required=True, metavar="ALIAS", help="The cluster alias, as in 'clusters'.")
+@click.option("--dry-run", is_flag=True, help="Print what would be recorded, and change nothing.")
+@config_option
+@output_option
+@pass_invocation
+def rebind_command(invocation: Invocation, alias: str, dry_run: bool) -> Answer:
+    """Let an alias mean the Kafka cluster that its addresses lead to now.
+
+    Flows stop when an alias leads to another cluster than before, since two clusters' data and progress would be
+    mixed. Use this when the cluster was replaced on purpose. Progress stays as it is: topics that the new cluster has
+    under the same names are noticed as made again, and on.data.loss decides what becomes of them.
+    """
+    from srm_common.usecases.topics.rebind import rebind
+
+    configuration = invocation.configuration()
+    if alias not in configuration.layers.aliases:
+        known = ", ".join(configuration.layers.aliases)
+        raise ConfigError(f"'{alias}' is not one of the clusters ({known})", file=str(configuration.path))
+    flows = next((flow.graph for flow in configuration.flows.values()), ())
+    changes = rebind(flows, alias, dry_run=dry_run)
+    done = "would be bound" if dry_run else "is bound"
+    text: str | list[RenderableType] = (
+        [
+            f"'{alias}' {done} to the Kafka cluster {changes[0].after}.",
+            "",
+            table(["RECORDED ON", "BEFORE", "AFTER"], [[one.place, one.before, one.after] for one in changes]),
+        ]
+        if changes
+        else f"Nothing to do: '{alias}' leads to the cluster that it is recorded as."
+    )
+    return Answer({"alias": alias, "dry_run": dry_run, "changes": [one.to_json() for one in changes]}, text)
+
+
+@click.command("check-copies")
+@flow_option
+@config_option
+@output_option
+@pass_invocation
+def check_copies_command(invocation: Invocation, flow: str | None) -> Answer:
+    """Look for records in a flow's copies that the flow did not write.
+
+    Holds the offset map against the copies' logs: whatever can be read between its runs, or behind its end, came from
+    somebody else. Offsets of groups still translate right, but readers of the copy see those records, too, and the
+    position of a lost state cannot be proved. Changes nothing; the flow may be running.
+
+    \b
+    Exit codes: 0 nothing found; 1 there are such records, or a copy could not be looked at; 2 the configuration is
+    wrong; 3 a cluster cannot be reached or refuses.
+    """
+    from srm_common.usecases.offsets.foreign_records import check_copies
+
+    checked = check_copies(invocation.flow_now(flow).flow)
+    text: list[RenderableType] = []
+    if checked.found:
+        rows = [
+            [one.topic, one.partition, one.first, one.last, one.records, _time(one.first_ms), _note(one.unmapped)]
+            for one in checked.found
+        ]
+        text += [table(["COPY", "PARTITION", "FIRST", "LAST", "RECORDS", "SINCE", "NOTE"], rows), ""]
+    text += checked.faults
+    if checked.left:
+        text.append(f"{counted(checked.left, 'older gap')} of the map were not read: there are too many.")
+    if checked.unmapped:
+        text.append(f"{counted(checked.unmapped, 'partition')} without a map yet: the flow has copied nothing there.")
+    where = counted(checked.copies, "partition")
+    affected = len({(one.topic, one.partition) for one in checked.found})
+    text.append(
+        f"{checked.flow}: records that the flow did not write are in {affected} of {where}"
+        if affected
+        else f"{checked.flow}: nothing but the flow's records in {where}"
+    )
+    return Answer(checked.to_json(), text, 1 if checked.found or checked.faults else 0)
+
+
+def _time(milliseconds: int | None) -> str | None:
+    if milliseconds is None:
+        return None
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _note(unmapped: bool) -> str:
+    return "may have been copied by MirrorMaker 2" if unmapped else ""

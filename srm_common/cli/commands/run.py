@@ -72,7 +72,7 @@ class _SideTask:
     help="Keep no report of the run, in which top, serve and the page would find it.",
 )
 @pass_invocation
-def command(
+def run_command(
     invocation: Invocation,
     flow: str | None,
     max_seconds: float | None,

@@ -37,7 +37,7 @@ from srm_common.errors import ConfigError
 @config_option
 @output_option
 @pass_invocation
-def command(
+def serve_command(
     invocation: Invocation,
     host: str,
     port: int,

@@ -48,7 +48,7 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Print what would be cha
 @click.group("source-offsets")
 @config_option
 @output_option
-def command() -> None:
+def source_offsets_command() -> None:
     """List and move how far a flow has copied each partition of its source.
 
     Offsets are the next ones to copy. Moving one needs a flow that is not running: pause its DAG first. Every change is
@@ -56,7 +56,7 @@ def command() -> None:
     """
 
 
-@command.command("list")
+@source_offsets_command.command("list")
 @flow_option
 @_topic
 @_partition
@@ -88,7 +88,7 @@ def list_command(
     )
 
 
-@command.command("set")
+@source_offsets_command.command("set")
 @flow_option
 @_topic
 @_partition
@@ -130,7 +130,7 @@ def set_command(
     return _edit(invocation, flow, Request("set", offsets=offsets), dry_run)
 
 
-@command.command("reset")
+@source_offsets_command.command("reset")
 @flow_option
 @_topic
 @_partition
@@ -160,7 +160,7 @@ def reset_command(
     return _edit(invocation, flow, Request("reset", topics=_some(topics), partitions=partitions, to=where), dry_run)
 
 
-@command.command("delete")
+@source_offsets_command.command("delete")
 @flow_option
 @_topic
 @_partition

@@ -1,15 +1,95 @@
-"""``srm-control status``."""
+"""``srm-control status``, ``top`` and ``heartbeats``."""
 
 from __future__ import annotations
 
-import click
-from rich.console import RenderableType
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
 
+import click
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from srm_common.airflow_rest import AirflowRest
 from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
-from srm_common.cli.output import Answer, table
-from srm_common.cli.watching import interval_option, watch
-from srm_common.domain.amount import duration
+from srm_common.cli.output import Answer, Format, console, table
+from srm_common.domain.amount import duration, latency
+from srm_common.domain.health.alarms import behind
+from srm_common.domain.health.health import FlowLine, HealthState, Severity
 from srm_common.domain.health.status_report import StatusReport
+from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport
+from srm_common.errors import AirflowError, ConfigError, SrmError
+
+if TYPE_CHECKING:
+    from srm_common.usecases.monitoring.list_flows import Schedule
+
+
+interval_option = click.option(
+    "--interval",
+    type=click.FloatRange(min=0.1),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to wait between two looks.",
+)
+
+
+def watch(look: Callable[[], Answer], seconds: float, output: Format) -> Answer:
+    """Show what ``look`` answers, anew every so many ``seconds``, until Ctrl-C; the last answer is left on the screen.
+
+    An error of one look is shown, and the next one tries again.
+
+    Raises:
+        ConfigError: there is no terminal, or the answer is not for people.
+    """
+    screen = console()
+    if output != "table" or not screen.is_terminal:
+        raise ConfigError("watching is for terminals; leave it out, and ask again as often as you like")
+    answer = Answer(None, "nothing was seen yet")
+    with Live(console=screen, screen=True, auto_refresh=False) as live, _noticing_interrupts() as interrupted:
+        try:
+            while not interrupted.is_set():
+                try:
+                    answer = look()
+                    live.update(_picture(answer.text), refresh=True)
+                except SrmError as error:
+                    live.update(_picture([f"{error}", "", *_parts(answer.text)]), refresh=True)
+                interrupted.wait(seconds)
+        except KeyboardInterrupt:
+            pass
+    return answer
+
+
+@contextmanager
+def _noticing_interrupts() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, which raises KeyboardInterrupt as ever: one that comes within a callback of a library is lost."""
+    interrupted = threading.Event()
+
+    def notice(number: int, frame: FrameType | None) -> None:
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, notice)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _parts(text: RenderableType | Sequence[RenderableType]) -> Sequence[RenderableType]:
+    return [text] if isinstance(text, str) or not isinstance(text, Sequence) else text
+
+
+def _picture(text: RenderableType | Sequence[RenderableType]) -> Group:
+    # str would be read as markup: topic names and expressions may hold brackets.
+    return Group(*(Text(part) if isinstance(part, str) else part for part in _parts(text)))
 
 
 @click.command("status")
@@ -19,7 +99,7 @@ from srm_common.domain.health.status_report import StatusReport
 @config_option
 @output_option
 @pass_invocation
-def command(invocation: Invocation, flow: str | None, watching: bool, interval: float) -> Answer:
+def status_command(invocation: Invocation, flow: str | None, watching: bool, interval: float) -> Answer:
     """Print how far the flow has copied each partition, and what is wrong.
 
     POSITION is the next offset to copy, END the source's end now, LAG their distance in offsets (holes that compaction
@@ -70,3 +150,183 @@ def status_text(report: StatusReport) -> list[RenderableType]:
         text.append(heartbeats)
     text += [f"Note: {note}" for note in report.run.notes]
     return text
+
+
+_STYLES = {
+    HealthState.LOST_DATA: "bold red",
+    HealthState.FAILING: "bold red",
+    HealthState.STALLED: "bold red",
+    HealthState.UNKNOWN: "yellow",
+    HealthState.NOT_RUN: "cyan",
+    HealthState.CATCHING_UP: "yellow",
+    HealthState.RUNNING: "green",
+    HealthState.HEARTBEAT_ONLY: "cyan",
+    HealthState.IDLE: "dim",
+    HealthState.PAUSED: "dim",
+}
+#: States that say what to do in the list, although nothing is wrong.
+_NOTHING_COPIED = (HealthState.NOT_RUN, HealthState.HEARTBEAT_ONLY)
+_FIGURES = ("FOR", "LAG", "BEHIND", "RATE", "LATENCY", "P99", "AGE")
+#: For clusters to tell the lag of now, where it is printed once; what they do not tell is as of the last report.
+_LAG_SECONDS = 5.0
+_AIRFLOW_SECONDS = 5.0
+
+
+@click.command("top")
+@click.option("--once", is_flag=True, help="Print it once and end, as where there is no terminal.")
+@click.option("--live", is_flag=True, help="Ask the clusters about every flow, whatever the history knows.")
+@interval_option
+@config_option
+@output_option
+@pass_invocation
+def top_command(invocation: Invocation, once: bool, live: bool, interval: float) -> Answer:
+    """Show how all flows do, the worst first, anew every two seconds.
+
+    FOR is how long a flow has been in its state. LAG is in source offsets, BEHIND how old the oldest record is that is
+    not copied, AGE how old both are: the clusters are asked for them, every 15 seconds at most. RATE and LATENCY are
+    averages of the last 15 minutes, P99 is the latency that 99 of 100 records did not exceed (p50 and p95: in JSON);
+    they come from the history that runs write, and flows that it does not know are looked up in their clusters. With
+    SRM_AIRFLOW_URL paused flows are told from stalled ones. The exit code of --once is 1 when a flow fails, is stalled
+    or lost data.
+    """
+    from srm_common.store.location import open_store
+    from srm_common.usecases.monitoring.lag_watch import LagWatch
+    from srm_common.usecases.monitoring.list_flows import known_flows, list_flows
+
+    configuration = invocation.configuration()
+    store = open_store(configuration)
+    airflow = AirflowRest.from_environment(timeout_seconds=_AIRFLOW_SECONDS)
+    watched = not once and invocation.output == "table" and sys.stdout.isatty()
+    lag = LagWatch()
+
+    def look() -> Answer:
+        configuration = invocation.configuration()
+        flows = [] if live else known_flows(configuration, store)
+        lags = lag.of(flows) if watched else lag.wait_for(flows, _LAG_SECONDS)
+        now_ms = int(time.time() * 1000)
+        lines, fault = list_flows(configuration, store, _schedule(airflow), now_ms, live=live, lags=lags)
+        return Answer(
+            {"now_ms": now_ms, "flows": [line.to_json() for line in lines], "history_fault": fault},
+            list(_text(lines, fault, now_ms)),
+            1 if any(line.urgent for line in lines) else 0,
+        )
+
+    try:
+        return watch(look, interval, invocation.output) if watched else look()
+    finally:
+        lag.close()
+        store.close()
+
+
+def _schedule(airflow: AirflowRest | None) -> Schedule:
+    from srm_common.rest.serving.remote_scheduler import RemoteScheduler
+    from srm_common.usecases.monitoring.list_flows import Schedule
+
+    if airflow is None:
+        return Schedule()
+    try:
+        return Schedule({one.flow: one for one in RemoteScheduler(airflow).flows()})
+    except AirflowError as error:
+        return Schedule(fault=str(error))
+
+
+def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator[RenderableType]:
+    if fault is not None:
+        yield f"The history cannot be read: {fault}"
+    if not lines:
+        yield "no flow is enabled"
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("FLOW", "STATE", "FOR", "LAG", "BEHIND", "RATE", "LATENCY", "P99", "PARTITIONS", "AGE", "CAUSE"):
+        table.add_column(name, justify="right" if name in _FIGURES else "left", no_wrap=name != "CAUSE")
+    for line in lines:
+        style = _STYLES[line.health.state]
+        table.add_row(
+            Text(line.flow),
+            Text(line.health.state.value.replace("_", " "), style),
+            _cell(None if line.health.since_ms is None else duration(now_ms - line.health.since_ms)),
+            _cell(None if line.lag is None else line.lag.short()),
+            _cell(None if line.behind_ms is None or not line.lag or not line.lag.least else duration(line.behind_ms)),
+            _cell(None if line.byte_rate is None else f"{line.byte_rate / 1e6:,.1f} MB/s"),
+            _latency(line.latency_ms),
+            _latency(line.latency_percentiles_ms.get("p99")),
+            _cell(_partitions(line)),
+            _cell(None if line.lag_ms is None else duration(now_ms - line.lag_ms)),
+            Text(line.health.cause, style if line.urgent else ""),
+        )
+    yield table
+    faults = [
+        f"{line.flow}: its lag is not known now: {line.lag_fault}" for line in lines if line.lag_fault is not None
+    ]
+    yield from ["", *faults] if faults else []
+    unsure = [(line.flow, line.lag) for line in lines if line.lag is not None and line.lag.unknown]
+    yield from ["", *(f"{flow}: {behind(lag)}" for flow, lag in unsure)] if unsure else []
+    for line in lines:
+        help_ = line.health.help
+        if line.health.state in _NOTHING_COPIED and help_ is not None:
+            yield ""
+            yield Text(f"{line.flow}: {help_.text}")
+            yield Text(f"    {help_.command}", "dim")
+    alarms = [alarm for line in lines for alarm in line.alarms]
+    if alarms:
+        yield ""
+    for alarm in alarms:
+        style = "bold red" if alarm.severity is Severity.CRITICAL else "yellow"
+        yield Text.assemble((f"{alarm.severity.value}: ", style), alarm.text)
+        if alarm.help is not None and alarm.help.command is not None:
+            yield Text(f"    {alarm.help.command}", "dim")
+
+
+def _latency(ms: float | None) -> Text:
+    return _cell(None if ms is None else latency(round(ms)))
+
+
+def _cell(text: str | None) -> Text:
+    return Text("-" if text is None else text)
+
+
+def _partitions(line: FlowLine) -> str | None:
+    if line.partitions is None:
+        return None
+    return f"{line.partitions:,}" + (f" ({line.failed_partitions:,} failed)" if line.failed_partitions else "")
+
+
+@click.command("heartbeats")
+@flow_option
+@config_option
+@output_option
+@pass_invocation
+def heartbeats_command(invocation: Invocation, flow: str | None) -> Answer:
+    """Print the clusters whose heartbeats the flow has brought, how old the newest are, and how long they took.
+
+    AGE says up to when everything written upstream has arrived, as far as time goes; LATENCY how long the newest
+    heartbeat was on its way, BY HOP how long for each flow on it (the clusters between are asked, as far as the
+    configuration has them). Times are by the clocks of who wrote and who copied. The exit code is 1 when heartbeats of
+    the source are due and stay away.
+    """
+    from srm_common.usecases.monitoring.heartbeats import heartbeats_by_hop
+
+    report = heartbeats_by_hop(invocation.flow(flow))
+    return Answer(report.to_json(), heartbeats_text(report), 1 if report.silence is not None else 0)
+
+
+def heartbeats_text(report: HeartbeatReport) -> list[RenderableType]:
+    """A report for people."""
+    text: list[RenderableType] = []
+    if report.copied:
+        columns = ["CLUSTER", "HOPS", "TOPIC", "AGE", "LATENCY", "BY HOP"]
+        text.append(table(columns, [_row(one, report.now_ms) for one in report.copied]))
+        text.append("")
+    if sentence := report.sentence():
+        text.append(sentence)
+    elif not report.copied:
+        text.append(f"{report.flow} has brought no heartbeats, and is not configured to.")
+    return text
+
+
+def _row(one: CopiedHeartbeat, now_ms: int) -> list[object]:
+    if one.beat is None:
+        return [one.origin, one.hops, one.topic, None, None, None]
+    taken = None if one.latency_ms is None else latency(one.latency_ms)
+    hops = ", ".join(map(str, one.by_hop))
+    return [one.origin, one.hops, one.topic, duration(now_ms - one.beat.timestamp_ms), taken, hops]

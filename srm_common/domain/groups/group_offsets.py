@@ -40,7 +40,12 @@ class GroupSync:
 
 
 def sync_group(group: str, target: TargetGroup, checkpoints: Iterable[Checkpoint]) -> GroupSync:
-    """``checkpoints`` are the group's newest, one a partition."""
+    """Which translated offsets are committed for a group on the target (``sync.group.offsets.enabled``).
+
+    MirrorMaker 2 writes for every group that it does not remember as empty, and relies on the broker to refuse groups
+    in use. Here the state decides: only a group without members is written to, and never backwards. ``checkpoints`` are
+    the group's newest, one a partition.
+    """
     wanted = sorted(checkpoints, key=lambda one: (one.topic, one.partition))
     if target.state not in (EMPTY, DEAD, ABSENT):
         return GroupSync(group, in_use=target.state)
@@ -50,6 +55,8 @@ def sync_group(group: str, target: TargetGroup, checkpoints: Iterable[Checkpoint
     return GroupSync(group, commit, there=len(wanted) - len(commit) - beyond, beyond=beyond)
 
 
+# The CSV files of kafka-consumer-groups.sh --reset-offsets --from-file, without a header: topic,partition,offset for
+# one group, group,topic,partition,offset for several. As in Kafka's tool, the first line decides which the file has.
 _SHORT, _LONG = 3, 4
 _LARGEST = (1 << 63) - 1
 

@@ -37,6 +37,10 @@ class Knowledge:
 def new_bindings(flow: FlowSettings, knowledge: Knowledge) -> tuple[ClusterBinding, ...]:
     """The bindings that the target does not have yet. A cluster that does not tell its id is not bound.
 
+    An alias is bound to the cluster's id at first contact, and it is an error when that changes: names of remote
+    topics, the decisions about circles and all progress are by alias, so that an alias which leads to another cluster
+    than before would mix two clusters' data unnoticed.
+
     Raises:
         ConfigError: source and target are one cluster, an alias means another cluster than before, or two aliases of
             the file mean the same one.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 
 import click
 import pytest
+
+from srm_common.cli.commands.filters import topics_command
+from srm_common.cli.main import cli
 
 PAGE = (Path(__file__).parents[3] / "docs" / "srm-control.md").read_text(encoding="utf-8")
 LISTS = ("topics", "groups", "reverse-checkpointed-topics")
@@ -19,8 +21,8 @@ OF_SRM["offsets"] = _OF_ALL | {"--export", "--group", "--to"}
 
 
 def options(name: str) -> set[str]:
-    command = importlib.import_module(f"srm_common.cli.commands.{name.replace('-', '_')}").command
-    assert isinstance(command, click.Command)
+    command = cli.get_command(click.Context(cli), name)
+    assert command is not None
     commands = [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
     parameters = [parameter for one in commands for parameter in one.params]
     return {"--help"} | {word for parameter in parameters for word in parameter.opts if word.startswith("--")}
@@ -41,9 +43,8 @@ def test_every_option_is_on_the_page_and_none_else() -> None:
 
 
 def test_short_words_of_the_help_are_understood() -> None:
-    command = importlib.import_module("srm_common.cli.commands.topics").command
-    with click.Context(command) as context:
-        params = command.make_parser(context).parse_args(
+    with click.Context(topics_command) as context:
+        params = topics_command.make_parser(context).parse_args(
             ["--source", "a", "--target", "b", "--add", "x,y{1,2}", "--add-blacklist", "z", "--explain"]
         )[0]
     assert (params["add"], params["add_exclude"]) == (["x,y{1,2}"], ["z"])
@@ -59,13 +60,11 @@ def test_short_words_of_the_help_are_understood() -> None:
 )
 def test_lists_may_have_blanks_after_their_commas(words: list[str]) -> None:
     """``srm-control topics --source us-west --target us-east --add topic1, topic2, topic3``."""
-    command = importlib.import_module("srm_common.cli.commands.topics").command
-    context = command.make_context("topics", ["--source", "us-west", *words, "--target", "us-east", "--now"])
+    context = topics_command.make_context("topics", ["--source", "us-west", *words, "--target", "us-east", "--now"])
     assert context.params["add"] == ["topic1", "topic2", "topic3"]
     assert (context.params["target"], context.params["now"]) == ("us-east", True)
 
 
 def test_words_that_no_comma_joins_are_refused() -> None:
-    command = importlib.import_module("srm_common.cli.commands.topics").command
     with pytest.raises(click.UsageError, match="unexpected extra argument"):
-        command.make_context("topics", ["--add", "topic1", "topic2"])
+        topics_command.make_context("topics", ["--add", "topic1", "topic2"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from srm_common.cli.commands.serve import command
+from srm_common.cli.commands.serve import serve_command
 from srm_common.rest import faults
 from srm_common.rest.app import create_app
 from srm_common.rest.schemas import Fault
@@ -48,6 +48,6 @@ def test_every_route_of_version_2_is_listed(stage: Stage) -> None:
 
 
 def test_every_option_of_serve_is_explained() -> None:
-    assert isinstance(command, click.Command)
-    options = {word for one in command.params for word in one.opts if word.startswith("--")}
+    assert isinstance(serve_command, click.Command)
+    options = {word for one in serve_command.params for word in one.opts if word.startswith("--")}
     assert options - set(re.findall(r"--[a-z-]+", PAGE)) == {"--output"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.cli.commands.heartbeats import heartbeats_text
+from srm_common.cli.commands.status import heartbeats_text
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, ancestry, beat_seconds, hops, silent_after_seconds

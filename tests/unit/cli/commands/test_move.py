@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from srm_common.cli.commands.move import pause_schedule, request_of
 from srm_common.cli.main import run
-from srm_common.cli.moves import pause_schedule, request_of
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest

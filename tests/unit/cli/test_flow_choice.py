@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.cli.client_overrides import ClientOverrides
+from srm_common.cli.flow_choice import ClientOverrides
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import ConfigError
 

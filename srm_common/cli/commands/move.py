@@ -1,4 +1,4 @@
-"""What ``failover`` and ``failback`` share: options, the flow's schedule, the last pass, and what is printed."""
+"""``srm-control failover``, ``failback`` and ``switch-direction``."""
 
 from __future__ import annotations
 
@@ -12,16 +12,19 @@ import click
 from rich.console import RenderableType
 
 from srm_common.airflow_rest import URL, AirflowRest
-from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option
+from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import duration
-from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, PositionReport, StepName
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import AirflowError
+from srm_common.usecases.moving.failback import failback
 from srm_common.usecases.moving.failover import Move
+from srm_common.usecases.moving.switch_direction import SwitchMove
+from srm_common.usecases.offsets.resume_points import opposite
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Positions in the table for people; JSON has all.
@@ -177,3 +180,88 @@ def _row(one: PositionReport) -> list[object]:
 
 def _say(sentence: str) -> None:
     print(f"srm-control: {sentence}", file=sys.stderr)
+
+
+@click.command("failover")
+@move_options(MoveMode.CONTROLLED, MoveMode.CONTINUOUS, MoveMode.DISASTER)
+@pass_invocation
+def failover_command(invocation: Invocation, /, flow: str | None, **options: Any) -> Answer:
+    """Move consumer groups to the target: they go on there where they are at the source, and skip nothing.
+
+    \b
+    controlled  producers and consumers of the source are stopped: the rest is copied, nothing is read twice
+    continuous  only the consumers are stopped: producers and the flow go on, nothing is read twice
+    disaster    the source may be gone: checkpoints tell where groups stood; what is read again is bounded and said
+
+    \b
+      srm-control failover --flow "a->b" --mode disaster --dry-run
+      srm-control failover --flow "a->b" --group billing
+
+    Steps: check, stop (no run is at work, forgotten ones are fenced), drain (last pass), translate, apply, verify,
+    report. What fails is said with what to do; the command may be given again at any time, also after it was killed.
+    Groups that somebody reads with are not moved. Without --group: every group that the flow translates.
+
+    \b
+    Exit codes: 0 all groups go on; 1 a step failed or a group could not be moved; 2 the configuration is wrong or a
+    group is not known; 3 a cluster cannot be reached; 4 a state topic cannot be believed; 5 a run is at work.
+    """
+    request = request_of(MoveKind.FAILOVER, options)
+    settings = settings_now(invocation, flow, request.mode)
+    copy = None if options["no_last_pass"] else last_pass(options["master"])
+    return carry_out(Move(settings, request, copy), settings, request)
+
+
+@click.command("failback")
+@move_options(MoveMode.CONTROLLED, MoveMode.CONTINUOUS)
+@pass_invocation
+def failback_command(invocation: Invocation, /, flow: str | None, **options: Any) -> Answer:
+    """Move consumer groups back to the source of the flow along which they were failed over.
+
+    \b
+      srm-control failback --flow "a->b" --dry-run      # from b back to a
+
+    Positions on copies are translated back to the original topics, under every policy. What producers wrote at the
+    backup meanwhile is copied by the flow in the other direction, where the configuration file has it, and positions on
+    it go along. Records that the source had and never sent are read now.
+
+    \b
+    controlled  producers and consumers of the backup are stopped: the rest is copied, nothing is read twice
+    continuous  only the consumers are stopped: producers and the flow back go on
+
+    Steps and exit codes as for failover, of which this is the reverse.
+    """
+    request = request_of(MoveKind.FAILBACK, options)
+    settings = settings_now(invocation, flow, request.mode)
+    name = FlowName(settings.name.target, settings.name.source)
+    back = settings_now(invocation, str(name), request.mode) if name in invocation.configuration().flows else None
+    copies = back is not None and back.enabled and not options["no_last_pass"]
+    copy = last_pass(options["master"]) if copies else None
+    return carry_out(failback(settings, back, request, copy), back or opposite(settings), request)
+
+
+@click.command("switch-direction")
+@move_options(MoveMode.CONTROLLED)
+@pass_invocation
+def switch_direction_command(invocation: Invocation, /, flow: str | None, **options: Any) -> Answer:
+    """Move everything to the target and turn the flow round: the last step of a migration.
+
+    \b
+      srm-control switch-direction --flow "a->b" --dry-run
+      srm-control switch-direction --flow "a->b"          # then producers and consumers start at b
+
+    Stop producers and consumers at the source first. The rest is copied, the groups are moved as by failover, and the
+    flow in the other direction is made to begin behind what was copied, so that nothing comes back. Where topics keep
+    their names, the step turn wants the configuration file turned ("a->b.enabled = false", "b->a.enabled = true"):
+    change it and give the command again. Then unpause the DAG of the other flow, or run it.
+
+    \b
+    Exit codes: 0 the flow is turned; 1 a step failed; 2 the configuration is wrong or a group is not known; 3 a cluster
+    cannot be reached; 4 a state topic cannot be believed; 5 a run is at work.
+    """
+    request = request_of(MoveKind.SWITCH_DIRECTION, options)
+    settings = settings_now(invocation, flow, request.mode)
+    back = invocation.configuration().flow(FlowName(settings.name.target, settings.name.source))
+    # Once the file is turned, the flow has copied what there was.
+    copies = settings.enabled and not options["no_last_pass"]
+    copy = last_pass(options["master"]) if copies else None
+    return carry_out(SwitchMove(settings, back, request, copy), settings, request)

@@ -1,0 +1,170 @@
+"""``srm-control topics``, ``groups`` and ``reverse-checkpointed-topics``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from srm_common.cli.filter_verbs import ListsCommand, Verb, edit, filter_options, history, listed, opened
+from srm_common.cli.invocation import Invocation, pass_invocation
+from srm_common.cli.output import Answer, table
+from srm_common.domain.flow import FlowSettings
+
+TOPICS = Verb("topics", "topics")
+_ALL = "\0all"
+
+
+@click.command("topics", cls=ListsCommand)
+@filter_options(TOPICS)
+@click.option(
+    "--explain",
+    is_flag=False,
+    flag_value=_ALL,
+    metavar="[TOPIC]",
+    help="Say why each topic is or is not copied, and where the lists come from; or of one, which need not exist.",
+)
+@click.option("--all", "everything", is_flag=True, help="List internal topics too.")
+@pass_invocation
+def topics_command(invocation: Invocation, /, explain: str | None, everything: bool, **options: Any) -> Answer:
+    """List the topics of the source: which are copied, as what, and why or why not; or edit the lists that say so.
+
+    \b
+      srm-control topics --source a --target b --add "orders.*,payments" --now
+      srm-control topics --flow "a->b" --add-exclude "orders\\.test.*" --dry-run
+      srm-control topics --flow "a->b" --list
+
+    An edit acts at the flow's next run. Expressions are Java's and match whole names; what is left out wins.
+    """
+    chosen, request, store, effective = opened(invocation, TOPICS, options)
+    if request.edit:
+        return edit(TOPICS, chosen, request, store, effective, _topics_effect)
+    if request.show:
+        return listed(TOPICS, effective)
+    if request.history:
+        return history(chosen.settings)
+    from srm_common.domain.topics.selection import select_topics
+    from srm_common.usecases.topics.plan_topics import decide_topics
+
+    chosen.need_source("the listing")
+    flow = effective.flow
+    found = decide_topics(flow)
+    notes: list[str] = []
+    if explain not in (None, _ALL):
+        decisions = [one for one in found if one.topic == explain]
+        if not decisions:
+            notes.append(f"The source has no topic {explain}; by its name alone it would be as above.")
+            decisions = select_topics(flow, [str(explain)])
+    else:
+        everything = everything or explain == _ALL
+        decisions = [one for one in found if everything or one.accepted or not flow.policy.is_internal_topic(one.topic)]
+    if explain is not None:
+        origin = effective.filters.origin_of
+        notes += [f"{key}: from {origin(key)}" for key in (TOPICS.include, TOPICS.exclude)]
+    rows = [[one.topic, "yes" if one.accepted else "no", one.remote_topic, one.reason] for one in decisions]
+    return Answer(
+        {
+            "flow": str(flow.name),
+            "from": {key: effective.filters.origin_of(key) for key in (TOPICS.include, TOPICS.exclude)},
+            "topics": [one.to_json() for one in decisions],
+        },
+        [table(["TOPIC", "COPIED", "AS", "WHY"], rows) if rows else "The source has no topics to copy.", *notes],
+        rows=[("topic", "copied", "remote_topic", "reason"), *rows],
+    )
+
+
+def _topics_effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[str], list[str]]:
+    from srm_common.usecases.filters.filter_effect import topics_effect
+
+    found = topics_effect(before, after)
+    was, becomes = ({one.topic for one in side if one.accepted} for side in (found.before, found.after))
+    return was, becomes, list(found.notes)
+
+
+GROUPS = Verb("groups", "groups")
+
+
+@click.command("groups", cls=ListsCommand)
+@filter_options(GROUPS)
+@click.option(
+    "--explain",
+    is_flag=False,
+    flag_value=_ALL,
+    metavar="[GROUP]",
+    help="Say why each group's offsets are or are not translated, and where the lists come from; or of one group.",
+)
+@pass_invocation
+def groups_command(invocation: Invocation, /, explain: str | None, **options: Any) -> Answer:
+    """List the consumer groups of the source whose offsets are translated, and why or why not; or edit the lists.
+
+    \b
+      srm-control groups --source a --target b --add "billing-.*"
+      srm-control groups --flow "a->b" --add-exclude "console-.*" --dry-run
+
+    An edit acts at the flow's next run. A group's offsets are translated on topics that are copied, and on no others.
+    """
+    chosen, request, store, effective = opened(invocation, GROUPS, options)
+    if request.edit:
+        return edit(GROUPS, chosen, request, store, effective, _groups_effect)
+    if request.show:
+        return listed(GROUPS, effective)
+    if request.history:
+        return history(chosen.settings)
+    from srm_common.usecases.groups.decide_groups import decide_groups, explain_group
+
+    chosen.need_source("the listing")
+    if explain in (None, _ALL):
+        decisions, faults = decide_groups(effective.flow)
+    else:
+        decision, faults = explain_group(effective.flow, str(explain))
+        decisions = [decision]
+    notes = [f"Note: {fault.reason}" for fault in faults]
+    for one in decisions:
+        if one.topics is not None:
+            copied, others = one.topics
+            notes.append(f"It has offsets on copied topics: {', '.join(copied) or 'none'}")
+            notes.append(f"and on topics that are not copied: {', '.join(others) or 'none'}")
+        elif explain not in (None, _ALL) and one.state is None:
+            notes.append(f"The source has no group {explain}; by its name alone it would be as above.")
+    if explain is not None:
+        notes += [f"{key}: from {effective.filters.origin_of(key)}" for key in (GROUPS.include, GROUPS.exclude)]
+    rows = [[one.group, "yes" if one.accepted else "no", one.state, one.reason] for one in decisions]
+    return Answer(
+        {
+            "flow": str(effective.flow.name),
+            "from": {key: effective.filters.origin_of(key) for key in (GROUPS.include, GROUPS.exclude)},
+            "groups": [one.to_json() for one in decisions],
+            "faults": [fault.reason for fault in faults],
+        },
+        [table(["GROUP", "TRANSLATED", "STATE", "WHY"], rows) if rows else "The source has no groups.", *notes],
+        exit_code=1 if faults else 0,
+        rows=[("group", "translated", "state", "reason"), *rows],
+    )
+
+
+def _groups_effect(before: FlowSettings, after: FlowSettings) -> tuple[set[str], set[str], list[str]]:
+    from srm_common.usecases.filters.filter_effect import groups_effect
+
+    found = groups_effect(before, after)
+    return set(found.before), set(found.after), list(found.notes)
+
+
+REVERSE = Verb("reverse.checkpointed.topics", "reverse-checkpointed topics", acts=False)
+
+
+@click.command("reverse-checkpointed-topics", cls=ListsCommand)
+@filter_options(REVERSE)
+@pass_invocation
+def reverse_checkpointed_topics_command(invocation: Invocation, /, **options: Any) -> Answer:
+    """Print or edit the list of copies whose consumers' offsets are to be translated back to the original topics.
+
+    \b
+      srm-control reverse-checkpointed-topics --source backup --target primary --add primary.orders
+
+    The flow is the one that leads back, and a topic has the name of the copy. All copies are translated back unless
+    the list says otherwise. It is kept with the flow's other lists, with the same history.
+    """
+    chosen, request, store, effective = opened(invocation, REVERSE, options)
+    if request.edit:
+        return edit(REVERSE, chosen, request, store, effective)
+    return history(chosen.settings) if request.history else listed(REVERSE, effective)

@@ -1,0 +1,206 @@
+"""``srm-control takeover`` and ``srm-control handback``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+from rich.console import RenderableType
+
+from srm_common.cli.commands.plan import plan_text
+from srm_common.cli.invocation import Invocation, config_option, flow_option, output_option, pass_invocation
+from srm_common.cli.output import Answer, table
+from srm_common.domain.amount import counted
+from srm_common.domain.flow import FlowName
+from srm_common.domain.flow.names import ConnectNames
+from srm_common.domain.moving.handover import Handback, HandoverPosition, Takeover, Verdict, counted_verdicts
+
+F = TypeVar("F", bound=Callable[..., Any])
+#: Partitions whose positions agree with the logs are listed up to this many; the others always are.
+_LISTED = 50
+
+
+def mirror_maker_options(command: F) -> F:
+    """Among them what names a MirrorMaker 2 that runs in a Connect cluster."""
+    options = (
+        click.option(
+            "--connect-group",
+            "group",
+            metavar="G",
+            help="The Connect workers' group, where MirrorMaker 2 runs in a Connect cluster.  [default: SOURCE-mm2]",
+        ),
+        click.option(
+            "--connector",
+            metavar="NAME",
+            help="The source connector's name there.  [default: MirrorSourceConnector]",
+        ),
+        click.option(
+            "--offsets-topic",
+            metavar="TOPIC",
+            help="Where those workers keep source offsets.  [default: mm2-offsets.SOURCE.internal]",
+        ),
+        click.option(
+            "--compare",
+            "compared",
+            type=click.IntRange(1, 10_000),
+            default=100,
+            show_default=True,
+            metavar="N",
+            help="Records of each copy's end to compare with the source.",
+        ),
+        click.option(
+            "--accept-unproved",
+            is_flag=True,
+            help="Go on from the stored offsets also where the logs do not agree with them.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def connect_names(flow: FlowName, group: str | None, connector: str | None, offsets_topic: str | None) -> ConnectNames:
+    """The names given, and those of a dedicated MirrorMaker 2 for the others."""
+    usual = ConnectNames.dedicated(flow)
+    return ConnectNames(group or usual.group, connector or usual.connector, offsets_topic or usual.offsets_topic)
+
+
+def position_lines(positions: Iterable[HandoverPosition]) -> list[RenderableType]:
+    """The positions for people, doubtful ones first."""
+    found = sorted(positions, key=lambda one: (list(Verdict)[::-1].index(one.verdict), one.place))
+    usual = [one for one in found if one.verdict is Verdict.PROVED]
+    listed = [one for one in found if one.verdict is not Verdict.PROVED] + usual[:_LISTED]
+    if not listed:
+        return ["No partition has been copied yet."]
+    rows = [[one.topic, one.partition, one.stored, one.position, str(one.verdict), one.proof] for one in listed]
+    lines: list[RenderableType] = [table(["TOPIC", "PARTITION", "STORED", "GOES ON AT", "VERDICT", "WHY"], rows)]
+    if len(usual) > _LISTED:
+        lines.append(f"... and {len(usual) - _LISTED} more that are proved; --output json lists all")
+    return [*lines, f"Partitions: {counted_verdicts(found)}"]
+
+
+@click.command("takeover")
+@flow_option
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
+@mirror_maker_options
+@click.option(
+    "--watch",
+    type=click.FloatRange(min=0),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the copies must not grow.",
+)
+@config_option
+@output_option
+@pass_invocation
+def takeover_command(
+    invocation: Invocation,
+    flow: str | None,
+    dry_run: bool,
+    group: str | None,
+    connector: str | None,
+    offsets_topic: str | None,
+    compared: int,
+    accept_unproved: bool,
+    watch: float,
+) -> Answer:
+    """Take a flow over from MirrorMaker 2, or Streams Replication Manager, without a gap or a repetition.
+
+    Stop MirrorMaker 2 for this flow first: its workers' group must have no members, and its copies must not grow. Its
+    tasks are fenced then. Its stored offsets are held against the ends of both logs, by comparing the last records of
+    each copy with the source; where it was killed before it could store its progress, the flow goes on behind what is
+    copied. Its topics get records in srm-meta.internal, and the compared records become the first piece of the offset
+    map. May be repeated.
+
+    \b
+    Exit codes: 0 the flow is taken over (with --dry-run: can be); 1 something speaks against it, and no offset was
+    written; 2 the configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be believed;
+    5 MirrorMaker 2, or a run, is at work.
+    """
+    from srm_common.usecases.mirror_maker.takeover import TakeoverRequest, take_over
+
+    settings = invocation.flow_now(flow).flow
+    names = connect_names(settings.name, group, connector, offsets_topic)
+    found = take_over(settings, TakeoverRequest(names, compared, accept_unproved, watch), dry_run=dry_run)
+    obstacles = found.obstacles
+    return Answer({**found.to_json(), "dry_run": dry_run}, _takeover_text(found, dry_run), 1 if obstacles else 0)
+
+
+def _takeover_text(found: Takeover, dry_run: bool) -> list[RenderableType]:
+    text: list[RenderableType] = [*position_lines(found.positions), ""]
+    text += [f"Left out: {topic}: {reason}" for topic, reason in found.left_out]
+    text += map(str, found.results) if found.results else plan_text(found.plan)
+    text.append("")
+    if found.obstacles:
+        head = "It could not be taken over" if dry_run else "Not taken over; no offset was written"
+        text += [f"{found.flow}: {head}:", *(f"  {one}" for one in found.obstacles)]
+    elif dry_run:
+        text.append(f"{found.flow}: it can be taken over; nothing was changed")
+    else:
+        text.append(
+            f"{found.flow}: taken over. Enable its DAG, and do not start MirrorMaker 2 for it again without: "
+            f"srm-control handback --flow '{found.flow}'"
+        )
+    return text
+
+
+@click.command("handback")
+@flow_option
+@click.option("--dry-run", is_flag=True, help="Print what would be done, and change nothing.")
+@mirror_maker_options
+@config_option
+@output_option
+@pass_invocation
+def handback_command(
+    invocation: Invocation,
+    flow: str | None,
+    dry_run: bool,
+    group: str | None,
+    connector: str | None,
+    offsets_topic: str | None,
+    compared: int,
+    accept_unproved: bool,
+) -> Answer:
+    """Leave a flow so that MirrorMaker 2 goes on, with exactly-once support or without it.
+
+    Pause the flow's DAG first and wait for the end of its run. The flow is fenced, so that nothing is open; committed
+    offsets are held against the ends of both logs, and written once more where MirrorMaker 2 would believe one of an
+    aborted transaction; starting points that are not committed yet are committed; offset syncs and checkpoints are
+    brought up to date. May be repeated.
+
+    \b
+    Exit codes: 0 MirrorMaker 2 can be started (with --dry-run: could be handed to it); 1 something speaks against it,
+    and no offset was written; 2 the configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be
+    believed; 5 a run, or MirrorMaker 2, is at work.
+    """
+    from srm_common.usecases.mirror_maker.handback import HandbackRequest, hand_back
+
+    settings = invocation.flow_now(flow).flow
+    names = connect_names(settings.name, group, connector, offsets_topic)
+    found = hand_back(settings, HandbackRequest(names, compared, accept_unproved), dry_run=dry_run)
+    return Answer({**found.to_json(), "dry_run": dry_run}, _handback_text(found, dry_run), 1 if found.obstacles else 0)
+
+
+def _handback_text(found: Handback, dry_run: bool) -> list[RenderableType]:
+    done = "would be written" if dry_run else "written" if found.written else "not written"
+    text: list[RenderableType] = [*position_lines(found.positions), ""]
+    text.append(
+        f"{counted(found.rewritten, 'committed offset')} {done} once more, behind those of aborted transactions"
+    )
+    text.append(f"{counted(found.offsets, 'other offset')} {done}")
+    if found.checkpoints:
+        text.append(found.checkpoints)
+    text.append("")
+    if found.obstacles:
+        head = "It could not be handed back" if dry_run else "Not handed back; no offset was written"
+        text += [f"{found.flow}: {head}:", *(f"  {one}" for one in found.obstacles)]
+    elif dry_run:
+        text.append(f"{found.flow}: it can be handed back; nothing was changed")
+    else:
+        text.append(
+            f"{found.flow}: handed back. Start MirrorMaker 2 with the same aliases and policy, and keep the flow's DAG "
+            f"paused, or disable the flow."
+        )
+    return text
