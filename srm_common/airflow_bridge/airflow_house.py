@@ -10,7 +10,7 @@ from srm_common.airflow_bridge.configuration_path import configuration_path
 from srm_common.errors import ConfigError, StoreError
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.peers.advertiser import Advertiser
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore
@@ -25,13 +25,13 @@ def airflow_app() -> FastAPI:
     except ConfigError:
         found = None  # each request reads the file again, and says what is wrong with it
     Advertiser(configuration).start()
-    house = AppContext(
+    context = AppContext(
         access=AirflowAccess(),
         store=_store(found),
         scheduler=AirflowScheduler(),
         configuration=configuration,
     )
-    return create_app(house)
+    return create_app(context)
 
 
 def _store(configuration: Configuration | None) -> MetricsStore:

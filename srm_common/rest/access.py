@@ -17,9 +17,9 @@ Alias = Annotated[str, Path(min_length=1, max_length=249, examples=["east"])]
 TargetAlias = Annotated[str, Path(min_length=1, max_length=249, examples=["west"])]
 
 
-def caller(request: Request, house: AppContextDep) -> Caller:
+def caller(request: Request, context: AppContextDep) -> Caller:
     """Whoever is logged in; 401 for nobody in particular. A plain function, as access may ask a database."""
-    return house.access.caller(request)
+    return context.access.caller(request)
 
 
 CallerDep = Annotated[Caller, Depends(caller)]

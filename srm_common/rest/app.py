@@ -8,14 +8,11 @@ from starlette.middleware.gzip import GZipMiddleware
 from srm_common import __version__
 from srm_common.rest.app_context import AppContext
 from srm_common.rest.faults import handle_faults
-from srm_common.rest.guards.body_limit import BodyLimit
-from srm_common.rest.guards.safe_headers import SafeHeaders
-from srm_common.rest.guards.same_origin import SameOrigin
+from srm_common.rest.guards import BodyLimit, SafeHeaders, SameOrigin
 from srm_common.rest.openapi import TITLE, describe, operation_id
 from srm_common.rest.pages import api_docs, handbook, page
-from srm_common.rest.peers.details import pass_on
+from srm_common.rest.peers.flows import ServedByPeer, pass_on
 from srm_common.rest.peers.gateway import Peers
-from srm_common.rest.peers.served_by_peer import ToldElsewhere
 from srm_common.rest.prometheus import metrics
 from srm_common.rest.srm import cluster_info, v1
 from srm_common.rest.v2 import (
@@ -25,10 +22,8 @@ from srm_common.rest.v2 import (
     group_offsets,
     health,
     moves,
-    plans,
     series,
     steering,
-    whoami,
 )
 
 __all__ = ["ROUTERS", "AppContext", "create_app"]
@@ -40,14 +35,12 @@ ROUTERS: tuple[APIRouter, ...] = (
     flow_details.router,
     series.router,
     filters.router,
-    plans.router,
     group_offsets.router,
     steering.router,
     moves.router,
     health.router,
     cluster_info.router,
     metrics.router,
-    whoami.router,
     v1.router,
     api_docs.router,
     handbook.router,
@@ -55,15 +48,15 @@ ROUTERS: tuple[APIRouter, ...] = (
 )
 
 
-def create_app(house: AppContext) -> FastAPI:
-    """The app for one house; it opens nothing before its first request."""
+def create_app(context: AppContext) -> FastAPI:
+    """The app; it opens nothing before its first request."""
     app = FastAPI(
         title=TITLE, version=__version__, docs_url=None, redoc_url=None, generate_unique_id_function=operation_id
     )
-    app.state.house = house
-    app.state.peers = Peers(house.configuration)
+    app.state.context = context
+    app.state.peers = Peers(context.configuration)
     handle_faults(app)
-    app.add_exception_handler(ToldElsewhere, pass_on)
+    app.add_exception_handler(ServedByPeer, pass_on)
     for router in ROUTERS:
         app.include_router(router)
     describe(app)

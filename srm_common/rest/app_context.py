@@ -1,4 +1,4 @@
-"""What the web app lives in, for its routes."""
+"""What the routes of the web app work with."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from srm_common.usecases.monitoring.lag_watch import LagWatch
 
 @dataclass(frozen=True)
 class AppContext:
-    """What the app lives in. ``scheduler`` is None where there is no Airflow to ask. ``configuration`` loads the file
-    anew (cached while it has not changed) and raises :class:`ConfigError`. ``lag`` asks clusters while somebody looks;
-    whoever makes the house closes it with the store."""
+    """``scheduler`` is None where there is no Airflow to ask. ``configuration`` loads the file anew (cached while it
+    has not changed) and raises :class:`ConfigError`. ``lag`` asks clusters while somebody looks; whoever makes the
+    context closes it with the store."""
 
     access: Access
     store: MetricsStore
@@ -33,8 +33,8 @@ class AppContext:
         return CurrentFigures(self.store, self.lag, self.configuration)
 
 
-def house(request: Request) -> AppContext:
-    return cast(AppContext, request.app.state.house)
+def app_context(request: Request) -> AppContext:
+    return cast(AppContext, request.app.state.context)
 
 
-AppContextDep = Annotated[AppContext, Depends(house)]
+AppContextDep = Annotated[AppContext, Depends(app_context)]

@@ -13,77 +13,76 @@ from srm_common.rest.access import ReadableFlow
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import ApiError, fault_of
 from srm_common.rest.overview import known_by_reports, unknown
-from srm_common.rest.peers.flows import teller_of
+from srm_common.rest.peers.flows import ServedByPeer, serving_peer
 from srm_common.rest.peers.gateway import Local, PeersDep
-from srm_common.rest.peers.served_by_peer import ToldElsewhere
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.schemas import Fault
 
 
-def flow_here(flow: ReadableFlow, house: AppContextDep, peers: PeersDep, local: Local = False) -> FlowName:
+def local_flow(flow: ReadableFlow, context: AppContextDep, peers: PeersDep, local: Local = False) -> FlowName:
     """The flow of the path, as far as others do not answer for it; this service need not know it either.
 
     A flow that the list of flows shows as this service's own is its own, whoever else knows it.
 
     Raises:
-        ToldElsewhere: a gateway is asked, and another service tells of the flow.
+        ServedByPeer: a gateway is asked, and another service tells of the flow.
         ApiError: 502 when nobody knows the flow, and those who might do not answer.
     """
-    if local or not peers.gateway or _listed_as_own(house, flow):
+    if local or not peers.gateway or _listed_as_own(context, flow):
         return flow
-    peer, missing = teller_of(peers, flow)
+    peer, missing = serving_peer(peers, flow)
     if peer is not None:
-        raise ToldElsewhere(flow, peer)
-    if missing and not _known(house, flow)[0]:
+        raise ServedByPeer(flow, peer)
+    if missing and not _known(context, flow)[0]:
         text = f"whether another service has a flow {flow} is not known: {missing[0].message}"
         raise ApiError(502, missing[0].code, text, flow=str(flow), service=missing[0].service)
     return flow
 
 
-LocalFlow = Annotated[FlowName, Depends(flow_here)]
+LocalFlow = Annotated[FlowName, Depends(local_flow)]
 
 
-def known_flow(flow: LocalFlow, house: AppContextDep) -> FlowName:
+def existing_flow(flow: LocalFlow, context: AppContextDep) -> FlowName:
     """The flow of the path, when the file or the history knows it.
 
     Raises:
         ApiError: nobody knows it (404), or whoever might does not answer (503).
     """
-    known, faults = _known(house, flow)
+    known, faults = _known(context, flow)
     if not known:
         raise unknown(flow, faults)
     return flow
 
 
-ExistingFlow = Annotated[FlowName, Depends(known_flow)]
+ExistingFlow = Annotated[FlowName, Depends(existing_flow)]
 
 
-def _known(house: AppContext, flow: FlowName) -> tuple[bool, list[Fault]]:
+def _known(context: AppContext, flow: FlowName) -> tuple[bool, list[Fault]]:
     faults: list[Fault] = []
     try:
-        configuration = house.configuration()
+        configuration = context.configuration()
         if flow in configuration.flows or flow in configuration.faults:
             return True, []
     except ConfigError as error:
         faults.append(fault_of(error))
     try:
-        if house.store.flows([str(flow)]):
+        if context.store.flows([str(flow)]):
             return True, []
     except StoreError as error:
         faults.append(fault_of(error))
     return False, faults
 
 
-def _listed_as_own(house: AppContext, flow: FlowName) -> bool:
-    """By the rule of :func:`srm_common.rest.overview.look`, the cheapest question first."""
+def _listed_as_own(context: AppContext, flow: FlowName) -> bool:
+    """By the rule of :func:`srm_common.rest.overview.load_overview`, the cheapest question first."""
     with suppress(ConfigError):
-        configuration = house.configuration()
+        configuration = context.configuration()
         settings = configuration.flows.get(flow)
         if flow in configuration.faults or (settings is not None and settings.enabled):
             return True
     with suppress(StoreError):
-        if any(known_by_reports(row, now_ms()) for row in house.store.flows([str(flow)])):
+        if any(known_by_reports(row, now_ms()) for row in context.store.flows([str(flow)])):
             return True
     with suppress(AirflowError):
-        return house.scheduler is not None and any(one.flow == flow for one in house.scheduler.flows())
+        return context.scheduler is not None and any(one.flow == flow for one in context.scheduler.flows())
     return False

@@ -28,25 +28,25 @@ class CallersVariables:
         self._scheduler.set_variable(name, text, description, self._caller)
 
 
-def filters_of(house: AppContext, name: FlowName, caller: Caller) -> tuple[FlowSettings, FilterPlace]:
+def filters_of(context: AppContext, name: FlowName, caller: Caller) -> tuple[FlowSettings, FilterPlace]:
     """The flow as the file has it, and where its edited lists are kept. Asks nobody yet.
 
     Raises:
         ConfigError: there is no such flow, or its keys are wrong.
     """
-    configuration = house.configuration()
+    configuration = context.configuration()
     flow = hurried(configuration.flow(name))
-    if house.scheduler is None:
+    if context.scheduler is None:
         return flow, RecordedFilters(flow, who=caller.name, hint=_HINT)
     flows = (*configuration.flows, *configuration.faults)
-    return flow, VariableFilters(flow, flows, CallersVariables(house.scheduler, caller), who=caller.name)
+    return flow, VariableFilters(flow, flows, CallersVariables(context.scheduler, caller), who=caller.name)
 
 
-def flow_now(house: AppContext, name: FlowName, caller: Caller) -> FlowSettings:
+def flow_now(context: AppContext, name: FlowName, caller: Caller) -> FlowSettings:
     """The flow with the lists that count.
 
     Raises:
         ConfigError: as :func:`filters_of`.
         AirflowError, UnreachableCluster, AccessDenied, ClusterError: who keeps the edits does not answer.
     """
-    return filters_of(house, name, caller)[1].effective().flow
+    return filters_of(context, name, caller)[1].effective().flow

@@ -56,7 +56,7 @@ class Overview:
         return judge(self.observation(flow))
 
 
-def look(house: AppContext, caller: Caller, now_ms: int, only: FlowName | None = None) -> Overview:
+def load_overview(context: AppContext, caller: Caller, now_ms: int, only: FlowName | None = None) -> Overview:
     """Ask the file, the store and the scheduler; whoever does not answer is named in the faults.
 
     Raises:
@@ -71,7 +71,7 @@ def look(house: AppContext, caller: Caller, now_ms: int, only: FlowName | None =
     store_fault = schedule_fault = None
     configured: set[FlowName] = set()
     try:
-        configuration = house.configuration()
+        configuration = context.configuration()
         settings = dict(configuration.flows)
         misconfigured = {flow: str(fault) for flow, fault in configuration.faults.items()}
         cluster_faults = {alias: str(fault) for alias, fault in configuration.cluster_faults.items()}
@@ -79,13 +79,13 @@ def look(house: AppContext, caller: Caller, now_ms: int, only: FlowName | None =
     except ConfigError as error:
         faults.append(fault_of(error))
     try:
-        rows = {row.flow: row for row in house.figures.flows(None if only is None else [str(only)])}
+        rows = {row.flow: row for row in context.figures.flows(None if only is None else [str(only)])}
     except StoreError as error:
         store_fault = str(error)
         faults.append(fault_of(error))
-    if house.scheduler is not None:
+    if context.scheduler is not None:
         try:
-            scheduled = {one.flow: one for one in house.scheduler.flows()}
+            scheduled = {one.flow: one for one in context.scheduler.flows()}
         except AirflowError as error:
             schedule_fault = str(error)
             faults.append(fault_of(error))

@@ -1,4 +1,4 @@
-"""What the web app needs of the house it lives in: who asks, and the scheduler. Airflow's plugin has one kind of each,
+"""What the web app needs of its surroundings: logins and a scheduler. Airflow's plugin has one kind of each,
 ``srm-control serve`` another."""
 
 from __future__ import annotations

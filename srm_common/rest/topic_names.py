@@ -14,16 +14,16 @@ from srm_common.store.rows import TopicRow
 _PAGE = 1000
 
 
-def topic_row(house: AppContext, flow: FlowName, topic: str, span: TimeRange) -> TopicRow:
+def topic_row(context: AppContext, flow: FlowName, topic: str, span: TimeRange) -> TopicRow:
     """The upstream topic ``topic``. Raises :class:`ApiError` (404) when the flow has never reported it."""
-    for row in topics_named(house, flow, topic, span, gone=True):
+    for row in topics_named(context, flow, topic, span, gone=True):
         if row.topic == topic:
             return row
     raise ApiError(404, "unknown_topic", f"{flow} has never reported a topic '{topic}'", flow=str(flow), field="topic")
 
 
 def upstream_of(
-    house: AppContext, caller: Caller, target: str | None, remote_topic: str, span: TimeRange, field: str
+    context: AppContext, caller: Caller, target: str | None, remote_topic: str, span: TimeRange, field: str
 ) -> tuple[FlowName, str]:
     """The flow and topic that ``remote_topic`` on ``target`` (None: on any) is a copy of, as was reported.
 
@@ -33,12 +33,12 @@ def upstream_of(
     Raises:
         ApiError: there is none that the caller may see (404), or several flows copy into it (409).
     """
-    known = (FlowName.parse(row.flow) for row in house.store.flows())
+    known = (FlowName.parse(row.flow) for row in context.store.flows())
     flows = [flow for flow in known if target in (None, flow.target)]
     found = [
         (flow, row.topic)
         for flow in sorted(caller.readable(flows))
-        for row in topics_named(house, flow, remote_topic, span, gone=True)
+        for row in topics_named(context, flow, remote_topic, span, gone=True)
         if row.remote_topic == remote_topic
     ]
     if not found:
@@ -53,11 +53,11 @@ def upstream_of(
 
 
 def topics_named(
-    house: AppContext, flow: FlowName, name: str, span: TimeRange, *, gone: bool = False
+    context: AppContext, flow: FlowName, name: str, span: TimeRange, *, gone: bool = False
 ) -> Iterator[TopicRow]:
     """Every topic with ``name`` as a part of its name on one of both sides; ``gone`` as the store has it."""
     offset, total = 0, 1
     while offset < total:
-        page = house.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE, gone=gone)
+        page = context.store.topics(str(flow), span, search=name, offset=offset, limit=_PAGE, gone=gone)
         yield from page.rows
         offset, total = offset + _PAGE, page.total

@@ -21,7 +21,7 @@ from srm_common.errors import AirflowError
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.basic_access import OpenAccess
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until

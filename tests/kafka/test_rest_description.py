@@ -15,7 +15,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.app import AppContext, create_app
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
@@ -45,7 +45,7 @@ def flow(source_kafka: LocalKafka, target_kafka: LocalKafka) -> FlowSettings:
 
 
 @pytest.fixture(scope="module")
-def house(flow: FlowSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
+def context(flow: FlowSettings, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AppContext]:
     """Without an Airflow: lists are edited in Kafka."""
     folder = tmp_path_factory.mktemp("described")
     file = folder / "srm.properties"
@@ -56,7 +56,7 @@ def house(flow: FlowSettings, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.fixture(scope="module")
-def description(house: AppContext, flow: FlowSettings) -> OpenApiSchema:
+def description(context: AppContext, flow: FlowSettings) -> OpenApiSchema:
     cluster = ClusterAdmin(flow.source, timeout_seconds=60).cluster_id()
     names = {
         "source": [flow.name.source],
@@ -65,7 +65,7 @@ def description(house: AppContext, flow: FlowSettings) -> OpenApiSchema:
         "OffsetsRequest.groups": [NAME],
         "kafkaClusterId": [cluster, flow.name.target],
     }
-    return description_of(create_app(house), names)
+    return description_of(create_app(context), names)
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))

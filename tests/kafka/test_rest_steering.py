@@ -19,7 +19,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.app import AppContext, create_app
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka
 from srm_common.usecases.filters.filter_history import filter_history
@@ -44,11 +44,11 @@ class Desk:
 
     def ask(self, method: str, path: str, body: Any = None, *, code: int = 200, airflow: bool = True) -> Any:
         """``path`` is below that of the flow; the caller is an op."""
-        house = AppContext(
+        context = AppContext(
             HeaderAccess(), self.store, self.scheduler if airflow else None, WatchedConfiguration(lambda: self.file)
         )
         name = self.flow.name
-        client = TestClient(create_app(house), headers={HEADER: "op"})
+        client = TestClient(create_app(context), headers={HEADER: "op"})
         answer = client.request(method, f"/api/v2/flows/{name.source}/{name.target}{path}", json=body)
         assert answer.status_code == code, answer.text
         return answer.json()

@@ -59,7 +59,7 @@ def serve_command(
     """
     try:
         from srm_common.rest.serving.logins import hashed
-        from srm_common.rest.serving.service import KEY_PASSWORD, Listener, access_of, serve, service_house
+        from srm_common.rest.serving.service import KEY_PASSWORD, Listener, access_of, serve, service_context
     except ModuleNotFoundError as error:
         raise ConfigError(f"{error.name} is missing: pip install 'srm-kafka[serve]'") from error
     if hash_password:
@@ -67,5 +67,5 @@ def serve_command(
         return Answer({"password": made}, made)
     invocation.configuration()
     listener = Listener(host, port, tls_cert, tls_key, os.environ.get(KEY_PASSWORD), insecure)
-    serve(service_house(invocation.config, access_of(listener, password_file, os.environ), os.environ), listener)
+    serve(service_context(invocation.config, access_of(listener, password_file, os.environ), os.environ), listener)
     return Answer({}, "ended")

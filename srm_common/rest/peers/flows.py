@@ -1,19 +1,49 @@
-"""Flows of other services, as a gateway shows them among its own: to be read, with the service's name."""
+"""Flows of other services, as a gateway shows them among its own: to be read, with the service's name. Questions about
+one of them are passed on, and the answer as it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import TypeVar
+from urllib.parse import quote
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.domain.health.health import HealthState
 from srm_common.domain.metrics.stats import TimeRange
 from srm_common.errors import ConfigError, PeerError
-from srm_common.rest.faults import fault_of
-from srm_common.rest.paging import LONGEST_SEARCH, MOST_ROWS
-from srm_common.rest.peers.gateway import Answers, Peers
-from srm_common.rest.schemas import AlarmModel, Fault, FlowList, FlowSummary, HealthAnswer, HealthModel, Helping
+from srm_common.rest.faults import fault_of, refusal
+from srm_common.rest.live import TAG
+from srm_common.rest.peers.client import PeerRefusal
+from srm_common.rest.peers.gateway import Answers, Peers, peers
+from srm_common.rest.query_parameters import LONGEST_SEARCH, MOST_ROWS
+from srm_common.rest.schemas import (
+    AlarmModel,
+    Answer,
+    Fault,
+    FlowDetail,
+    FlowList,
+    FlowSummary,
+    HealthAnswer,
+    HealthModel,
+    Helping,
+    RunList,
+    Series,
+)
+
+
+class ServedByPeer(Exception):
+    """The flow is another service's, which answers for it: :func:`srm_common.rest.peers.flows.pass_on`."""
+
+    def __init__(self, flow: FlowName, peer: Advertisement) -> None:
+        super().__init__(f"service '{peer.name}' tells of {flow}")
+        self.flow = flow
+        self.peer = peer
 
 
 def flows_of_peers(
@@ -33,7 +63,7 @@ def flows_of_peers(
     return [foreign(one, peer.name) for _, (peer, one) in sorted(found.items())], faults
 
 
-def teller_of(peers: Peers, flow: FlowName) -> tuple[Advertisement | None, list[Fault]]:
+def serving_peer(peers: Peers, flow: FlowName) -> tuple[Advertisement | None, list[Fault]]:
     """The service whose flow the list shows, None where none of those that answer has it; the faults are of the others.
     Asked once, and remembered as long as the service advertises itself."""
     known = peers.teller(str(flow))
@@ -102,3 +132,60 @@ def _without_button(health: HealthModel) -> HealthModel:
 
 def _plain(help: Helping | None) -> Helping | None:
     return None if help is None else help.model_copy(update={"action": None})
+
+
+#: What whoever asked can mend; other refusals are the service's own trouble.
+_OF_THE_QUESTION = frozenset({404, 409, 422})
+
+Told = TypeVar("Told", bound=Answer)
+
+
+def pass_on(request: Request, error: Exception) -> Response:
+    """Answers a request in whose course :class:`ServedByPeer` was raised: by GET of the same path and query at the
+    service that tells of the flow, whose answer must be what the route here would have given."""
+    assert isinstance(error, ServedByPeer)
+    route = request.scope["route"]
+    assert isinstance(route, APIRoute)
+    assert isinstance(route.response_model, type)
+    assert issubclass(route.response_model, Answer)
+    path = route.path_format.format(**{name: quote(str(one), safe="") for name, one in request.path_params.items()})
+    # Clusters take their time, which says nothing of the service.
+    patient = TAG in route.tags
+    others = peers(request)
+    try:
+        answer = others.ask_one(
+            error.peer, path, request.query_params.multi_items(), route.response_model, held_against=not patient
+        )
+        told = _as_shown_here(answer, error.flow, error.peer.name)
+    except PeerRefusal as refused:
+        if any(fault.code == "unknown_flow" for fault in refused.faults):
+            others.forget(str(error.flow))
+        if refused.status in _OF_THE_QUESTION:
+            named = [fault.model_copy(update={"service": error.peer.name}) for fault in refused.faults]
+            return refusal(refused.status, named)
+        return refusal(502, [fault_of(refused, flow=str(error.flow), service=error.peer.name)])
+    except PeerError as failed:
+        return refusal(502, [fault_of(failed, flow=str(error.flow), service=error.peer.name)])
+    return Response(told.model_dump_json(), media_type="application/json")
+
+
+def _as_shown_here(answer: Told, flow: FlowName, service: str) -> Told:
+    """With the service's name, and without what leads into its Airflow or would steer a flow of that name here.
+
+    Raises:
+        PeerError: it tells of another flow.
+    """
+    named = [fault.model_copy(update={"service": service}) for fault in answer.errors]
+    changed: dict[str, object] = {"service": service, "errors": named}
+    meant = str(flow)
+    match answer:
+        case FlowDetail():
+            meant = str(FlowName(answer.flow.source, answer.flow.target))
+            changed["flow"] = foreign(answer.flow, service)
+        case Series():
+            meant = answer.flow
+        case RunList():
+            changed["runs"] = [run.model_copy(update={"url": None}) for run in answer.runs]
+    if meant != str(flow):
+        raise PeerError(f"service '{service}' was asked about {flow} and tells of '{meant}'")
+    return answer.model_copy(update=changed)

@@ -21,7 +21,7 @@ from srm_common.errors import ClusterError, ConfigError, PeerError, PeerSilent
 from srm_common.kafka.state.service_log import read_services
 from srm_common.rest.faults import fault_of
 from srm_common.rest.peers.client import Answer, ask
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.schemas import Fault, Service
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.service_settings import ServiceSettings, service_settings

@@ -22,12 +22,12 @@ from srm_common.errors import ConfigError, StoreError
 from srm_common.rest.access import require
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import responses
-from srm_common.rest.overview import Overview, look
+from srm_common.rest.overview import Overview, load_overview
 from srm_common.rest.ports import Caller, Right
 from srm_common.rest.prometheus.exposition import CONTENT_TYPE
 from srm_common.rest.prometheus.families import Detail, ServiceFigures, render
 from srm_common.rest.prometheus.series import TOPIC_METRICS, FlowFigures
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.settings_files.service_settings import ServiceSettings, service_settings
 
 #: Rates are averages over this time: a few runs of most flows.
@@ -60,16 +60,16 @@ class Scraper:
 )
 def metrics(
     request: Request,
-    house: AppContextDep,
+    context: AppContextDep,
     detail: Annotated[Detail, Query(description="how fine; each includes what is coarser")] = Detail.PARTITION,
     mirror_maker: Annotated[bool, Query(description="with MirrorMaker 2's series (kafka_connect_*)")] = True,
 ) -> Response:
     """All flows in Prometheus' text format, as of each one's last report; lag is asked of the clusters between scrapes.
     docs/monitoring.md explains the series."""
-    caller = _caller(request, house)
-    overview = look(house, caller, now_ms())
-    figures, store_up = _figures(house, overview, detail)
-    scheduler_up = None if house.scheduler is None else overview.schedule_fault is None
+    caller = _caller(request, context)
+    overview = load_overview(context, caller, now_ms())
+    figures, store_up = _figures(context, overview, detail)
+    scheduler_up = None if context.scheduler is None else overview.schedule_fault is None
     text = render(
         ServiceFigures(__version__, store_up, scheduler_up), figures, detail, mirror_maker=mirror_maker
     ).encode()
@@ -81,14 +81,14 @@ def metrics(
     return Response(text, media_type=CONTENT_TYPE, headers=headers)
 
 
-def _caller(request: Request, house: AppContext) -> Caller:
+def _caller(request: Request, context: AppContext) -> Caller:
     try:
-        settings = service_settings(house.configuration())
+        settings = service_settings(context.configuration())
     except ConfigError:
         settings = ServiceSettings()  # a broken file opens nothing
     if settings.metrics_open or _has_token(request, settings.metrics_token):
         return Scraper()
-    found = house.access.caller(request)
+    found = context.access.caller(request)
     require(found, Right.READ)
     return found
 
@@ -100,7 +100,7 @@ def _has_token(request: Request, token: str | None) -> bool:
     )
 
 
-def _figures(house: AppContext, overview: Overview, detail: Detail) -> tuple[Sequence[FlowFigures], bool]:
+def _figures(context: AppContext, overview: Overview, detail: Detail) -> tuple[Sequence[FlowFigures], bool]:
     """The flows, and whether the history could be read; without it there are still their states."""
     names = [str(name) for name in overview.names]
     span = TimeRange(overview.now_ms - _RATES_MS, overview.now_ms)
@@ -108,8 +108,8 @@ def _figures(house: AppContext, overview: Overview, detail: Detail) -> tuple[Seq
     store_up = overview.store_fault is None
     if store_up:
         try:
-            stats = {flow: dict(found) for flow, found in house.figures.flow_stats(span, names).items()}
-            return [_flow(house, overview, name, stats, detail) for name in overview.names], True
+            stats = {flow: dict(found) for flow, found in context.figures.flow_stats(span, names).items()}
+            return [_flow(context, overview, name, stats, detail) for name in overview.names], True
         except StoreError:
             store_up = False
     return [_judged(overview, name) for name in overview.names], store_up
@@ -123,9 +123,9 @@ def _judged(overview: Overview, name: FlowName) -> FlowFigures:
 
 
 def _flow(
-    house: AppContext, overview: Overview, name: FlowName, stats: dict[str, dict[Metric, Stats]], detail: Detail
+    context: AppContext, overview: Overview, name: FlowName, stats: dict[str, dict[Metric, Stats]], detail: Detail
 ) -> FlowFigures:
-    figures, flow = house.figures, str(name)
+    figures, flow = context.figures, str(name)
     found = replace(_judged(overview, name), stats=stats.get(flow, {}))
     if detail is Detail.FLOW or found.row is None:
         return found
@@ -133,6 +133,6 @@ def _flow(
     return replace(
         found,
         topics=figures.topics(flow, span, limit=_ALL, metrics=TOPIC_METRICS).rows,
-        groups=house.store.groups(flow, limit=_ALL).rows,
+        groups=context.store.groups(flow, limit=_ALL).rows,
         partitions=figures.partitions(flow, limit=_ALL).rows if detail is Detail.PARTITION else (),
     )

@@ -12,8 +12,7 @@ from fastapi import Request
 from srm_common.domain.flow import FlowName
 from srm_common.rest.faults import ApiError
 from srm_common.rest.ports import Right
-from srm_common.rest.serving.logins import ROLES, Logins
-from srm_common.rest.serving.watched_logins import WatchedLogins
+from srm_common.rest.serving.logins import ROLES, Logins, WatchedLogins
 
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Replication flows", charset="UTF-8"'}
 #: RFC 6761 and the addresses of loopback.

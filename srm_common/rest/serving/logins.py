@@ -10,6 +10,7 @@ import base64
 import binascii
 import hashlib
 import hmac
+import logging
 import secrets
 import threading
 from collections.abc import Collection, Mapping
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from srm_common.errors import ConfigError
 from srm_common.rest.ports import Right
+from srm_common.rest.serving.watched_files import stamp
 
 ROLES: Mapping[str, frozenset[Right]] = {
     "viewer": frozenset({Right.READ}),
@@ -152,3 +154,45 @@ def _key(password: str, salt: bytes, cost: int) -> bytes:
 
 def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
+
+
+# The logins of a password file, read anew when it has changed.
+
+
+_LOG = logging.getLogger(__name__)
+
+
+class WatchedLogins:
+    """Those of ``path`` as it is now, and ``others``.
+
+    A file that cannot be used any more changes nothing: a slip of the pen must not lock everybody out. The log says so.
+
+    Raises:
+        ConfigError: it cannot be used at the start.
+    """
+
+    def __init__(self, path: Path, others: Collection[Login] = ()) -> None:
+        self._path = path
+        self._others = tuple(others)
+        self._lock = threading.Lock()
+        self._stamp = stamp(path)
+        self._logins = self._read()
+
+    def find(self, name: str, password: str) -> Login | None:
+        """The login, when the password is right."""
+        return self._now().find(name, password)
+
+    def _now(self) -> Logins:
+        with self._lock:
+            # The stamp first: what is written while the file is read is read with the next request.
+            now = stamp(self._path)
+            if now != self._stamp:
+                self._stamp = now
+                try:
+                    self._logins = self._read()
+                except ConfigError as error:
+                    _LOG.error("%s; the logins from before go on to count", error)
+            return self._logins
+
+    def _read(self) -> Logins:
+        return Logins([*self._others, *read_logins(self._path)])

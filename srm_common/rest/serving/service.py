@@ -8,27 +8,57 @@ import signal
 import socket
 import ssl
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import uvicorn
 from fastapi import FastAPI
 
 from srm_common.airflow_rest import AirflowRest
+from srm_common.domain.flow import FlowSettings
 from srm_common.errors import ConfigError
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.rest.ports import Access
 from srm_common.rest.serving.basic_access import BasicAccess, OpenAccess
-from srm_common.rest.serving.logins import Logins, environment_login
-from srm_common.rest.serving.metrics_follower import MetricsFollower
+from srm_common.rest.serving.logins import Logins, WatchedLogins, environment_login
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
-from srm_common.rest.serving.watched_certificate import WatchedCertificate
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
-from srm_common.rest.serving.watched_logins import WatchedLogins
+from srm_common.rest.serving.watched_files import WatchedCertificate, WatchedConfiguration
 from srm_common.store.location import open_store
+from srm_common.store.metrics_store import MetricsStore
+from srm_common.usecases.monitoring.raw_metrics import follow_metrics_topic
+
+# A service without Airflow's history takes the raw metrics that flows write to Kafka (``metrics.topic.enabled``).
+
+
+#: A cluster that does not answer must not keep the service from ending.
+_PATIENCE_SECONDS = 5.0
+
+
+class MetricsFollower:
+    """Follows, in a thread of its own, the topics of ``flows`` that have one."""
+
+    def __init__(self, flows: Iterable[FlowSettings], store: MetricsStore) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(
+            target=follow_metrics_topic, args=(flows, store, self._ended), name="srm-metrics", daemon=True
+        )
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join(_PATIENCE_SECONDS)
+
 
 KEY_PASSWORD = "SRM_SERVE_TLS_KEY_PASSWORD"
 #: Of one request to Airflow: a page must not wait for one that hangs.
@@ -135,7 +165,7 @@ def access_of(listener: Listener, password_file: Path | None, environment: Mappi
     return BasicAccess(Logins(own)) if own else OpenAccess(this_machine=listener.this_machine)
 
 
-def service_house(path: Path, access: Access, environment: Mapping[str, str]) -> AppContext:
+def service_context(path: Path, access: Access, environment: Mapping[str, str]) -> AppContext:
     """What the service lives in: a properties file, the history, and an Airflow where the environment names one.
 
     Raises:
@@ -152,16 +182,16 @@ def service_house(path: Path, access: Access, environment: Mapping[str, str]) ->
     )
 
 
-def companions(house: AppContext) -> list[AbstractContextManager[object]]:
+def companions(context: AppContext) -> list[AbstractContextManager[object]]:
     """What runs beside the app while it serves."""
-    return [Advertiser(house.configuration), MetricsFollower(house.configuration().flows.values(), house.store)]
+    return [Advertiser(context.configuration), MetricsFollower(context.configuration().flows.values(), context.store)]
 
 
-def serve(house: AppContext, listener: Listener) -> None:
+def serve(context: AppContext, listener: Listener) -> None:
     """Answer until the process is told to end (SIGTERM, SIGINT). Raises :class:`ConfigError` when it cannot begin."""
     opened = listener.open()
     listener = replace(listener, port=opened.getsockname()[1])
-    app: FastAPI = create_app(house)
+    app: FastAPI = create_app(context)
     watched = None
     if (certificate := listener.certificate) is not None:
         files = (certificate, *([] if listener.key is None else [listener.key]))
@@ -174,9 +204,9 @@ def serve(house: AppContext, listener: Listener) -> None:
         timeout_graceful_shutdown=_GRACE_SECONDS,
     )
     with ExitStack() as stack:
-        stack.callback(house.store.close)
-        stack.callback(house.lag.close)
-        for companion in companions(house):
+        stack.callback(context.store.close)
+        stack.callback(context.lag.close)
+        for companion in companions(context):
             stack.enter_context(companion)
         print(f"srm-control: serving on {listener.url}; its API is described at {listener.url}/docs", file=sys.stderr)
         # uvicorn ends well first, and then sends itself the signal once more, for handlers that were there before.

@@ -15,8 +15,8 @@ from srm_common.rest.access import ReaderDep
 from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.live import CALLS, TAG
-from srm_common.rest.overview import look
-from srm_common.rest.ranges import RangeDep, now_ms
+from srm_common.rest.overview import load_overview
+from srm_common.rest.query_parameters import RangeDep, now_ms
 from srm_common.rest.srm.schemas import ClusterInfo
 from srm_common.rest.srm.v1 import replication_infos, shown_range
 
@@ -37,15 +37,15 @@ _ClusterId = Annotated[
 
 
 @router.get("/cluster-info/{kafkaClusterId}", responses=responses(404, 422, 503, 504))
-def cluster_info(house: AppContextDep, caller: ReaderDep, cluster_id: _ClusterId, span: RangeDep) -> ClusterInfo:
+def cluster_info(context: AppContextDep, caller: ReaderDep, cluster_id: _ClusterId, span: RangeDep) -> ClusterInfo:
     """Flows from and to a cluster. The clusters are asked for their ids; ``errors`` has those that do not answer."""
-    seen = look(house, caller, now_ms())
+    seen = load_overview(context, caller, now_ms())
     aliases = {alias for flow in seen.names for alias in (flow.source, flow.target)}
     faults = [fault.message for fault in seen.faults]
     if cluster_id in aliases:
         alias, found_id = cluster_id, None
     else:
-        clusters = house.configuration().clusters
+        clusters = context.configuration().clusters
         asked = [clusters[alias] for alias in sorted(aliases) if alias in clusters]
         ids, more = CALLS.ask("the ids of the clusters", lambda: _ids(asked))
         faults += more
@@ -58,7 +58,7 @@ def cluster_info(house: AppContextDep, caller: ReaderDep, cluster_id: _ClusterId
                 field="kafkaClusterId",
             )
         alias, found_id = ids[cluster_id], cluster_id
-    infos = replication_infos(house, seen, [flow for flow in seen.names if alias in (flow.source, flow.target)], span)
+    infos = replication_infos(context, seen, [flow for flow in seen.names if alias in (flow.source, flow.target)], span)
     return ClusterInfo(
         kafka_cluster_id=found_id,
         name=alias,

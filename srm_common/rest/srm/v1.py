@@ -19,8 +19,8 @@ from srm_common.domain.policy import ReplicationPolicy
 from srm_common.rest.access import Alias, ReaderDep
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import ApiError, responses
-from srm_common.rest.overview import Overview, look
-from srm_common.rest.ranges import Hours, Minutes, now_ms, time_range
+from srm_common.rest.overview import Overview, load_overview
+from srm_common.rest.query_parameters import Hours, Minutes, now_ms, time_range
 from srm_common.rest.srm import schemas
 from srm_common.rest.topic_names import topics_named, upstream_of
 from srm_common.rest.v2.series import DownstreamTopic, Samples
@@ -37,7 +37,7 @@ _AT_WORK = {HealthState.FAILING, HealthState.LOST_DATA}
 
 @router.get("/replications", responses=responses(422, 503))
 def replications(
-    house: AppContextDep,
+    context: AppContextDep,
     caller: ReaderDep,
     source: _Sources = [],  # noqa: B006  FastAPI copies it
     minutes: Minutes = None,
@@ -45,14 +45,14 @@ def replications(
 ) -> dict[str, schemas.ReplicationInfo]:
     """Flows, by their names."""
     span = time_range(minutes, hours)
-    seen = look(house, caller, now_ms())
+    seen = load_overview(context, caller, now_ms())
     names = [flow for flow in seen.names if not source or flow.source in source]
-    return replication_infos(house, seen, names, span)
+    return replication_infos(context, seen, names, span)
 
 
 @router.get("/remote-topics/{source}", responses=_KNOWN)
 def remote_topics(
-    house: AppContextDep,
+    context: AppContextDep,
     caller: ReaderDep,
     source: Alias,
     target: _Target = None,
@@ -61,8 +61,8 @@ def remote_topics(
 ) -> dict[str, schemas.TopicInfo]:
     """Copies of a cluster's topics, by their names on the target."""
     span = time_range(minutes, hours)
-    flow = _one_flow(look(house, caller, now_ms()), source, target)
-    configuration = house.configuration()
+    flow = _one_flow(load_overview(context, caller, now_ms()), source, target)
+    configuration = context.configuration()
     settings = configuration.flows.get(flow)
 
     def info(row: TopicRow) -> schemas.TopicInfo:
@@ -82,13 +82,13 @@ def remote_topics(
             checkpoint_latency_ms=figures(Metric.CHECKPOINT_LATENCY),
         )
 
-    return {row.remote_topic: info(row) for row in topics_named(house, flow, "", span)}
+    return {row.remote_topic: info(row) for row in topics_named(context, flow, "", span)}
 
 
 @router.get("/topic-metrics/{topic}/{metric}", responses=_KNOWN)
 @router.get("/topic-metrics-local/{topic}/{metric}", responses=_KNOWN, include_in_schema=False)
 def topic_metrics(
-    house: AppContextDep,
+    context: AppContextDep,
     caller: ReaderDep,
     topic: DownstreamTopic,
     metric: Metric,
@@ -99,14 +99,14 @@ def topic_metrics(
 ) -> schemas.TimeSeriesResponse:
     """One metric of a remote topic over time, by its name on the target."""
     span = time_range(minutes, hours)
-    flow, upstream = upstream_of(house, caller, target, topic, span, "topic")
-    return _series(house, look(house, caller, now_ms(), flow), flow, metric, span, samples, upstream)
+    flow, upstream = upstream_of(context, caller, target, topic, span, "topic")
+    return _series(context, load_overview(context, caller, now_ms(), flow), flow, metric, span, samples, upstream)
 
 
 @router.get("/cluster-metrics/{cluster}/{metric}", responses=_KNOWN)
 @router.get("/cluster-metrics-local/{cluster}/{metric}", responses=_KNOWN, include_in_schema=False)
 def cluster_metrics(
-    house: AppContextDep,
+    context: AppContextDep,
     caller: ReaderDep,
     cluster: Alias,
     metric: Metric,
@@ -117,17 +117,17 @@ def cluster_metrics(
 ) -> schemas.TimeSeriesResponse:
     """One metric of the whole flow from a cluster over time."""
     span = time_range(minutes, hours)
-    seen = look(house, caller, now_ms())
-    return _series(house, seen, _one_flow(seen, cluster, target), metric, span, samples)
+    seen = load_overview(context, caller, now_ms())
+    return _series(context, seen, _one_flow(seen, cluster, target), metric, span, samples)
 
 
 def replication_infos(
-    house: AppContext, seen: Overview, flows: Sequence[FlowName], span: TimeRange
+    context: AppContext, seen: Overview, flows: Sequence[FlowName], span: TimeRange
 ) -> dict[str, schemas.ReplicationInfo]:
     """Flows as version 1 shows them."""
     if seen.store_fault is not None:
         raise ApiError(503, "store_unavailable", seen.store_fault)
-    found = house.figures.flow_stats(span, [str(flow) for flow in flows])
+    found = context.figures.flow_stats(span, [str(flow) for flow in flows])
 
     def info(flow: FlowName) -> schemas.ReplicationInfo:
         row = seen.rows.get(str(flow))
@@ -191,7 +191,7 @@ def _original(policy: ReplicationPolicy, topic: str, aliases: Collection[str]) -
 
 
 def _series(
-    house: AppContext,
+    context: AppContext,
     seen: Overview,
     flow: FlowName,
     metric: Metric,
@@ -202,7 +202,7 @@ def _series(
     row, errors = seen.rows.get(str(flow)), [fault.message for fault in seen.faults]
     if metric in (Metric.RECORDS_LAG, Metric.LAG_AGE) and row is not None and row.live is not None and row.live.fault:
         errors.append(f"the lag of now is not known: {row.live.fault}")
-    found = house.figures.series(str(flow), metric, span, topic=topic, points=samples)
+    found = context.figures.series(str(flow), metric, span, topic=topic, points=samples)
     topics = [] if topic is None else [topic]
     return schemas.TimeSeriesResponse(
         metrics=[_stats(metric, one, one.span, topics=topics) for one in found],

@@ -14,7 +14,7 @@ from srm_common.rest.faults import ApiError, fault_of, responses
 from srm_common.rest.flow_filters import filters_of
 from srm_common.rest.live import CALLS, TAG
 from srm_common.rest.ports import Right
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.schemas import Decision, Fault
 from srm_common.rest.v2.steering_schemas import Done, FilterEditRequest, FilterPreview, Filters
 from srm_common.usecases.filters.edited_filters import FilterPlace
@@ -35,9 +35,9 @@ _SHOWING_SECONDS = 5.0
 
 
 @router.get("/flows/{source}/{target}/filters", responses=responses(404, 422, 503, 504))
-def filters(flow: ReadableFlow, caller: CallerDep, house: AppContextDep) -> Filters:
+def filters(flow: ReadableFlow, caller: CallerDep, context: AppContextDep) -> Filters:
     """The lists that count now, those of the file, and who edited them; where the edits cannot be read, the file's."""
-    settings, place = filters_of(house, flow, caller)
+    settings, place = filters_of(context, flow, caller)
     in_file = FlowFilters.of(settings)
     faults: list[Fault] = []
     effective: EffectiveFilters | None = None
@@ -67,10 +67,10 @@ def filters(flow: ReadableFlow, caller: CallerDep, house: AppContextDep) -> Filt
 
 
 @router.put("/flows/{source}/{target}/filters", responses=responses(404, 409, 415, 422, 502, 503, 504))
-def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, house: AppContextDep) -> Done:
+def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, context: AppContextDep) -> Done:
     """Edit the lists; it acts at the flow's next run. With ``revision`` the edit is refused when somebody else has
     edited since it was read."""
-    settings, place = filters_of(house, flow, caller)
+    settings, place = filters_of(context, flow, caller)
 
     def make() -> str:
         effective = place.effective()
@@ -85,9 +85,9 @@ def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerD
 
 
 @router.post("/flows/{source}/{target}/filters/preview", responses=responses(404, 409, 415, 422, 502, 503, 504))
-def preview(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, house: AppContextDep) -> FilterPreview:
+def preview(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, context: AppContextDep) -> FilterPreview:
     """What the edit would start and stop being copied, going by the topics and groups that there are now."""
-    settings, place = filters_of(house, flow, caller)
+    settings, place = filters_of(context, flow, caller)
 
     def look() -> FilterPreview:
         effective = place.effective()

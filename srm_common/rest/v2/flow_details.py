@@ -11,8 +11,7 @@ from srm_common.rest import presenters
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import responses
 from srm_common.rest.flow_dependency import ExistingFlow
-from srm_common.rest.paging import Limit, Offset, Search
-from srm_common.rest.ranges import RangeDep, now_ms, shown
+from srm_common.rest.query_parameters import Limit, Offset, RangeDep, Search, now_ms, shown
 from srm_common.rest.schemas import (
     Decision,
     DecisionList,
@@ -37,7 +36,7 @@ _Topic = Annotated[str | None, Query(min_length=1, max_length=249, description="
 
 @router.get("/topics", responses=_KNOWN)
 def topics(
-    house: AppContextDep,
+    context: AppContextDep,
     flow: ExistingFlow,
     span: RangeDep,
     search: Search = "",
@@ -46,7 +45,7 @@ def topics(
     limit: Limit = 100,
 ) -> TopicList:
     """Topics that the flow copies, with their statistics of the range."""
-    page = house.figures.topics(str(flow), span, search=search, order=order, offset=offset, limit=limit)
+    page = context.figures.topics(str(flow), span, search=search, order=order, offset=offset, limit=limit)
     return TopicList(
         topics=[presenters.topic(row) for row in page.rows],
         total=page.total,
@@ -57,15 +56,15 @@ def topics(
 
 
 @router.get("/topics/{topic}", responses=_KNOWN)
-def topic(house: AppContextDep, flow: ExistingFlow, topic: TopicName, span: RangeDep) -> TopicDetail:
+def topic(context: AppContextDep, flow: ExistingFlow, topic: TopicName, span: RangeDep) -> TopicDetail:
     """One upstream topic."""
-    row = house.figures.topic(topic_row(house, flow, topic, span), span)
+    row = context.figures.topic(topic_row(context, flow, topic, span), span)
     return TopicDetail(topic=presenters.topic(row), range=shown(span), now_ms=now_ms())
 
 
 @router.get("/partitions", responses=_KNOWN)
 def partitions(
-    house: AppContextDep,
+    context: AppContextDep,
     flow: ExistingFlow,
     topic: _Topic = None,
     failed: Annotated[bool, Query(description="only those that failed")] = False,
@@ -73,32 +72,32 @@ def partitions(
     limit: Limit = 100,
 ) -> PartitionList:
     """Partitions as the last run left them, by topic."""
-    page = house.figures.partitions(str(flow), topic=topic, failed_only=failed, offset=offset, limit=limit)
+    page = context.figures.partitions(str(flow), topic=topic, failed_only=failed, offset=offset, limit=limit)
     found = [presenters.partition(row) for row in page.rows]
     return PartitionList(partitions=found, total=page.total, offset=page.offset, now_ms=now_ms())
 
 
 @router.get("/groups", responses=_KNOWN)
 def groups(
-    house: AppContextDep, flow: ExistingFlow, search: Search = "", offset: Offset = 0, limit: Limit = 100
+    context: AppContextDep, flow: ExistingFlow, search: Search = "", offset: Offset = 0, limit: Limit = 100
 ) -> GroupList:
     """Consumer groups after the last checkpoints; those that are not translated completely come first."""
-    page = house.store.groups(str(flow), search=search, offset=offset, limit=limit)
+    page = context.store.groups(str(flow), search=search, offset=offset, limit=limit)
     found = [presenters.group(row) for row in page.rows]
     return GroupList(groups=found, total=page.total, offset=page.offset, now_ms=now_ms())
 
 
 @router.get("/runs", responses=_KNOWN)
-def runs(house: AppContextDep, flow: ExistingFlow, offset: Offset = 0, limit: Limit = 50) -> RunList:
+def runs(context: AppContextDep, flow: ExistingFlow, offset: Offset = 0, limit: Limit = 50) -> RunList:
     """Runs that were reported, the newest first."""
-    page = house.store.runs(str(flow), offset=offset, limit=limit)
-    found = [presenters.run(row, _run_url(house, flow, row.run_id)) for row in page.rows]
+    page = context.store.runs(str(flow), offset=offset, limit=limit)
+    found = [presenters.run(row, _run_url(context, flow, row.run_id)) for row in page.rows]
     return RunList(runs=found, total=page.total, offset=page.offset, now_ms=now_ms())
 
 
 @router.get("/decisions", responses=_KNOWN)
 def decisions(
-    house: AppContextDep,
+    context: AppContextDep,
     flow: ExistingFlow,
     search: Search = "",
     copied: Annotated[bool | None, Query(description="only topics that are, or are not, copied")] = None,
@@ -106,7 +105,7 @@ def decisions(
     limit: Limit = 100,
 ) -> DecisionList:
     """Why each topic of the source is, or is not, copied, as of the last refresh."""
-    document = _document(house, flow, "decisions")
+    document = _document(context, flow, "decisions")
     wanted = search.casefold()
     found = [
         Decision(topic=one["topic"], remote_topic=one.get("remote_topic"), copied=one["accepted"], reason=one["reason"])
@@ -123,9 +122,9 @@ def decisions(
 
 
 @router.get("/plan", responses=_KNOWN)
-def plan(house: AppContextDep, flow: ExistingFlow) -> PlanAnswer:
+def plan(context: AppContextDep, flow: ExistingFlow) -> PlanAnswer:
     """What the last refresh changed; at most 500 changes, failed ones first."""
-    document = _document(house, flow, "plan")
+    document = _document(context, flow, "plan")
     if document is None:
         return PlanAnswer(actions=[], now_ms=now_ms())
     value = document.value
@@ -148,9 +147,9 @@ def plan(house: AppContextDep, flow: ExistingFlow) -> PlanAnswer:
     )
 
 
-def _document(house: AppContext, flow: FlowName, key: str) -> Document | None:
-    return house.store.documents(str(flow), key).get(key)
+def _document(context: AppContext, flow: FlowName, key: str) -> Document | None:
+    return context.store.documents(str(flow), key).get(key)
 
 
-def _run_url(house: AppContext, flow: FlowName, run_id: str) -> str | None:
-    return None if house.scheduler is None else house.scheduler.run_url(flow.dag_id, run_id)
+def _run_url(context: AppContext, flow: FlowName, run_id: str) -> str | None:
+    return None if context.scheduler is None else context.scheduler.run_url(flow.dag_id, run_id)

@@ -17,11 +17,10 @@ from srm_common.rest.access import ReaderDep
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import fault_of, responses
 from srm_common.rest.flow_dependency import LocalFlow
-from srm_common.rest.overview import Overview, look
-from srm_common.rest.paging import Limit, Offset, Search
+from srm_common.rest.overview import Overview, load_overview
 from srm_common.rest.peers.flows import flows_of_peers
 from srm_common.rest.peers.gateway import Local, PeersDep
-from srm_common.rest.ranges import RangeDep, now_ms, shown
+from srm_common.rest.query_parameters import Limit, Offset, RangeDep, Search, now_ms, shown
 from srm_common.rest.schemas import Fault, FlowDetail, FlowList, FlowSummary
 from srm_common.settings_files.checks import notices
 from srm_common.settings_files.explanations import Explainer
@@ -38,7 +37,7 @@ _States = Annotated[list[HealthState], Query(max_length=20, description="only fl
 
 @router.get("/flows", responses=responses(422))
 def flows(
-    house: AppContextDep,
+    context: AppContextDep,
     peers: PeersDep,
     caller: ReaderDep,
     span: RangeDep,
@@ -51,7 +50,7 @@ def flows(
 ) -> FlowList:
     """All flows that the caller may see, by name, with their figures of the range; those of other services, too, where
     this one is a gateway."""
-    seen = look(house, caller, now_ms())
+    seen = load_overview(context, caller, now_ms())
     wanted = search.casefold()
     own = {
         str(flow): flow
@@ -64,9 +63,9 @@ def flows(
     known, allowed = set(seen.names), caller.readable([FlowName(one.source, one.target) for one in others])
     told = {one.flow: one for one in others if FlowName(one.source, one.target) in allowed - known}
     page = sorted([*own, *told])[offset : offset + limit]
-    figures = Figures.read(house, [own[flow] for flow in page if flow in own], span)
+    figures = Figures.read(context, [own[flow] for flow in page if flow in own], span)
     return FlowList(
-        flows=[summary(seen, own[flow], figures, house) if flow in own else told[flow] for flow in page],
+        flows=[summary(seen, own[flow], figures, context) if flow in own else told[flow] for flow in page],
         total=len(own) + len(told),
         range=shown(span),
         errors=[*_faults(seen, figures), *missing],
@@ -75,14 +74,14 @@ def flows(
 
 
 @router.get("/flows/{source}/{target}", responses=responses(404, 422, 502, 503))
-def flow(house: AppContextDep, caller: ReaderDep, name: LocalFlow, span: RangeDep) -> FlowDetail:
+def flow(context: AppContextDep, caller: ReaderDep, name: LocalFlow, span: RangeDep) -> FlowDetail:
     """One flow, and its settings that differ from the defaults."""
-    seen = look(house, caller, now_ms(), name)
-    figures = Figures.read(house, [name], span)
+    seen = load_overview(context, caller, now_ms(), name)
+    figures = Figures.read(context, [name], span)
     return FlowDetail(
-        flow=summary(seen, name, figures, house),
-        settings=_settings(house, seen, name),
-        ignored=_ignored(house, seen, name),
+        flow=summary(seen, name, figures, context),
+        settings=_settings(context, seen, name),
+        ignored=_ignored(context, seen, name),
         range=shown(span),
         errors=_faults(seen, figures),
         now_ms=seen.now_ms,
@@ -99,23 +98,23 @@ class Figures:
         self.fault: StoreError | None = None
 
     @classmethod
-    def read(cls, house: AppContext, flows: Sequence[FlowName], span: TimeRange) -> Figures:
+    def read(cls, context: AppContext, flows: Sequence[FlowName], span: TimeRange) -> Figures:
         found = cls(span)
         if not flows:
             return found
         try:
-            found.stats = house.figures.flow_stats(span, [str(flow) for flow in flows])
+            found.stats = context.figures.flow_stats(span, [str(flow) for flow in flows])
             if len(flows) == 1:
                 (flow,) = map(str, flows)
-                found.lines = {flow: {one: house.figures.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
+                found.lines = {flow: {one: context.figures.series(flow, one, span, points=_POINTS) for one in _DRAWN}}
             else:
-                found.lines = house.store.sparklines(_DRAWN, span, points=_POINTS)
+                found.lines = context.store.sparklines(_DRAWN, span, points=_POINTS)
         except StoreError as error:
             found.fault = error
         return found
 
 
-def summary(seen: Overview, flow: FlowName, figures: Figures, house: AppContext) -> FlowSummary:
+def summary(seen: Overview, flow: FlowName, figures: Figures, context: AppContext) -> FlowSummary:
     """A flow as a row of the list."""
     row, scheduled = seen.rows.get(str(flow)), seen.scheduled.get(flow)
     verdict = seen.verdict(flow)
@@ -139,7 +138,7 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, house: AppContext)
     if row is None:
         return told
     run = row.last_run
-    url = None if house.scheduler is None or scheduled is None else house.scheduler.run_url(told.dag_id, run.run_id)
+    url = None if context.scheduler is None or scheduled is None else context.scheduler.run_url(told.dag_id, run.run_id)
     beats = row.heartbeats
     return told.model_copy(
         update={
@@ -175,16 +174,16 @@ def _faults(seen: Overview, figures: Figures) -> list[Fault]:
     return [*seen.faults, *([fault_of(figures.fault)] if again and figures.fault is not None else [])]
 
 
-def _ignored(house: AppContext, seen: Overview, flow: FlowName) -> list[str]:
+def _ignored(context: AppContext, seen: Overview, flow: FlowName) -> list[str]:
     """What the file says and nothing acts upon."""
-    return [str(notice) for notice in notices(house.configuration())[flow]] if flow in seen.settings else []
+    return [str(notice) for notice in notices(context.configuration())[flow]] if flow in seen.settings else []
 
 
-def _settings(house: AppContext, seen: Overview, flow: FlowName) -> dict[str, str]:
+def _settings(context: AppContext, seen: Overview, flow: FlowName) -> dict[str, str]:
     """What the file says of the flow; secrets are masked."""
     if flow not in seen.settings and flow not in seen.misconfigured:
         return {}
-    found = Explainer(house.configuration(), flow).everything()
+    found = Explainer(context.configuration(), flow).everything()
     return {
         f"{one.place}.{one.name}" if one.place else one.name: one.value
         for one in found

@@ -16,7 +16,7 @@ from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import LocalFlow
 from srm_common.rest.flow_filters import flow_now
 from srm_common.rest.live import CALLS, TAG, hurried
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.v2.steering_schemas import OffsetsApplied, OffsetsRequest
 from srm_common.usecases.groups.apply_offsets import apply_offsets
 from srm_common.usecases.groups.export_offsets import export_offsets
@@ -30,10 +30,10 @@ _TOLD = 100
 
 
 @router.get("/flows/{source}/{target}/group-offsets", responses=responses(404, 422, 502, 503, 504))
-def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, house: AppContextDep) -> schemas.GroupOffsets:
+def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, context: AppContextDep) -> schemas.GroupOffsets:
     """Each partition of a group: committed at the source, translated, committed at the target, and why not."""
     found = CALLS.ask(
-        f"where group {group} stands", lambda: group_positions(hurried(flow_now(house, flow, caller)), group)
+        f"where group {group} stands", lambda: group_positions(hurried(flow_now(context, flow, caller)), group)
     )
     now = now_ms()
     offsets = [
@@ -54,10 +54,10 @@ def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, house: AppCo
 
 
 @router.post("/flows/{source}/{target}/offsets", responses=responses(404, 409, 415, 422, 502, 503, 504))
-def set_offsets(flow: EditableFlow, request: OffsetsRequest, house: AppContextDep) -> OffsetsApplied:
+def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContextDep) -> OffsetsApplied:
     """Commit offsets for groups that nobody reads with at the target: those of the newest checkpoints, or those that
     are sent. Nothing is set while a single one cannot be; every one is read again afterwards."""
-    settings = hurried(house.configuration().flow(flow))
+    settings = hurried(context.configuration().flow(flow))
     sent = _sent(request)
     applied = CALLS.ask(
         f"the offsets of {', '.join(request.groups[:3])}",

@@ -1,4 +1,4 @@
-"""GET /health and /clusters: the service itself, and the graph of clusters."""
+"""GET /health, /clusters and /whoami: the service itself, the graph of clusters, and who the caller is."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from fastapi import APIRouter
 from srm_common import __version__
 from srm_common.domain.health.health import HealthState
 from srm_common.rest import presenters
-from srm_common.rest.access import ReaderDep
+from srm_common.rest.access import CallerDep, ReaderDep
 from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import responses
-from srm_common.rest.overview import Overview, look
+from srm_common.rest.overview import Overview, load_overview
 from srm_common.rest.peers.flows import health_of_peers
 from srm_common.rest.peers.gateway import Answers, Local, PeersDep
-from srm_common.rest.ranges import now_ms
-from srm_common.rest.schemas import ClusterGraph, ClusterNode, HealthAnswer
+from srm_common.rest.ports import Right
+from srm_common.rest.query_parameters import now_ms
+from srm_common.rest.schemas import ClusterGraph, ClusterNode, HealthAnswer, WhoAmI
 
 router = APIRouter(prefix="/api/v2", tags=["service"])
 
@@ -30,12 +31,12 @@ _GOOD = {
 
 
 @router.get("/health", responses=responses())
-def health(house: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
+def health(context: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
     """How the service and its flows do, and the other services and theirs where this one is a gateway. ``status`` is
     ``down`` when every flow is in trouble or nothing can be told, ``degraded`` when some are or something does not
     answer, else ``up``, as with flows that have not run yet or copy heartbeats only; it is about this service's own
     flows."""
-    seen = look(house, caller, now_ms())
+    seen = load_overview(context, caller, now_ms())
     states = {flow: seen.verdict(flow).health for flow in seen.names}
     others, asked = ({}, Answers()) if local else health_of_peers(peers)
     faults = [*seen.faults, *asked.faults]
@@ -60,9 +61,9 @@ def health(house: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Loca
 
 
 @router.get("/clusters", responses=responses(503))
-def clusters(house: AppContextDep, caller: ReaderDep) -> ClusterGraph:
+def clusters(context: AppContextDep, caller: ReaderDep) -> ClusterGraph:
     """The clusters of the flows that the caller may see. Whether they can be reached is what the last runs told."""
-    seen = look(house, caller, now_ms())
+    seen = load_overview(context, caller, now_ms())
     aliases = sorted({alias for flow in seen.names for alias in (flow.source, flow.target)})
     return ClusterGraph(
         clusters=[_node(seen, alias) for alias in aliases], errors=list(seen.faults), now_ms=seen.now_ms
@@ -83,3 +84,9 @@ def _node(seen: Overview, alias: str) -> ClusterNode:
         return ClusterNode(alias=alias)
     when, reachable, fault = max(told, key=lambda one: one[:2])
     return ClusterNode(alias=alias, reachable=reachable, fault=fault, checked_ms=when)
+
+
+@router.get("/whoami", responses=responses())
+def whoami(caller: CallerDep) -> WhoAmI:
+    """The caller's name and rights."""
+    return WhoAmI(name=caller.name, rights=[right.value for right in Right if caller.may(right)], now_ms=now_ms())

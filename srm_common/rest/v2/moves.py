@@ -17,7 +17,7 @@ from srm_common.rest.access import CallerDep, EditableFlow, require
 from srm_common.rest.app_context import AppContextDep
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.ports import Right
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.v2.steering import scheduler_of
 from srm_common.rest.v2.steering_schemas import Done, MoveRequest, MoveState, MoveStep
 
@@ -51,10 +51,10 @@ RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-1
 
 
 @router.post("/flows/{source}/{target}/moves", responses=responses(404, 409, 415, 422, 502, 503))
-def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, house: AppContextDep) -> Done:
+def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, context: AppContextDep) -> Done:
     """Begin a move of consumer groups; a dry run unless told otherwise. How it goes on is told under ``run_id``."""
     kind, mode = _kind(request.kind), _mode(request)
-    house.configuration().flow(flow)
+    context.configuration().flow(flow)
     verb = f'use srm-control {kind} --flow "{flow}"'
     conf: dict[str, Any] = {
         "flow": str(flow),
@@ -65,7 +65,7 @@ def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, house: App
         "approved": request.approved,
         "wait_seconds": request.wait_seconds,
     }
-    started = scheduler_of(house, verb).trigger(kind.dag_id, conf, f"started by {caller.name}", caller)
+    started = scheduler_of(context, verb).trigger(kind.dag_id, conf, f"started by {caller.name}", caller)
     what = f"a dry run of the {kind}" if request.dry_run else f"the {kind}"
     return Done(
         done=f"started {what} of {flow} in mode {mode}", run_id=started.run_id, url=started.url, now_ms=now_ms()
@@ -73,10 +73,10 @@ def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, house: App
 
 
 @router.get("/moves/{kind}/{run_id}", responses=responses(404, 409, 422, 502, 503))
-def move_state(kind: Kind, run_id: RunId, caller: CallerDep, house: AppContextDep) -> MoveState:
+def move_state(kind: Kind, run_id: RunId, caller: CallerDep, context: AppContextDep) -> MoveState:
     """How far a move is: each step with what it did, and where groups go on once that is known."""
     require(caller, Right.READ)
-    scheduler = scheduler_of(house, "look at the output of srm-control")
+    scheduler = scheduler_of(context, "look at the output of srm-control")
     found = scheduler.run(kind.dag_id, run_id)
     flow = None if found is None else _flow(found.conf)
     if found is None or flow is None or not caller.may(Right.READ, flow):

@@ -14,7 +14,7 @@ from srm_common.rest.access import ReaderDep, TargetAlias
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import ExistingFlow
-from srm_common.rest.ranges import RangeDep, now_ms, shown
+from srm_common.rest.query_parameters import RangeDep, now_ms, shown
 from srm_common.rest.schemas import Series
 from srm_common.rest.topic_names import topic_row, upstream_of
 from srm_common.rest.v2.flow_details import TopicName
@@ -30,7 +30,7 @@ DownstreamTopic = Annotated[str, Path(min_length=1, max_length=249, examples=["e
 
 @router.get("/flows/{source}/{target}/metrics/{metric}", responses=_KNOWN)
 def flow_series(
-    house: AppContextDep,
+    context: AppContextDep,
     flow: ExistingFlow,
     metric: Metric,
     span: RangeDep,
@@ -41,28 +41,33 @@ def flow_series(
     """One metric over time, of the flow, of a topic or of a partition."""
     if partition is not None and topic is None:
         raise ApiError(422, "invalid_parameter", "partition needs topic", field="partition")
-    return _series(house, flow, metric, span, samples, topic, partition)
+    return _series(context, flow, metric, span, samples, topic, partition)
 
 
 @router.get("/cluster-metrics/{source}/{target}/{metric}", responses=_KNOWN)
 def cluster_metrics(
-    house: AppContextDep, flow: ExistingFlow, metric: Metric, span: RangeDep, samples: Samples = 1000
+    context: AppContextDep, flow: ExistingFlow, metric: Metric, span: RangeDep, samples: Samples = 1000
 ) -> Series:
     """One metric of a whole flow over time."""
-    return _series(house, flow, metric, span, samples)
+    return _series(context, flow, metric, span, samples)
 
 
 @router.get("/topic-metrics/{source}/{target}/{topic}/{metric}", responses=_KNOWN)
 def topic_metrics(
-    house: AppContextDep, flow: ExistingFlow, topic: TopicName, metric: Metric, span: RangeDep, samples: Samples = 1000
+    context: AppContextDep,
+    flow: ExistingFlow,
+    topic: TopicName,
+    metric: Metric,
+    span: RangeDep,
+    samples: Samples = 1000,
 ) -> Series:
     """One metric of an upstream topic over time."""
-    return _series(house, flow, metric, span, samples, topic)
+    return _series(context, flow, metric, span, samples, topic)
 
 
 @router.get("/topic-metrics/{target}/{downstream_topic}/{metric}", responses=responses(404, 409, 422, 503))
 def downstream_topic_metrics(
-    house: AppContextDep,
+    context: AppContextDep,
     caller: ReaderDep,
     target: TargetAlias,
     downstream_topic: DownstreamTopic,
@@ -71,12 +76,12 @@ def downstream_topic_metrics(
     samples: Samples = 1000,
 ) -> Series:
     """One metric of a remote topic over time, by its name on the target; of whatever name its policy gives it."""
-    flow, topic = upstream_of(house, caller, target, downstream_topic, span, "downstream_topic")
-    return _series(house, flow, metric, span, samples, topic)
+    flow, topic = upstream_of(context, caller, target, downstream_topic, span, "downstream_topic")
+    return _series(context, flow, metric, span, samples, topic)
 
 
 def _series(
-    house: AppContext,
+    context: AppContext,
     flow: FlowName,
     metric: Metric,
     span: TimeRange,
@@ -84,9 +89,9 @@ def _series(
     topic: str | None = None,
     partition: int | None = None,
 ) -> Series:
-    found = house.figures.series(str(flow), metric, span, topic=topic, partition=partition, points=samples)
+    found = context.figures.series(str(flow), metric, span, topic=topic, partition=partition, points=samples)
     if not found and topic is not None:
-        topic_row(house, flow, topic, span)  # a name that was never reported is a mistake, not a quiet topic
+        topic_row(context, flow, topic, span)  # a name that was never reported is a mistake, not a quiet topic
     return Series(
         flow=str(flow),
         metric=metric.value,

@@ -1,57 +1,81 @@
-"""POST /flows/{source}/{target}/pause, /resume, /runs: the schedule of a flow, which is that of its DAG."""
+"""POST /flows/{source}/{target}/plan, /pause, /resume, /runs: what the next run would do, and the schedule of a flow,
+which is that of its DAG.
+"""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
 from srm_common.domain.flow import FlowName
-from srm_common.rest.access import CallerDep, TriggerableFlow
+from srm_common.domain.plans.plan import Plan
+from srm_common.rest.access import CallerDep, ReadableFlow, TriggerableFlow
 from srm_common.rest.app_context import AppContext, AppContextDep
 from srm_common.rest.faults import ApiError, responses
+from srm_common.rest.flow_filters import flow_now
+from srm_common.rest.live import CALLS, TAG
 from srm_common.rest.ports import Scheduler
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
+from srm_common.rest.schemas import PlanAnswer, PlannedAction
 from srm_common.rest.v2.steering_schemas import Done, Note
+from srm_common.usecases.topics.plan_topics import plan_topics
 
 router = APIRouter(prefix="/api/v2", tags=["steering"])
 
 
-def scheduler_of(house: AppContext, instead: str) -> Scheduler:
+@router.post("/flows/{source}/{target}/plan", tags=[TAG], responses=responses(404, 415, 422, 502, 503, 504))
+def plan(flow: ReadableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> PlanAnswer:
+    """Looks at both clusters and changes nothing; the same as ``srm-control plan``."""
+    return plan_answer(CALLS.ask(f"the plan of {flow}", lambda: plan_topics(flow_now(context, flow, caller))))
+
+
+def plan_answer(plan: Plan) -> PlanAnswer:
+    now = now_ms()
+    refused = [f"{one.topic} is not copied: {one.reason}" for one in plan.lost]
+    return PlanAnswer(
+        actions=[PlannedAction(topic=one.topic, kind=one.kind, sentence=str(one)) for one in plan.actions],
+        notes=[*refused, *plan.notices],
+        computed_ms=now,
+        now_ms=now,
+    )
+
+
+def scheduler_of(context: AppContext, instead: str) -> Scheduler:
     """Raises :class:`ApiError` (409) where there is no Airflow; ``instead`` says what else can be done."""
-    if house.scheduler is None:
+    if context.scheduler is None:
         raise ApiError(
             409, "no_scheduler", f"this service knows no Airflow; name one with SRM_AIRFLOW_URL, or {instead}"
         )
-    return house.scheduler
+    return context.scheduler
 
 
-def known(house: AppContext, flow: FlowName) -> None:
+def known(context: AppContext, flow: FlowName) -> None:
     """Raises :class:`UnknownFlow` for a flow that the file does not have; its keys may be wrong."""
-    configuration = house.configuration()
+    configuration = context.configuration()
     if flow not in configuration.faults:
         configuration.flow(flow)
 
 
 @router.post("/flows/{source}/{target}/pause", responses=responses(404, 409, 415, 422, 502, 503))
-def pause(flow: TriggerableFlow, note: Note, caller: CallerDep, house: AppContextDep) -> Done:
+def pause(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> Done:
     """Start no more runs. A run that is at work goes on to the end of the task it is in."""
-    known(house, flow)
-    scheduler_of(house, "stop whatever starts srm-control run").set_paused(flow, True, caller)
+    known(context, flow)
+    scheduler_of(context, "stop whatever starts srm-control run").set_paused(flow, True, caller)
     return Done(done=f"{flow} is paused: no more runs begin", now_ms=now_ms())
 
 
 @router.post("/flows/{source}/{target}/resume", responses=responses(404, 409, 415, 422, 502, 503))
-def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, house: AppContextDep) -> Done:
+def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> Done:
     """Let the flow run by its schedule again."""
-    known(house, flow)
-    scheduler_of(house, f'run it with srm-control run --flow "{flow}"').set_paused(flow, False, caller)
+    known(context, flow)
+    scheduler_of(context, f'run it with srm-control run --flow "{flow}"').set_paused(flow, False, caller)
     return Done(done=f"{flow} runs by its schedule again", now_ms=now_ms())
 
 
 @router.post("/flows/{source}/{target}/runs", responses=responses(404, 409, 415, 422, 502, 503))
-def run(flow: TriggerableFlow, note: Note, caller: CallerDep, house: AppContextDep) -> Done:
+def run(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> Done:
     """Start a run now. Where one is at work, it begins after that; where the flow is paused, once it is resumed."""
-    known(house, flow)
-    scheduler = scheduler_of(house, f'run it with srm-control run --flow "{flow}"')
+    known(context, flow)
+    scheduler = scheduler_of(context, f'run it with srm-control run --flow "{flow}"')
     started = scheduler.trigger(flow.dag_id, {}, note.note or f"started by {caller.name}", caller)
     at_hand = next((one for one in scheduler.flows() if one.flow == flow), None)
     waits = ""

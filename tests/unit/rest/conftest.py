@@ -15,8 +15,8 @@ from fastapi.testclient import TestClient
 from bench.history import Shape, flow_names, reports
 from srm_common.domain.flow import FlowName
 from srm_common.rest.app import AppContext, create_app
-from srm_common.rest.ranges import now_ms
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.query_parameters import now_ms
+from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
@@ -39,14 +39,14 @@ def configuration_text(names: Sequence[FlowName] = NAMES) -> str:
 
 @dataclass(frozen=True)
 class Stage:
-    house: AppContext
+    context: AppContext
     scheduler: MemoryScheduler
     file: Path
     database: Path
 
     @cached_property
     def app(self) -> FastAPI:
-        return create_app(self.house)
+        return create_app(self.context)
 
     def client(self, who: str | None = "viewer") -> TestClient:
         headers = {} if who is None else {HEADER: who}
@@ -73,9 +73,9 @@ def opened(history: Path, folder: Path) -> Iterator[Stage]:
     store = MetricsStore(f"sqlite:///{database}", timeout_seconds=0.2)
     scheduler = MemoryScheduler(*NAMES)
     configuration = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
-    house = AppContext(HeaderAccess(), store, scheduler, configuration)
-    yield Stage(house, scheduler, file, database)
-    house.lag.close(0)  # its clusters are not there: nobody is to wait until it has noticed
+    context = AppContext(HeaderAccess(), store, scheduler, configuration)
+    yield Stage(context, scheduler, file, database)
+    context.lag.close(0)  # its clusters are not there: nobody is to wait until it has noticed
     store.close()
 
 

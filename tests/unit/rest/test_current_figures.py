@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.rest.app import create_app
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.usecases.monitoring.lag_watch import LagWatch
 from tests.unit.rest.conftest import NAMES, Stage
 from tests.unit.rest.people import HEADER
@@ -34,14 +34,14 @@ class Known(LagWatch):
 
 def client(stage: Stage, taken_ms: int, fault: str | None = None) -> tuple[TestClient, FlowLag]:
     """Of the flow's topics the first in the alphabet waits most."""
-    rows = stage.house.store.partitions(str(FLOW)).rows
+    rows = stage.context.store.partitions(str(FLOW)).rows
     topics = sorted({row.topic for row in rows})
     partitions = {
         (row.topic, row.partition): PartitionLag(5, 5 + 1000 * (len(topics) - topics.index(row.topic)), taken_ms - 7000)
         for row in rows
     }
     lag = FlowLag(taken_ms, partitions, fault)
-    return TestClient(create_app(replace(stage.house, lag=Known(lag))), headers={HEADER: "viewer"}), lag
+    return TestClient(create_app(replace(stage.context, lag=Known(lag))), headers={HEADER: "viewer"}), lag
 
 
 def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> None:
@@ -79,7 +79,7 @@ def test_what_no_cluster_can_tell_is_unknown_everywhere(same_stage: Stage) -> No
     silent = min(lag.partitions)
     known = {place: one for place, one in lag.partitions.items() if place != silent}
     lag = FlowLag(taken, known, f"{silent[0]}-{silent[1]} has no leader", frozenset({silent}))
-    asked = TestClient(create_app(replace(same_stage.house, lag=Known(lag))), headers={HEADER: "viewer"})
+    asked = TestClient(create_app(replace(same_stage.context, lag=Known(lag))), headers={HEADER: "viewer"})
     (flow,) = [one for one in asked.get("/api/v2/flows").json()["flows"] if one["flow"] == str(FLOW)]
     least = sum(one.records for one in known.values())
     assert (flow["lag"], flow["behind_ms"], flow["lag_ms"]) == (None, None, taken)
@@ -109,7 +109,7 @@ def test_what_no_cluster_can_tell_is_unknown_everywhere(same_stage: Stage) -> No
 
 @pytest.mark.parametrize("path", ["", "/topics", "/partitions"])
 def test_what_is_older_than_the_report_gives_way_to_it(same_stage: Stage, path: str) -> None:
-    (row,) = same_stage.house.store.flows([str(FLOW)])
+    (row,) = same_stage.context.store.flows([str(FLOW)])
     old, _ = client(same_stage, row.reported_ms - 1)
     told = old.get(f"{PATH}{path}").json()
     ones = [told["flow"]] if "flow" in told else told.get("topics") or told["partitions"]
@@ -120,7 +120,7 @@ def test_what_is_older_than_the_report_gives_way_to_it(same_stage: Stage, path: 
 
 
 def test_a_range_of_the_past_is_as_it_was(same_stage: Stage) -> None:
-    (row,) = same_stage.house.store.flows([str(FLOW)])
+    (row,) = same_stage.context.store.flows([str(FLOW)])
     asked, _ = client(same_stage, now_ms())
     plain = same_stage.client()
     query = f"?from_ms={row.reported_ms - 3_600_000}&to_ms={row.reported_ms - 60_000}"

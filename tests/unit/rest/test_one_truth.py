@@ -20,9 +20,9 @@ from srm_common.domain.health.judge import Verdict, judge
 from srm_common.domain.health.notified_alarms import AlarmMemory
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.run_report import RunReport
-from srm_common.rest import ranges
+from srm_common.rest import query_parameters
 from srm_common.rest.app import AppContext, create_app
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.rest.srm.v1 import status_of
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.store.metrics_store import MetricsStore
@@ -57,20 +57,22 @@ def test_all_tell_the_same(story: Sequence[RunReport]) -> None:
         now_ms = max(one.reported_ms for one in story) + 1_000
         told = judge(observe(FLOW, memory.history, configuration.flow("a->b"), None, now_ms))
         watched = WatchedConfiguration(lambda: file, load=lambda path: load_configuration(path, connections=None))
-        house = AppContext(HeaderAccess(), store, None, watched, lag=Unasked())
-        _compare(house, configuration, memory, told, now_ms)
+        context = AppContext(HeaderAccess(), store, None, watched, lag=Unasked())
+        _compare(context, configuration, memory, told, now_ms)
         store.close()
 
 
-def _compare(house: AppContext, configuration: Configuration, memory: AlarmMemory, told: Verdict, now_ms: int) -> None:
+def _compare(
+    context: AppContext, configuration: Configuration, memory: AlarmMemory, told: Verdict, now_ms: int
+) -> None:
     known = memory.history
-    (row,) = house.store.flows()
+    (row,) = context.store.flows()
     assert row.history == known
     lag = None if known.lag is None else known.lag.most
 
-    client = TestClient(create_app(house), headers={HEADER: "viewer"})
+    client = TestClient(create_app(context), headers={HEADER: "viewer"})
     # Health is judged at the moment of the question: let that be the same for all.
-    with patch.object(ranges, "time", SimpleNamespace(time_ns=lambda: now_ms * 1_000_000)):
+    with patch.object(query_parameters, "time", SimpleNamespace(time_ns=lambda: now_ms * 1_000_000)):
         page = client.get("/api/v2/flows").json()["flows"][0]
         first = client.get("/api/v1/replications").json()["a->b"]
         text = client.get("/metrics").text
@@ -103,7 +105,7 @@ def _compare(house: AppContext, configuration: Configuration, memory: AlarmMemor
     raised = dict(re.findall(r'^srm_flow_alarm\{source="a",target="b",kind="(\w+)"\} (\d)$', text, re.MULTILINE))
     assert {kind for kind, level in raised.items() if level != "0"} == {one.kind for one in told.alarms}
 
-    (line,), fault = list_flows(configuration, house.store, Schedule(), now_ms)
+    (line,), fault = list_flows(configuration, context.store, Schedule(), now_ms)
     assert (line.health, list(line.alarms), line.lag, fault) == (told.health, told.alarms, known.lag, None)
 
 

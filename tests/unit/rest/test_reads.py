@@ -11,7 +11,7 @@ import pytest
 
 from bench.history import Story, reports, story_of
 from srm_common.rest.app import AppContext
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.srm.schemas import TimeSeriesResponse
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.conftest import NAMES, SHAPE, Stage, configuration_text
@@ -94,7 +94,7 @@ def test_decisions_and_the_last_plan_are_those_of_the_last_refresh(same_stage: S
 
 
 def test_a_caller_sees_only_flows_that_are_for_them(stage: Stage) -> None:
-    stage.house.access.hidden = frozenset({FIRST})  # type: ignore[attr-defined]
+    stage.context.access.hidden = frozenset({FIRST})  # type: ignore[attr-defined]
     assert str(FIRST) not in {flow["flow"] for flow in get(stage, "/api/v2/flows")["flows"]}
     assert str(FIRST) not in get(stage, "/api/v2/health")["flows"]
     assert str(FIRST) not in get(stage, "/api/v1/replications")
@@ -163,12 +163,12 @@ def test_version_1_speaks_as_its_swagger_file_does(same_stage: Stage) -> None:
 
 
 def test_a_copy_that_nobody_or_more_than_one_flow_made(stage: Stage) -> None:
-    assert isinstance(stage.house.store, MetricsStore)
+    assert isinstance(stage.context.store, MetricsStore)
     report = [one for one in reports(replace(SHAPE, end_ms=now_ms())) if one.flow == str(FIRST)][-1]
     assert FIRST.target == "west"
     assert report.run is not None
     copy = report.run.partitions[0].downstream_topic
-    stage.house.store.write(replace(report, flow="north->west", run=replace(report.run, flow="north->west")))
+    stage.context.store.write(replace(report, flow="north->west", run=replace(report.run, flow="north->west")))
     for path, field in (
         (f"/api/v2/topic-metrics/west/{copy}", "downstream_topic"),
         (f"/api/v1/topic-metrics/{copy}", "topic"),
@@ -234,7 +234,7 @@ def test_a_cluster_is_out_of_reach_when_the_newest_run_says_so(stage: Stage) -> 
 def test_a_topic_that_is_not_copied_any_more_leaves_the_lists_and_keeps_its_history(stage: Stage) -> None:
     names = [topic["topic"] for topic in get(stage, f"{F}/topics")["topics"]]
     kept, gone = names[0], names[-1]
-    stage.house.store.write(report(now_ms() - 500, partition(kept), flow=str(FIRST)))
+    stage.context.store.write(report(now_ms() - 500, partition(kept), flow=str(FIRST)))
     for hours in (1, 24 * 30):
         assert [topic["topic"] for topic in get(stage, f"{F}/topics?hours={hours}")["topics"]] == [kept]
         assert [*get(stage, f"/api/v1/remote-topics/{FIRST.source}?target={FIRST.target}&hours={hours}")] == [
@@ -261,9 +261,9 @@ def test_without_airflow_everything_else_is_told(stage: Stage) -> None:
 
 
 def with_store(stage: Stage, url: str) -> Stage:
-    house = stage.house
+    context = stage.context
     store = MetricsStore(url, timeout_seconds=0.2)
-    broken = AppContext(house.access, store, house.scheduler, house.configuration)
+    broken = AppContext(context.access, store, context.scheduler, context.configuration)
     return Stage(broken, stage.scheduler, stage.file, stage.database)
 
 

@@ -42,7 +42,7 @@ def test_every_route_of_version_2_is_listed(stage: Stage) -> None:
         for row in re.findall(r"^\| (`(?:GET|POST|PUT) .*?) \|", PAGE, re.MULTILINE)
         for _, route in re.findall(r"`(GET|POST|PUT) ([^`?]+)(?:\?[^`]*)?`", row)
     }
-    there = {path.removeprefix("/api/v2") for path in create_app(stage.house).openapi()["paths"]}
+    there = {path.removeprefix("/api/v2") for path in create_app(stage.context).openapi()["paths"]}
     there = {path for path in there if not path.startswith("/api/v1/") and path != "/metrics"}
     assert listed == there
 

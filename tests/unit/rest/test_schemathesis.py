@@ -11,8 +11,8 @@ from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from srm_common.domain.metrics.stats import TimeRange
 from srm_common.rest.app import AppContext, create_app
-from srm_common.rest.ranges import now_ms
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.query_parameters import now_ms
+from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
@@ -25,13 +25,13 @@ EXAMPLES = 10
 
 @pytest.fixture(scope="session")
 def description(history: Path, tmp_path_factory: pytest.TempPathFactory) -> OpenApiSchema:
-    """Of a house that has reports of one flow's topics, as those that a generator thinks of have none."""
+    """Of a service that has reports of one flow's topics, as those that a generator thinks of have none."""
     file = tmp_path_factory.mktemp("described") / "srm.properties"
     file.write_text(configuration_text())
     store = MetricsStore(f"sqlite:///{history}")
     flow, scheduler = NAMES[0], MemoryScheduler(*NAMES)
     move = scheduler.trigger("srm.failover", {"flow": str(flow)}, "", Person("op"))
-    house = AppContext(
+    context = AppContext(
         HeaderAccess(),
         store,
         scheduler,
@@ -46,7 +46,7 @@ def description(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Open
         "downstream_topic": [row.remote_topic],
         "run_id": [move.run_id],
     }
-    return description_of(create_app(house), names)
+    return description_of(create_app(context), names)
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))

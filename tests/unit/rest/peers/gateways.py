@@ -16,7 +16,7 @@ from srm_common.domain.flow.service_advertisement import Advertisement
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.peers.gateway import Peers
 from srm_common.rest.ports import Access
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 
 from bench.history import Story
 from srm_common.domain.metrics.stats import TimeRange
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.peers.gateways import NAMES, OWN, SHAPE, gateway_beside, their_history
 from tests.unit.rest.people import HEADER, HeaderAccess

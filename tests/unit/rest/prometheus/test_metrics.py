@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from bench.history import Shape, reports
 from srm_common.domain.flow import FlowName
 from srm_common.rest.app import AppContext, create_app
-from srm_common.rest.ranges import now_ms
+from srm_common.rest.query_parameters import now_ms
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.people import HEADER, HeaderAccess

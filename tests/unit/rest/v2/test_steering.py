@@ -77,7 +77,7 @@ def test_unknown_flows_and_airflows_that_do_not_answer(stage: Stage, path: str) 
 
 @pytest.mark.parametrize("path", ["/pause", "/resume", "/runs", "/moves"])
 def test_without_an_airflow_another_way_is_named(stage: Stage, path: str) -> None:
-    alone = TestClient(create_app(replace(stage.house, scheduler=None)), headers={HEADER: "op"})
+    alone = TestClient(create_app(replace(stage.context, scheduler=None)), headers={HEADER: "op"})
     code, message = fault(alone.post(PATH + path, json={}), 409)
     assert code == "no_scheduler"
     assert "SRM_AIRFLOW_URL" in message

@@ -6,7 +6,7 @@ import pytest
 
 from srm_common.domain.metrics.stats import TimeRange
 from srm_common.rest.faults import ApiError
-from srm_common.rest.ranges import DEFAULT_MS, LONGEST_MS, time_range
+from srm_common.rest.query_parameters import DEFAULT_MS, LONGEST_MS, time_range
 
 NOON = 1_700_000_000_000
 

@@ -8,7 +8,7 @@ import pytest
 
 from srm_common.domain.flow import FlowName
 from srm_common.errors import ConfigError
-from srm_common.rest.serving.watched_configuration import WatchedConfiguration
+from srm_common.rest.serving.watched_files import WatchedConfiguration
 
 TEXT = "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n"
 

@@ -1,0 +1,132 @@
+"""Middleware in front of every route: the longest request, headers that browsers obey, requests of this site only."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from fastapi.responses import JSONResponse
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from srm_common.rest.faults import OF_STATUS, refusal
+from srm_common.rest.schemas import Fault
+
+#: Two lists of 10,000 topics with the longest names, and as much again.
+MOST_BYTES = 10 << 20
+_SENTENCE = f"the request is longer than {MOST_BYTES >> 20} MB"
+
+
+class BodyLimit:
+    """Middleware."""
+
+    def __init__(self, app: ASGIApp, most_bytes: int = MOST_BYTES) -> None:
+        self._app = app
+        self._most_bytes = most_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        announced = Headers(scope=scope).get("content-length", "")
+        if announced.isdecimal() and int(announced) > self._most_bytes:
+            await refusal(413, [Fault(code=OF_STATUS[413], message=_SENTENCE)])(scope, receive, send)
+            return
+        read = 0
+
+        async def counted() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > self._most_bytes:
+                raise HTTPException(413, _SENTENCE)
+            return message
+
+        await self._app(scope, counted, send)
+
+
+#: The page sets a policy of its own; data needs nothing, and may be framed by the same site only.
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; frame-ancestors 'self'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class SafeHeaders:
+    """ASGI middleware."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, send_safely if scope["type"] == "http" else send)
+
+
+# Requests that change something come from our own pages or from programs, never from another site's page.
+#
+# A browser sends its cookies with requests that other sites make it send. It says so in ``Sec-Fetch-Site``, or, an
+# older one, in ``Origin``; and it sends no JSON to another site without asking first, which nobody here answers.
+
+
+CROSS_SITE = "cross_site"
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+#: "none": a person typed the address, or no page is behind it.
+_OURS = frozenset({"same-origin", "none"})
+
+
+class SameOrigin:
+    """Middleware that lets everything through that changes nothing."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["method"] not in _SAFE and (refusal := _refusal(Headers(scope=scope))):
+            await refusal(scope, receive, send)
+            return
+        await self._app(scope, receive, send)
+
+
+def _refusal(headers: Headers) -> JSONResponse | None:
+    if not from_here(headers):
+        return _told(403, CROSS_SITE, "this request comes from a page of another site; changes are made from our own")
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json":
+        return _told(
+            415,
+            OF_STATUS[415],
+            f"a request that changes something carries JSON (Content-Type: application/json, at least {{}}), "
+            f"not {kind or 'nothing'}",
+        )
+    return None
+
+
+def from_here(headers: Headers) -> bool:
+    """Whether no page of another site sent the request, as far as a browser tells."""
+    site = headers.get("sec-fetch-site")
+    if site is not None:
+        return site.lower() in _OURS
+    origin = headers.get("origin")
+    if origin is None:
+        return True
+    # "null" is the origin of a page that hides where it is from. Schemes may differ: a proxy may have ended TLS.
+    return urlsplit(origin).netloc.lower() in {host.lower() for host in _hosts(headers)}
+
+
+def _hosts(headers: Headers) -> list[str]:
+    # A page of another site cannot set X-Forwarded-Host.
+    forwarded = [one.strip() for one in headers.get("x-forwarded-host", "").split(",")]
+    return [host for host in (headers.get("host", ""), *forwarded) if host]
+
+
+def _told(status: int, code: str, message: str) -> JSONResponse:
+    return refusal(status, [Fault(code=code, message=message)])

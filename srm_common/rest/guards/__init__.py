@@ -1,1 +1,0 @@
-"""Middleware in front of every route."""
