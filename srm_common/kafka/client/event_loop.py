@@ -48,7 +48,8 @@ def interrupt() -> None:
 
 
 class _Watched:
-    """A registered socket, the events that the kernel reports, and the tasks that wait for them."""
+    """A registered socket, the events that the kernel reports, and the tasks that wait for them. A task is forgotten
+    when its event comes."""
 
     __slots__ = ("descriptor", "events", "reader", "socket", "writer")
 
@@ -58,6 +59,13 @@ class _Watched:
         self.events = 0
         self.reader: Any = None
         self.writer: Any = None
+
+    def forget(self, task: Any) -> None:
+        """The task does not wait any more."""
+        if self.reader is task:
+            self.reader = None
+        if self.writer is task:
+            self.writer = None
 
 
 class _Selector(selectors.DefaultSelector):
@@ -124,6 +132,8 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
 
     def throw(self, task: Any, error: Exception) -> None:
         """Raise ``error`` in a task where it waits."""
+        for watched in self._watched.values():
+            watched.forget(task)
         task.inject_exc(error)
         self._add_ready_task(task)
 
@@ -202,7 +212,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
                     self._add_ready_task(task)
 
     def register_event(self, fileobj: Any, event: int, task: Any) -> None:
-        """Run ``task`` when ``event`` is reported."""
+        """Run ``task`` when ``event`` is reported next."""
         self._wait_for(fileobj, event, task if isinstance(task, Task) else Task(task))
 
     def unregister_event(self, fileobj: Any, event: int) -> None:
@@ -225,7 +235,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         super().close()
         self._watched.clear()
 
-    def _wait_for(self, fileobj: Any, event: int, task: Any) -> _Watched:
+    def _wait_for(self, fileobj: Any, event: int, task: Any) -> None:
         descriptor = fileobj.fileno()
         watched = self._watched.get(descriptor)
         if watched is None or watched.socket is not fileobj:
@@ -234,7 +244,8 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
             if watched is not None:  # closed without a word, and its number is another socket's now
                 self._report(watched, 0)
             watched = _Watched(fileobj, descriptor)
-        if (watched.reader if event == _READ else watched.writer) is not None:
+        waiting = watched.reader if event == _READ else watched.writer
+        if waiting is not None and not waiting.is_done:
             raise RuntimeError(f"two tasks wait for the same event of {fileobj}")
         if not watched.events & event:
             self._report(watched, watched.events | event)
@@ -242,7 +253,6 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
             watched.reader = task
         else:
             watched.writer = task
-        return watched
 
     def _report(self, watched: _Watched, events: int) -> None:
         """Ask the kernel for exactly these events of a socket."""
@@ -260,38 +270,29 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
     def _wait_io(self, fileobj: Any, event: int, timeout_at: float | None) -> None:
         """Park the current task until ``event``; KafkaTimeoutError in it after ``timeout_at`` (monotonic seconds)."""
         suspended = self._current
-        watched = self._wait_for(fileobj, event, suspended)
+        self._wait_for(fileobj, event, suspended)
+        suspended.state = TaskState.WAIT_IO
+        if timeout_at is None or self._closed:
+            return
         timer: Any = None
-
-        def end() -> None:
-            if event == _READ:
-                if watched.reader is suspended:
-                    watched.reader = None
-            elif watched.writer is suspended:
-                watched.writer = None
 
         def guard() -> Generator[None, None, None]:
             # Lies on the task's stack above the waiting coroutine, and ends whichever way the wait does.
             try:
                 yield
             finally:
-                end()
                 if timer is not None and not timer.is_done:
                     self.cancel(timer)
 
         guarding = guard()
         next(guarding)
         suspended.push_stack(guarding)
-        suspended.state = TaskState.WAIT_IO
-        if timeout_at is None or self._closed:
-            return
 
         def too_late() -> None:
             nonlocal timer
             timer = None
             if suspended.is_done or suspended.state is not TaskState.WAIT_IO:
                 return
-            end()
             self.throw(suspended, Errors.KafkaTimeoutError("I/O wait timed out"))
 
         timer = self.call_at(timeout_at, too_late)
@@ -304,15 +305,17 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
                 continue
             unwanted = 0
             if events & _WRITE:
-                if watched.writer is None:
+                task, watched.writer = watched.writer, None
+                if task is None or task.is_done:
                     unwanted |= _WRITE
                 else:
-                    self._add_ready_task(watched.writer)
+                    self._add_ready_task(task)
             if events & _READ:
-                if watched.reader is None:
+                task, watched.reader = watched.reader, None
+                if task is None or task.is_done:
                     unwanted |= _READ
                 else:
-                    self._add_ready_task(watched.reader)
+                    self._add_ready_task(task)
             if unwanted:
                 self._report(watched, watched.events & ~unwanted)
 

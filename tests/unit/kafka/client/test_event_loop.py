@@ -153,6 +153,54 @@ def test_a_wait_ends_at_its_time_limit_and_the_next_one_works(
     assert loop.run(work) == b"x"
 
 
+def test_a_task_that_was_thrown_out_of_its_wait_is_not_woken_by_it(
+    loop: EventLoop, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    left, right = pair
+    woken: list[str] = []
+
+    async def reader() -> None:
+        try:
+            await loop.wait_read(left)
+        except ValueError:
+            woken.append("thrown")
+        await loop.park([])
+        woken.append("too early")
+
+    async def work() -> bytes:
+        task = loop.call_soon(reader)
+        await loop.sleep(0.01)
+        loop.throw(task, ValueError())
+        right.send(b"x")
+        await loop.sleep(0.05)
+        await loop.wait_read(left)
+        return left.recv(10)
+
+    assert loop.run(work) == b"x"
+    assert woken == ["thrown"]
+
+
+def test_another_task_may_wait_when_the_one_before_was_cancelled(
+    loop: EventLoop, pair: tuple[socket.socket, socket.socket]
+) -> None:
+    left, right = pair
+
+    async def reader() -> None:
+        await loop.wait_read(left)
+        raise AssertionError("it was cancelled")
+
+    async def work() -> bytes:
+        task = loop.call_soon(reader)
+        await loop.sleep(0.01)
+        loop.cancel(task)
+        right.send(b"x")
+        await loop.sleep(0.01)
+        await loop.wait_read(left)
+        return left.recv(10)
+
+    assert loop.run(work) == b"x"
+
+
 def test_a_number_that_is_used_again_is_another_socket(loop: EventLoop) -> None:
     async def work() -> None:
         for _ in range(20):
