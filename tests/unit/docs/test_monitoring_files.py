@@ -14,6 +14,7 @@ import yaml
 
 from srm_common.domain.health.alarms import anchor
 from srm_common.domain.health.health import AlarmKind, HealthState
+from srm_common.domain.metrics.stats import PERCENTILES
 from srm_common.rest.prometheus.exposition import Series
 from srm_common.rest.prometheus.families import ServiceFigures, render
 from srm_common.rest.prometheus.series import (
@@ -51,7 +52,15 @@ def panels() -> list[dict[str, Any]]:
 
 
 def expressions() -> list[str]:
-    return [target["expr"] for panel in panels() for target in panel["targets"]]
+    """Of panels and of annotations."""
+    annotations = json.loads(DASHBOARD.read_text())["annotations"]["list"]
+    return [one["expr"] for one in (*(target for panel in panels() for target in panel["targets"]), *annotations)]
+
+
+def variables() -> list[str]:
+    """Queries of the lists to choose from."""
+    found = json.loads(DASHBOARD.read_text())["templating"]["list"]
+    return [one["query"]["query"] for one in found if one["type"] == "query"]
 
 
 def promtool(*arguments: str, folder: Path) -> None:
@@ -78,12 +87,31 @@ def test_every_alarm_has_a_rule_and_every_rule_an_entry_in_the_docs() -> None:
 
 def test_all_series_that_are_asked_for_exist() -> None:
     text = render(ServiceFigures("1", True, True), [figures()])
-    exported = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} | {
+    exported = {line.split("{")[0] for line in text.splitlines() if not line.startswith("#")} | {
         "srm_flow_failing_since_timestamp_seconds"  # of failing flows only
     }
-    asked = set(re.findall(r"\bsrm_[a-z_]+", RULES.read_text().partition("groups:")[2] + " ".join(expressions())))
-    assert asked
-    assert asked <= exported
+    for expression in (RULES.read_text().partition("groups:")[2], *expressions(), *variables()):
+        asked = set(re.findall(r"\bsrm_\w+", expression))
+        assert asked, expression
+        assert asked <= exported
+
+
+def test_each_percentile_has_a_panel_by_flow_and_one_of_them_by_topic() -> None:
+    asked = " ".join(expressions())
+    for share in PERCENTILES.values():
+        assert f"histogram_quantile({share}, sum by (source, target, le) (rate({FLOW_LATENCY.name}_bucket{{" in asked
+    assert re.findall(r"topk\(10, srm_topic_replication_latency_(p\d+)_seconds", asked) == ["p95"]
+
+
+def test_panels_do_not_cover_each_other() -> None:
+    cells = [
+        (x, y)
+        for one in json.loads(DASHBOARD.read_text())["panels"]
+        for x in range(one["gridPos"]["x"], one["gridPos"]["x"] + one["gridPos"]["w"])
+        for y in range(one["gridPos"]["y"], one["gridPos"]["y"] + one["gridPos"]["h"])
+    ]
+    assert len(cells) == len(set(cells))
+    assert max(x for x, _ in cells) < 24
 
 
 @needs_promtool
