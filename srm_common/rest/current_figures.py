@@ -159,9 +159,14 @@ def _topic_now(row: TopicRow, lag: FlowLag | None, span: TimeRange) -> TopicRow:
 
 def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
     place = row.topic, row.partition
-    if lag is None or lag.taken_ms <= row.reported_ms or not lag.knows(place):
+    if lag is None or not lag.knows(place):
         return row
     now = lag.partitions.get(place)
+    if lag.taken_ms <= row.reported_ms:
+        # Reports tell no age of records; what waited then still does where nothing was copied since.
+        if now is None or now.oldest_ms is None or now.position != row.position or not row.lag:
+            return row
+        return replace(row, behind_ms=float(max(0, row.reported_ms - now.oldest_ms)))
     if now is None:
         return replace(row, end=None, lag=None, lag_ms=lag.taken_ms, behind_ms=None)
     return replace(

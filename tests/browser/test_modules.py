@@ -79,6 +79,38 @@ def test_figures_as_people_read_them(sheet: Page, name: str, value: float | None
     assert called(sheet, "format", name, value) == text
 
 
+NOT_ASKED = "The lag is the last run's, which tells no age of records; the source was not asked since."
+DID_NOT_SAY = "The source did not say: no record with a timestamp waits there, or its broker did not answer."
+
+
+@pytest.mark.parametrize(
+    ("row", "fault", "word", "why"),
+    [
+        ({"lag": 5, "lag_ms": 9, "reported_ms": 4, "behind_ms": 28_000}, None, "28 s", None),
+        ({"lag": 0, "lag_ms": 9, "reported_ms": 4, "behind_ms": 0}, None, "\N{EN DASH}", None),
+        ({"lag": 5, "lag_ms": 4, "reported_ms": 4, "behind_ms": None}, None, "not asked since", NOT_ASKED),
+        ({"lag": 5, "lag_ms": 4, "reported_ms": 4, "behind_ms": None}, "no answer", "unknown", "no answer"),
+        ({"lag": 5, "lag_ms": 9, "reported_ms": 4, "behind_ms": None}, None, "unknown", DID_NOT_SAY),
+        (
+            {"lag": None, "lag_bounds": {"least": 5, "unknown": 1}, "lag_ms": 9, "reported_ms": 4, "behind_ms": None},
+            *(None, "unknown", "A partition cannot be asked, and may hold an older record."),
+        ),
+    ],
+)
+def test_the_age_of_what_waits_or_why_it_is_not_known(
+    sheet: Page, row: dict[str, object], fault: str | None, word: str, why: str | None
+) -> None:
+    found = sheet.evaluate(
+        """async ([row, fault]) => {
+            const { behindFigure } = await import('/page/x/format.js');
+            const told = behindFigure(row, {lag_fault: fault});
+            return typeof told === 'string' ? [told, null] : [told.textContent, told.title];
+        }""",
+        [row, fault],
+    )
+    assert found == [word, why]
+
+
 def test_drawing_anew_keeps_focus_and_what_was_typed_and_moves_rows_by_their_key(sheet: Page) -> None:
     found = sheet.evaluate(
         """async () => {

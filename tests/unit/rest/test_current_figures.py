@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 
+from bench.history import Story
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.rest.app import create_app
@@ -24,12 +25,12 @@ PATH = f"/api/v2/flows/{FLOW.source}/{FLOW.target}"
 class Known(LagWatch):
     """Knows of one flow."""
 
-    def __init__(self, lag: FlowLag) -> None:
+    def __init__(self, lag: FlowLag, flow: FlowName = FLOW) -> None:
         super().__init__()
-        self._lag = lag
+        self._lag, self._flow = lag, flow
 
     def of(self, flows: Iterable[FlowSettings]) -> dict[FlowName, FlowLag]:
-        return {flow.name: self._lag for flow in flows if flow.name == FLOW}
+        return {flow.name: self._lag for flow in flows if flow.name == self._flow}
 
 
 def client(stage: Stage, taken_ms: int, fault: str | None = None) -> tuple[TestClient, FlowLag]:
@@ -117,6 +118,25 @@ def test_what_is_older_than_the_report_gives_way_to_it(same_stage: Stage, path: 
     if not path:
         assert row.history.lag is not None
         assert ones[0]["lag"] == row.history.lag.most
+
+
+def test_a_record_that_waited_before_the_report_and_still_does_is_told_by_its_age_then(same_stage: Stage) -> None:
+    """No report tells how old records are; where nothing was copied since the clusters were asked it is known."""
+    behind = NAMES[list(Story).index(Story.BEHIND)]
+    waiting = [row for row in same_stage.house.store.partitions(str(behind)).rows if row.lag]
+    (stands, moved), reported_ms = waiting[:2], waiting[0].reported_ms
+    known = {
+        (row.topic, row.partition): PartitionLag(position, position + 9, reported_ms - 7000)
+        for row, position in ((stands, stands.position), (moved, (moved.position or 0) - 1))
+        if position is not None
+    }
+    watch = Known(FlowLag(reported_ms - 3000, known), behind)
+    asked = TestClient(create_app(replace(same_stage.house, lag=watch)), headers={HEADER: "viewer"})
+    found = asked.get(f"/api/v2/flows/{behind.source}/{behind.target}/partitions").json()["partitions"]
+    told = {(one["topic"], one["partition"]): one for one in found}
+    one, other = (told[row.topic, row.partition] for row in (stands, moved))
+    assert (one["lag"], one["lag_ms"], one["behind_ms"]) == (stands.lag, reported_ms, 7000)
+    assert (other["lag"], other["lag_ms"], other["behind_ms"]) == (moved.lag, reported_ms, None)
 
 
 def test_a_range_of_the_past_is_as_it_was(same_stage: Stage) -> None:

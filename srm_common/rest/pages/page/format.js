@@ -52,6 +52,21 @@ export const leastLag = (row) => row.lag ?? row.lag_bounds?.least ?? null;
 /** How old the oldest record is that waits; nothing where none does. */
 export const behind = (row) => (row.lag && known(row.behind_ms) ? span(row.behind_ms) : null);
 
+/** The same in a table; where that is unknown although something waits, why. `flow`: whose `row` it is. */
+export function behindFigure(row, flow) {
+  if (behind(row) || !leastLag(row)) return behind(row) ?? NOTHING;
+  const [word, why] = behindUnknown(row, flow);
+  return h("span", { class: "muted", title: why }, word);
+}
+
+function behindUnknown(row, flow) {
+  if (row.lag_bounds?.unknown) return ["unknown", "A partition cannot be asked, and may hold an older record."];
+  if (row.lag_ms > row.reported_ms)
+    return ["unknown", "The source did not say: no record with a timestamp waits there, or its broker did not answer."];
+  if (flow.lag_fault) return ["unknown", flow.lag_fault];
+  return ["not asked since", "The lag is the last run's, which tells no age of records; the source was not asked since."];
+}
+
 /** A duration in milliseconds: 842 ms, 1.2 s, 3 min, 5 h, 2 d. */
 export function duration(ms) {
   if (!known(ms)) return NOTHING;

@@ -2,7 +2,7 @@
 
 import { flowPath, get } from "./api.js";
 import { h, icon } from "./dom.js";
-import { NOTHING, age, behind, byteRate, count, duration, exact, known, lagCount, lagTitle, plural, recordRate } from "./format.js";
+import { NOTHING, age, behindFigure, byteRate, count, duration, exact, known, lagCount, lagTitle, plural, recordRate } from "./format.js";
 import { link, rangeQuery, route, setQuery, statistic } from "./route.js";
 import { table } from "./table.js";
 import { choices, empty, pager, partTaken, search, taken } from "./widgets.js";
@@ -54,7 +54,7 @@ export const topicsTab = {
         right: true,
         cell: (row) => h("b", { title: lagTitle(row) }, lagCount(row)),
       },
-      { label: "Behind", right: true, cell: (row) => behind(row) ?? NOTHING },
+      { label: "Behind", right: true, cell: (row) => behindFigure(row, flow) },
       { label: "Throughput", sort: "byte-rate", right: true, cell: (row) => byteRate(figure("byte-rate")(row)) },
       { label: "Records", right: true, cell: (row) => recordRate(figure("record-rate")(row)) },
       {
@@ -152,7 +152,7 @@ export function partitionTable(rows, flow) {
   const columns = [
     { label: "Partition", cell: (row) => h("span", { class: "break" }, row.topic, h("b", null, `-${row.partition}`)) },
     { label: "Lag", right: true, cell: (row) => h("b", { title: lagTitle(row) }, count(row.lag)) },
-    { label: "Behind", right: true, cell: (row) => behind(row) ?? NOTHING },
+    { label: "Behind", right: true, cell: (row) => behindFigure(row, flow) },
     { label: "Copied up to", right: true, cell: (row) => exact(row.position) },
     { label: "End at the source", right: true, cell: (row) => exact(row.end) },
     { label: "Latency: least", right: true, cell: (row) => duration(row.latency_ms_min) },
