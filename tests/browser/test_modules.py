@@ -164,6 +164,46 @@ def test_a_sparkline_has_a_gap_where_nothing_was_reported(sheet: Page) -> None:
     assert "L96.0 " in single
 
 
+@pytest.mark.parametrize("width", [1440, 1280, 1024])
+def test_names_in_the_table_of_a_move_are_whole_and_a_remark_has_the_whole_width(sheet: Page, width: int) -> None:
+    sheet.set_viewport_size({"width": width, "height": 900})
+    names = ["billing", "east.orders", "payments-settlement-batch"]
+    longest = "x" * 100
+    found = sheet.evaluate(
+        """async ([names, longest]) => {
+            const { h } = await import('/page/x/dom.js');
+            const { positions } = await import('/page/x/move_wizard.js');
+            await new Promise((done) =>
+                document.head.append(h('link', {rel: 'stylesheet', href: '/page/x/sheets.css', onload: done})));
+            const reason = 'the group is 240 offsets ahead of what is copied; '.repeat(3);
+            const row = (name, index) => ({
+                group: name, topic: name, from_topic: name, partition: index, applied: 123456789, before: 123456789,
+                upstream: 123456789, age_ms: 1000, read_again: {text: 'at most 1,000'}, reason});
+            const table = positions({positions: [...names, longest].map(row), read_again: null});
+            const body = h('div', {class: 'dialog-body'}, h('div', {class: 'stage'}, table));
+            document.body.replaceChildren(h('dialog', {class: 'dialog wide', open: true}, body));
+            const lines = (element) => {
+                const range = document.createRange();
+                range.selectNodeContents(element);
+                return new Set([...range.getClientRects()].map((one) => Math.round(one.bottom))).size;
+            };
+            const cells = (name) => [...document.querySelectorAll('.whole')].filter(
+                (one) => one.textContent.replace(/-\\d$/, '') === name || one.textContent === name);
+            const wide = document.querySelector('table').getBoundingClientRect().width;
+            return {
+                lines: names.map((name) => cells(name).map(lines)),
+                broken: cells(longest).map(lines),
+                remark: document.querySelector('.under td').getBoundingClientRect().width / wide,
+            };
+        }""",
+        [names, longest],
+    )
+    assert found["lines"] == [[1, 1]] * len(names)
+    assert all(lines > 1 for lines in found["broken"])
+    assert len(found["broken"]) == 2
+    assert found["remark"] > 0.99
+
+
 def test_without_an_api_the_page_says_so(browser: Browser, address: str) -> None:
     sheet = browser.new_page()
     sheet.goto(f"{address}/")

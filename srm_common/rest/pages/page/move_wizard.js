@@ -320,13 +320,14 @@ function stepLine(step) {
   );
 }
 
-function positions(progress) {
+/** Where each group would go on, or goes on, partition by partition; nothing without any. */
+export function positions(progress) {
   const rows = progress.positions;
   if (!rows.length) return null;
   const none = rows.filter((row) => row.applied === null).length;
   const columns = [
-    { label: "Group", cell: (row) => h("span", { class: "break" }, row.group) },
-    { label: "Goes on in", cell: (row) => h("div", { class: "place break" }, row.topic, h("b", null, `-${row.partition}`)) },
+    { label: "Group", cell: (row) => h("div", { class: "whole" }, row.group) },
+    { label: "Goes on in", cell: (row) => h("div", { class: "whole" }, row.topic, h("b", null, `-${row.partition}`)) },
     {
       label: "Offset there",
       right: true,
@@ -336,7 +337,6 @@ function positions(progress) {
     { label: "Committed at the source", right: true, cell: (row) => exact(row.upstream) },
     { label: "Known since", right: true, cell: (row) => span(row.age_ms ?? 0) },
     { label: "Read again", right: true, cell: (row) => readAgain(row.read_again) },
-    { label: "Remark", cell: (row) => h("span", { class: "muted break" }, row.reason) },
   ];
   return h(
     "section",
@@ -357,6 +357,8 @@ function positions(progress) {
       columns,
       rows,
       key: (row) => `${row.group} ${row.from_topic}-${row.partition}`,
+      // A sentence needs the whole width.
+      below: (row) => (row.reason ? h("p", { class: "muted break" }, row.reason) : null),
       tone: (row) => (row.applied === null ? "bad" : row.reason ? "warn" : ""),
       testid: "position",
     }),
