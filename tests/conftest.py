@@ -20,6 +20,8 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
+pytest.register_assert_rewrite("tests.contract")
+
 temporary_files.of_session()
 
 _failed = pytest.StashKey[bool]()

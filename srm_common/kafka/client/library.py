@@ -5,7 +5,15 @@
 
 from __future__ import annotations
 
+from functools import cache
+from types import ModuleType
+from typing import Any
+
 import kafka.errors as Errors
+import kafka.protocol.admin as _admin_messages
+import kafka.protocol.consumer as _consumer_messages
+import kafka.protocol.metadata as _metadata_messages
+import kafka.protocol.producer as _producer_messages
 from kafka.cluster import ClusterMetadata
 from kafka.future import Future
 from kafka.net.connection import KafkaConnection
@@ -67,4 +75,20 @@ __all__ = [
     "Task",
     "TaskState",
     "TopicPartition",
+    "messages",
 ]
+
+
+@cache
+def messages() -> dict[str, tuple[Any, Any]]:
+    """The request and the response class of every API that the library knows, by Kafka's name of it (``Fetch``).
+
+    For whoever takes the broker's side (:mod:`srm_common.testing.fake_cluster`).
+    """
+    modules: tuple[ModuleType, ...] = (_admin_messages, _consumer_messages, _metadata_messages, _producer_messages)
+    classes = {name: getattr(module, name) for module in modules for name in module.__all__}
+    return {
+        name.removesuffix("Request"): (kind, classes[f"{name.removesuffix('Request')}Response"])
+        for name, kind in classes.items()
+        if name.endswith("Request")
+    }

@@ -1,0 +1,386 @@
+"""A Kafka cluster inside the test's process: it speaks Kafka's protocol on the loopback address, from one thread.
+
+    with FakeCluster(nodes=3) as kafka:
+        kafka.create_topic("orders", partitions=6)
+        ...                        # any client, kafka.bootstrap_servers
+        kafka.refuse("CreateTopics", 29, when="orders")
+        kafka.after(2, "EndTxn").go_away()
+
+Nothing is kept on disk, and no Java is needed: it is ready in a few milliseconds. What it answers is held against real
+brokers by one suite of tests that runs on both. See docs/testing.md for what it does not do.
+"""
+
+from __future__ import annotations
+
+import base64
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka.admin import AdminClient
+
+from srm_common.errors import LocalKafkaError
+from srm_common.testing.fake_cluster.acls import Acls
+from srm_common.testing.fake_cluster.faults import After, Fault, When
+from srm_common.testing.fake_cluster.groups import Committed, Groups
+from srm_common.testing.fake_cluster.log import PartitionLog
+from srm_common.testing.fake_cluster.member_requests import MemberRequests
+from srm_common.testing.fake_cluster.members import Member, assignment, subscription
+from srm_common.testing.fake_cluster.messages import CHANGES, Answer, Call, Protocol, Refused
+from srm_common.testing.fake_cluster.record_requests import RecordRequests
+from srm_common.testing.fake_cluster.records import Record, batch_of
+from srm_common.testing.fake_cluster.server import Handler, Server, raise_failures
+from srm_common.testing.fake_cluster.topic_requests import TopicRequests
+from srm_common.testing.fake_cluster.topics import Node, Topics
+from srm_common.testing.fake_cluster.transactions import Transactions
+from srm_common.testing.local_kafka import ADMIN_SETTINGS
+
+_HOST = "127.0.0.1"
+_TRANSACTION_VERSION = "transaction.version"
+_FEATURES = {_TRANSACTION_VERSION: 2, "group.version": 1, "metadata.version": 27}
+
+
+class Clock:
+    """The time that a cluster gives out, in ms since 1970: the machine's, until a test sets it."""
+
+    def __init__(self) -> None:
+        self._set_ms: int | None = None
+
+    def now_ms(self) -> int:
+        return int(time.time() * 1000) if self._set_ms is None else self._set_ms
+
+    def set(self, ms: int) -> None:
+        """It stands still from now on."""
+        self._set_ms = ms
+
+    def advance(self, seconds: float) -> None:
+        """It goes forward at once, and stands still from then on."""
+        self._set_ms = self.now_ms() + int(seconds * 1000)
+
+
+class FakeCluster:
+    """A cluster of ``nodes`` brokers, numbered from 1. A context manager; or ``start()`` and ``close()``.
+
+    Args:
+        racks: the rack of each node in turn.
+        settings: broker settings, as in ``server.properties``; their source is STATIC_BROKER_CONFIG.
+        features: finalized levels of features that differ (``{"transaction.version": 1}``).
+        newest: newest versions of APIs that differ, to be like older brokers; -1 takes one away.
+        authorizer: whether the brokers have one. ACLs are kept then; they are never enforced.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        *,
+        racks: Sequence[str] = (),
+        settings: Mapping[str, str] | None = None,
+        features: Mapping[str, int] | None = None,
+        newest: Mapping[str, int] | None = None,
+        authorizer: bool = False,
+        name: str = "fake",
+    ) -> None:
+        self.name = name
+        self.cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self.clock = Clock()
+        self._features = {**_FEATURES, **(features or {})}
+        self._lock = threading.RLock()
+        handlers: dict[str, Handler] = {}
+        # Rooms come after the server, whose ports they tell; it reads the handlers when it is asked.
+        self._server = Server(nodes, handlers, self._lock, self._before)
+        addresses = [
+            Node(number, _HOST, port.number, racks[number - 1] if racks else None, self._listening(number))
+            for number, port in self._server.ports.items()
+        ]
+        wake = self._server.wake
+        self._topics = Topics(addresses, self.cluster_id, settings or {}, wake)
+        self._groups = Groups(self._topics, wake)
+        self._transactions = Transactions(
+            self._topics, self._groups, self._features.get(_TRANSACTION_VERSION, 0), self.clock.now_ms, wake
+        )
+        self._groups.pending = self._transactions.pending
+        self._acls = Acls(authorizer=authorizer)
+        records = RecordRequests(self._topics, self._transactions, self.clock.now_ms, wake)
+        handlers["ApiVersions"] = self._api_versions
+        for room in (
+            TopicRequests(self._topics, self.clock.now_ms),
+            self._topics.configs,
+            self._groups,
+            MemberRequests(self._groups, wake),
+            self._transactions,
+            self._acls,
+            records,
+        ):
+            handlers |= room.handlers()
+        self._server.protocol = Protocol(set(handlers), newest or {})
+        self._admin: AdminClient | None = None
+
+    # ---- life
+
+    def start(self) -> Self:
+        self._server.start()
+        return self
+
+    def close(self) -> None:
+        """Ends everything.
+
+        Raises:
+            LocalKafkaError: clients asked what the fake has no answer to, or one failed in it.
+        """
+        self._admin = None
+        self._server.close()
+        raise_failures(self._server.failures, self.name)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self.close()
+        except LocalKafkaError as failure:
+            if error is None:
+                raise
+            error.add_note(str(failure))
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """The node numbers, 1..n."""
+        return tuple(self._server.ports)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port,...`` of all nodes; the same for the cluster's whole life."""
+        return ",".join(port.address for port in self._server.ports.values())
+
+    @property
+    def internal_servers(self) -> str:
+        """The same: nobody logs in here."""
+        return self.bootstrap_servers
+
+    def stop(self, node: int) -> None:
+        """A node goes; its partitions get other leaders, or none."""
+        self._server.go_away(node)
+        with self._lock:
+            self._topics.node_left(node)
+
+    def restart(self, node: int) -> None:
+        """A node that was stopped comes back, on its port."""
+        self._server.come_back(node)
+        with self._lock:
+            self._topics.node_came(node)
+
+    def go_away(self) -> None:
+        """The whole cluster is gone at once, as its clients see it: connections end, ports are closed."""
+        self._server.go_away()
+
+    def come_back(self) -> None:
+        """After :meth:`go_away`: on the same ports, with the same data."""
+        self._server.come_back()
+
+    def admin(self) -> AdminClient:
+        """An AdminClient, made once."""
+        if self._admin is None:
+            logger = logging.getLogger("srm_common.testing.librdkafka")
+            logger.addHandler(logging.NullHandler())
+            logger.propagate = False
+            self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, **ADMIN_SETTINGS}, logger=logger)
+        return self._admin
+
+    # ---- faults
+
+    def refuse(self, api: str, code: int, *, when: When = None, times: int | None = None) -> Fault:
+        """Answer requests of an API with an error code, and do nothing of what they ask.
+
+        Args:
+            when: only for this topic, group, transactional id or resource, or those that a function takes; other parts
+                of the same request are carried out.
+            times: only so often.
+        """
+        return self._server.faults.add("refuse", api, code=code, when=when, times=times)
+
+    def drop_answer(self, api: str, *, times: int | None = 1) -> Fault:
+        """Carry requests of an API out, and end the connection instead of answering."""
+        return self._server.faults.add("drop", api, times=times)
+
+    def delay(self, seconds: float, api: str | None = None, *, times: int | None = None) -> Fault:
+        """Take so long before a request is looked at."""
+        return self._server.faults.add("delay", api, seconds=seconds, times=times)
+
+    def silence(self, api: str | None = None) -> Fault:
+        """Take connections and requests, and answer none, until the fault ends."""
+        return self._server.faults.add("silence", api, times=None)
+
+    def after(self, count: int, api: str) -> After:
+        """What is to happen once ``count`` more requests of an API have been answered."""
+        return self._server.faults.after(count, api)
+
+    # ---- what was asked
+
+    @property
+    def requests(self) -> list[Call]:
+        """All requests so far, in the order in which they came."""
+        return list(self._server.requests)
+
+    def asked(self, api: str) -> list[Any]:
+        """The requests of one API, with the fields of Kafka's schema in snake case."""
+        return [call.body for call in self._server.requests if call.api == api]
+
+    def changes(self) -> list[Call]:
+        """The requests that ask for a change."""
+        return [call for call in self._server.requests if call.api in CHANGES]
+
+    def forget_requests(self) -> None:
+        """:attr:`requests` begin again."""
+        self._server.requests.clear()
+
+    # ---- topics
+
+    def create_topic(
+        self, name: str, partitions: int = 1, replication_factor: int = -1, config: Mapping[str, str] | None = None
+    ) -> None:
+        """Raises LocalKafkaError with the reason where brokers would refuse it."""
+        with self._lock:
+            try:
+                self._topics.create(name, partitions, replication_factor, config or {})
+            except Refused as refused:
+                raise LocalKafkaError(f"topic {name} was not created on {self.name}: {refused}") from refused
+
+    def delete_topic(self, name: str) -> None:
+        with self._lock:
+            self._topics.delete(name)
+
+    def grow_topic(self, name: str, partitions: int) -> None:
+        with self._lock:
+            self._topics.grow(name, partitions)
+
+    def topics(self) -> dict[str, int]:
+        """Numbers of partitions by name, without Kafka's own topics."""
+        with self._lock:
+            return {topic.name: len(topic.partitions) for topic in self._topics.topics.values() if not topic.internal}
+
+    def topic_config(self, name: str) -> dict[str, str]:
+        """The settings that a topic has of its own; changes to it change the topic."""
+        return self._topics.topics[name].settings
+
+    def made_on_demand(self) -> set[str]:
+        """Topics that came into being because a client asked about them (``auto.create.topics.enable``)."""
+        return {name for name in self._topics.made_on_demand if not name.startswith("__")}
+
+    # ---- logs
+
+    def log(self, topic: str, partition: int = 0) -> PartitionLog:
+        """The log of a partition, to be looked at."""
+        return self._topics.partition(topic, partition).log
+
+    def write(
+        self,
+        topic: str,
+        records: Iterable[tuple[bytes | None, bytes | None]],
+        partition: int = 0,
+        *,
+        timestamp_ms: int | None = None,
+        headers: tuple[tuple[str, bytes | None], ...] = (),
+    ) -> None:
+        """Append keys and values, as one batch of a producer without idempotence."""
+        now = self.clock.now_ms() if timestamp_ms is None else timestamp_ms
+        batch = [Record(number, now, key, value, headers) for number, (key, value) in enumerate(records)]
+        if batch:
+            with self._lock:
+                self.log(topic, partition).append(batch_of(batch), now)
+            self._server.wake()
+
+    def records(self, topic: str, partition: int = 0, *, committed: bool = True) -> list[Record]:
+        """What a consumer would read, without asking for it."""
+        with self._lock:
+            return self.log(topic, partition).records(committed=committed)
+
+    def delete_records(self, topic: str, before: int, partition: int = 0) -> None:
+        """Retention has taken what lies before an offset."""
+        with self._lock:
+            self.log(topic, partition).delete_before(before)
+
+    def compact(self, topic: str, *, drop_tombstones: bool = False) -> None:
+        """Run the cleaner over a topic: of each key the last record stays, holes are where others were. The last batch
+        of a partition counts as its open segment and stays as it is."""
+        with self._lock:
+            for partition in self._topics.topics[topic].partitions:
+                partition.log.compact(drop_tombstones=drop_tombstones)
+
+    def move_leader(self, topic: str, partition: int = 0, node: int | None = None, *, keep: int | None = None) -> None:
+        """A new leader under a new epoch: ``node``, or the next replica. With ``keep`` an unclean one, whose log ends
+        there."""
+        with self._lock:
+            self._topics.elect(topic, partition, node, keep=keep)
+
+    # ---- groups
+
+    def join(self, group: str, member: str, topics: Mapping[str, list[int]] | Iterable[str] = ()) -> None:
+        """Place a member in a group, with the partitions that it is assigned, or all of these topics. It stays until
+        :meth:`leave`."""
+        with self._lock:
+            assigned = (
+                dict(topics)
+                if isinstance(topics, Mapping)
+                else {name: list(range(len(self._topics.topics[name].partitions))) for name in topics}
+            )
+            found = self._groups.group(group)
+            found.protocol_type = "consumer"
+            found.membership.place(
+                Member(
+                    member,
+                    member,
+                    metadata=subscription(assigned),
+                    assignment=assignment(assigned),
+                    topics=tuple(assigned),
+                    placed=True,
+                )
+            )
+
+    def leave(self, group: str, member: str) -> None:
+        with self._lock:
+            self._groups.group(group).membership.leave(member)
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int], metadata: str = "") -> None:
+        """Commit offsets of a group, whether it has members or not."""
+        with self._lock:
+            self._groups.put(group, {place: Committed(offset, -1, metadata) for place, offset in offsets.items()})
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """What a group has committed; empty for one that does not exist."""
+        with self._lock:
+            found = self._groups.known.get(group)
+            return {} if found is None else {place: one.offset for place, one in found.offsets.items()}
+
+    def transactions(self) -> dict[str, str]:
+        """The states of transactional ids (``Ongoing``, ``CompleteCommit``, ...)."""
+        with self._lock:
+            return {one.name: one.state for one in self._transactions.known.values()}
+
+    # ---- inside
+
+    def _before(self) -> None:
+        self._transactions.expire()
+        self._groups.expire()
+
+    def _listening(self, number: int) -> Callable[[], bool]:
+        return lambda: self._server.listening(number)
+
+    def _api_versions(self, call: Call) -> Answer:
+        if call.body is None:
+            return {"error_code": 35, "api_keys": self._server.protocol.offered()}
+        features = [(name, level) for name, level in self._features.items() if level > 0]
+        return {
+            "error_code": call.refused(),
+            "api_keys": self._server.protocol.offered(),
+            "supported_features": [{"name": name, "min_version": 0, "max_version": level} for name, level in features],
+            "finalized_features_epoch": 1,
+            "finalized_features": [
+                {"name": name, "max_version_level": level, "min_version_level": level} for name, level in features
+            ],
+        }

@@ -1,0 +1,140 @@
+"""Requests out of frames and frames out of answers, by kafka-python's schemas; which versions the brokers offer.
+
+Handlers answer with plain mappings, in the snake case of Kafka's field names; what one leaves out has the default of
+the schema.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from srm_common.kafka.client.library import messages
+
+Answer = dict[str, Any]
+
+_HEAD = struct.Struct(">hhi")
+_API_VERSIONS, UNSUPPORTED_VERSION = "ApiVersions", 35
+
+#: Newest versions that differ from the library's: Fetch, Produce and commits that name topics instead of their ids, no
+#: two-phase commits, and AddPartitionsToTxn as clients send it.
+_NEWEST = {
+    "Fetch": 12,
+    "Produce": 12,
+    "OffsetCommit": 9,
+    "OffsetFetch": 9,
+    "InitProducerId": 5,
+    "AddPartitionsToTxn": 3,
+}
+
+#: APIs that change what a cluster has.
+CHANGES = frozenset(
+    {
+        *("AddOffsetsToTxn", "AddPartitionsToTxn", "AlterConfigs", "CreateAcls", "CreatePartitions", "CreateTopics"),
+        *("DeleteAcls", "DeleteGroups", "DeleteRecords", "DeleteTopics", "EndTxn", "IncrementalAlterConfigs"),
+        *("InitProducerId", "OffsetCommit", "OffsetDelete", "Produce", "TxnOffsetCommit"),
+    }
+)
+
+
+class Refused(Exception):
+    """The broker's answer to a part of a request is an error code."""
+
+    def __init__(self, code: int, message: str | None = None) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+class UnknownApi(Exception):
+    """A request that the fake has no answer to."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One request to one node. ``body`` has the fields of Kafka's schema in snake case."""
+
+    api: str
+    version: int
+    node: int
+    client_id: str
+    body: Any
+    refusal: Callable[[str, str], int] = lambda api, name: 0
+
+    def check(self, name: str = "") -> None:
+        """Raises Refused where the test wants this API refused for a topic, group, transactional id or resource."""
+        code = self.refusal(self.api, name)
+        if code:
+            raise Refused(code, "refused by the test")
+
+    def refused(self, name: str = "") -> int:
+        """The same as a code, 0 for none."""
+        return self.refusal(self.api, name)
+
+
+class Protocol:
+    """The APIs that the brokers of a cluster offer.
+
+    Args:
+        answered: names of the APIs that have handlers.
+        newest: newest versions that differ, by API; a negative one takes the API away, as from older brokers.
+    """
+
+    def __init__(self, answered: set[str], newest: Mapping[str, int]) -> None:
+        known = messages()
+        self._by_key = {int(request.API_KEY): name for name, (request, _) in known.items()}
+        self.versions: dict[str, tuple[int, int]] = {}
+        for name in sorted(answered):
+            oldest, latest = known[name][0].valid_versions
+            latest = newest.get(name, min(latest, _NEWEST.get(name, latest)))
+            if latest >= 0:
+                self.versions[name] = min(oldest, latest), latest
+
+    def offered(self) -> list[Answer]:
+        """The list in an answer to ApiVersions."""
+        known = messages()
+        return [
+            {"api_key": int(known[name][0].API_KEY), "min_version": oldest, "max_version": newest}
+            for name, (oldest, newest) in self.versions.items()
+        ]
+
+    def read(self, payload: bytes, node: int) -> tuple[Call, int]:
+        """The request in a frame and its correlation id.
+
+        A version of ApiVersions that is too new comes as version 0, which every client understands the answer to.
+
+        Raises:
+            UnknownApi: names the API and the version that is not offered.
+        """
+        key, version, correlation_id = _HEAD.unpack_from(payload)
+        name = self._by_key.get(key, f"number {key}")
+        oldest, newest = self.versions.get(name, (0, -1))
+        if name == _API_VERSIONS and version > newest:
+            return Call(name, 0, node, "", None), correlation_id
+        if not oldest <= version <= newest:
+            raise UnknownApi(f"the fake cluster does not answer {name} in version {version}")
+        request = messages()[name][0]
+        body = request.decode(payload, version=version, header=True)
+        return Call(name, version, node, body.header.client_id or "", body), correlation_id
+
+    def write(self, call: Call, correlation_id: int, answer: Answer) -> bytes:
+        """The frame of an answer."""
+        kind = messages()[call.api][1]
+        response = kind(version=call.version, **_fields(kind, answer))
+        response.with_header(correlation_id=correlation_id)
+        return bytes(response.encode(header=True, framed=True))
+
+
+def _fields(kind: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """``values`` with mappings turned into the classes that the schema has for them."""
+    out: dict[str, Any] = {}
+    for name, value in values.items():
+        field = kind.fields[name]
+        if value is not None and field.is_struct_array():
+            value = [field.data_class(**_fields(field.data_class, one)) for one in value]
+        elif value is not None and field.is_struct():
+            value = field.data_class(**_fields(field.data_class, value))
+        out[name] = value
+    return out

@@ -1,0 +1,244 @@
+"""Topics of a cluster: which there are, on which nodes their partitions lie, how they come and go.
+
+Rules: Kafka's ``ReplicationControlManager`` and ``Topic``.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from srm_common.testing.fake_cluster.configs import Configs
+from srm_common.testing.fake_cluster.log import PartitionLog
+from srm_common.testing.fake_cluster.messages import Refused
+
+UNKNOWN_TOPIC, NOT_LEADER = 3, 6
+INVALID_TOPIC, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR = 17, 36, 37, 38
+INVALID_REPLICA_ASSIGNMENT, INVALID_REQUEST = 39, 42
+FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_LONGEST = 249
+OFFSETS_TOPIC, TRANSACTIONS_TOPIC = "__consumer_offsets", "__transaction_state"
+INTERNAL = (OFFSETS_TOPIC, TRANSACTIONS_TOPIC)
+
+
+@dataclass
+class PartitionState:
+    """A partition's replicas, its leader (-1 without one), and its log."""
+
+    replicas: list[int]
+    leader: int
+    log: PartitionLog
+
+
+@dataclass
+class Topic:
+    name: str
+    partitions: list[PartitionState]
+    settings: dict[str, str]
+    topic_id: uuid.UUID = field(default_factory=uuid.uuid4)
+
+    @property
+    def internal(self) -> bool:
+        return self.name in INTERNAL
+
+
+@dataclass
+class Node:
+    """``listening``: whether clients can reach it."""
+
+    number: int
+    host: str
+    port: int
+    rack: str | None
+    listening: Callable[[], bool]
+
+
+class Topics:
+    """Args:
+    static: what the brokers were started with.
+    changed: told that a topic came, went or got another leader.
+    """
+
+    def __init__(
+        self, nodes: Iterable[Node], cluster_id: str, static: Mapping[str, str], changed: Callable[[], None]
+    ) -> None:
+        self.nodes = {node.number: node for node in nodes}
+        self.cluster_id = cluster_id
+        self.topics: dict[str, Topic] = {}
+        self.configs = Configs(static, self._settings, self.nodes)
+        #: Topics that came into being because a client asked about them.
+        self.made_on_demand: set[str] = set()
+        #: Told of each topic that goes.
+        self.on_delete: list[Callable[[str], None]] = []
+        self._changed = changed
+
+    @property
+    def alive(self) -> list[int]:
+        return [number for number, node in self.nodes.items() if node.listening()]
+
+    def _settings(self, name: str) -> dict[str, str] | None:
+        topic = self.topics.get(name)
+        return None if topic is None else topic.settings
+
+    def setting(self, topic: Topic, key: str) -> str:
+        return self.configs.of_topic(topic.settings, key)
+
+    def partition(self, name: str, number: int) -> PartitionState:
+        """Raises Refused where there is none such."""
+        topic = self.topics.get(name)
+        if topic is None or not 0 <= number < len(topic.partitions):
+            raise Refused(UNKNOWN_TOPIC)
+        return topic.partitions[number]
+
+    def led_by(self, node: int, name: str, number: int, leader_epoch: int = -1) -> PartitionState:
+        """A partition that ``node`` leads under the epoch that the client knows. Raises Refused."""
+        found = self.partition(name, number)
+        if found.leader != node:
+            raise Refused(NOT_LEADER)
+        if 0 <= leader_epoch < found.log.epoch:
+            raise Refused(FENCED_LEADER_EPOCH)
+        if leader_epoch > found.log.epoch:
+            raise Refused(UNKNOWN_LEADER_EPOCH)
+        return found
+
+    def logs(self) -> Iterator[tuple[tuple[str, int], PartitionState]]:
+        for topic in self.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                yield (topic.name, number), partition
+
+    def coordinator(self, key: str, topic: str) -> int:
+        """The node that coordinates a group or a transactional id: the leader of a partition of an internal topic,
+        which comes into being with the first question."""
+        if topic not in self.topics:
+            setting = "offsets.topic" if topic == OFFSETS_TOPIC else "transaction.state.log"
+            count = int(self.configs.broker(f"{setting}.num.partitions"))
+            self.create(topic, count, min(3, len(self.nodes)), {"cleanup.policy": "compact"})
+        partitions = self.topics[topic].partitions
+        return partitions[_java_hash(key) % len(partitions)].leader
+
+    def create(
+        self,
+        name: str,
+        partitions: int,
+        replication_factor: int,
+        settings: Mapping[str, str],
+        assignments: list[list[int]] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Raises Refused as the controller does."""
+        self._check_name(name)
+        if assignments is not None:
+            if partitions != -1 or replication_factor != -1:
+                raise Refused(
+                    INVALID_REQUEST, "replica assignment and numbers of partitions or replicas are both given"
+                )
+            for one in assignments:
+                if not one or len(set(one)) != len(one) or not set(one) <= self.nodes.keys():
+                    raise Refused(INVALID_REPLICA_ASSIGNMENT, f"replicas {one}")
+            replicas = assignments
+        else:
+            if partitions == -1:
+                partitions = int(self.configs.broker("num.partitions"))
+            if partitions <= 0:
+                raise Refused(INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
+            copies = self._copies(replication_factor)
+            replicas = [self._replicas(number, copies) for number in range(partitions)]
+        self.configs.check(settings)
+        topic = Topic(
+            name, [PartitionState(one, self._first_alive(one), PartitionLog()) for one in replicas], dict(settings)
+        )
+        if not validate_only:
+            self.topics[name] = topic
+            self._changed()
+        return topic
+
+    def delete(self, name: str) -> None:
+        del self.topics[name]
+        for told in self.on_delete:
+            told(name)
+        self._changed()
+
+    def elect(self, name: str, number: int, node: int | None = None, *, keep: int | None = None) -> None:
+        """Another leader: ``node``, or the next replica that lives; ``keep``: it has the log up to there only."""
+        partition = self.partition(name, number)
+        if node is None:
+            others = [one for one in partition.replicas if one != partition.leader and one in self.alive]
+            node = others[0] if others else partition.leader
+        partition.leader = node
+        partition.log.elect(keep)
+        self._changed()
+
+    def node_left(self, node: int) -> None:
+        """Its partitions get other leaders, or none."""
+        for _, partition in self.logs():
+            if partition.leader == node:
+                partition.leader = next((one for one in partition.replicas if one != node and one in self.alive), -1)
+                partition.log.elect()
+        self._changed()
+
+    def node_came(self, node: int) -> None:
+        for _, partition in self.logs():
+            if partition.leader == -1 and node in partition.replicas:
+                partition.leader = node
+        self._changed()
+
+    def grow(self, name: str, count: int, *, validate_only: bool = False) -> None:
+        """Raises Refused as the controller does."""
+        topic = self.topics.get(name)
+        if topic is None:
+            raise Refused(UNKNOWN_TOPIC, "This server does not host this topic-partition.")
+        have = len(topic.partitions)
+        if count <= have:
+            raise Refused(
+                INVALID_PARTITIONS,
+                f"The topic {name} currently has {have} partition(s); {count} would not be an increase.",
+            )
+        if not validate_only:
+            copies = len(topic.partitions[0].replicas)
+            for number in range(have, count):
+                replicas = self._replicas(number, copies)
+                topic.partitions.append(PartitionState(replicas, self._first_alive(replicas), PartitionLog()))
+            self._changed()
+
+    def _copies(self, replication_factor: int) -> int:
+        if replication_factor == -1:
+            return min(int(self.configs.broker("default.replication.factor")), len(self.nodes))
+        if replication_factor <= 0:
+            raise Refused(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0, or -1.")
+        if replication_factor > len(self.alive):
+            raise Refused(
+                INVALID_REPLICATION_FACTOR,
+                f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+                f"{replication_factor} cannot be reached because only {len(self.alive)} broker(s) are registered.",
+            )
+        return replication_factor
+
+    def _replicas(self, number: int, copies: int) -> list[int]:
+        nodes = list(self.nodes)
+        return [nodes[(number + one) % len(nodes)] for one in range(copies)]
+
+    def _first_alive(self, replicas: list[int]) -> int:
+        alive = self.alive
+        return next((one for one in replicas if one in alive), -1)
+
+    def _check_name(self, name: str) -> None:
+        if not name or name in (".", "..") or len(name) > _LONGEST or not _LEGAL.fullmatch(name):
+            raise Refused(INVALID_TOPIC, f"Topic name is invalid: '{name}'")
+        if name in self.topics:
+            raise Refused(TOPIC_EXISTS, f"Topic '{name}' already exists.")
+        for other in self.topics:
+            if other.replace(".", "_") == name.replace(".", "_"):
+                raise Refused(INVALID_TOPIC, f"Topic '{name}' collides with existing topic: {other}")
+
+
+def _java_hash(text: str) -> int:
+    """``Utils.abs(String.hashCode)``, by which brokers find coordinators."""
+    value = 0
+    for char in text:
+        value = (31 * value + ord(char)) & 0xFFFFFFFF
+    value = value - (1 << 32) if value >= 1 << 31 else value
+    return 0 if value == -(1 << 31) else abs(value)

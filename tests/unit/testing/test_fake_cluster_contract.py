@@ -1,0 +1,44 @@
+"""The fake cluster answers as real brokers do: see :mod:`tests.contract`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from srm_common.testing import FakeCluster
+from tests.contract.access_contract import AccessContract
+from tests.contract.groups_contract import GroupsContract
+from tests.contract.records_contract import RecordsContract, writer
+from tests.contract.topics_contract import TopicsContract
+
+__all__ = ["writer"]
+
+
+@pytest.fixture(params=[1, 3], ids=["one-node", "three-nodes"])
+def kafka(request: pytest.FixtureRequest) -> Iterator[FakeCluster]:
+    with FakeCluster(nodes=request.param) as kafka:
+        yield kafka
+        assert kafka.made_on_demand() == set()
+
+
+@pytest.fixture
+def guarded() -> Iterator[FakeCluster]:
+    with FakeCluster(authorizer=True) as kafka:
+        yield kafka
+
+
+class TestTopics(TopicsContract):
+    pass
+
+
+class TestRecords(RecordsContract):
+    pass
+
+
+class TestGroups(GroupsContract):
+    pass
+
+
+class TestAccess(AccessContract):
+    pass
