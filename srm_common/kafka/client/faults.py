@@ -42,6 +42,8 @@ _DENIED = frozenset(
 _TRANSIENT = frozenset(
     {
         BROKER_LEFT,
+        # Of a leader: ListOffsets while none of the partitions has one.
+        KafkaError._NOENT,
         KafkaError.UNKNOWN_TOPIC_OR_PART,
         KafkaError._UNKNOWN_PARTITION,
         KafkaError._UNKNOWN_TOPIC,

@@ -117,8 +117,8 @@ class Configs:
     ) -> None:
         self._static = dict(static)
         self._topics, self._nodes = topics, frozenset(nodes)
-        #: Altered settings by broker; those of "" are of all brokers. Clusters of Kafka 4.1 and newer begin with this one
-        #: (KIP-966).
+        #: Altered settings by broker; those of "" are of all brokers. Clusters of Kafka 4.1 and newer begin with this
+        #: one (KIP-966).
         self._dynamic = {"": {"min.insync.replicas": static.get("min.insync.replicas", "1")}}
 
     def handlers(self) -> dict[str, Any]:
