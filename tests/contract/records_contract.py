@@ -14,8 +14,8 @@ from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.errors import ConfigError, Fenced
 from srm_common.kafka.client import codes
-from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.client.frames import RawProduce
+from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.cluster_clock import clock_offset
 from srm_common.kafka.log.log_facts import LogFacts, epoch_ends, log_facts

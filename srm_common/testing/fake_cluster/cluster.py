@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka.admin import AdminClient
-
 from srm_common.errors import LocalKafkaError
+from srm_common.kafka.client.librdkafka import AdminClient
 from srm_common.testing.fake_cluster.acls import Acls
 from srm_common.testing.fake_cluster.faults import After, Fault, When
 from srm_common.testing.fake_cluster.groups import Committed, Groups

@@ -123,7 +123,7 @@ def test_what_is_older_than_the_report_gives_way_to_it(same_stage: Stage, path: 
 def test_a_record_that_waited_before_the_report_and_still_does_is_told_by_its_age_then(same_stage: Stage) -> None:
     """No report tells how old records are; where nothing was copied since the clusters were asked it is known."""
     behind = NAMES[list(Story).index(Story.BEHIND)]
-    waiting = [row for row in same_stage.house.store.partitions(str(behind)).rows if row.lag]
+    waiting = [row for row in same_stage.context.store.partitions(str(behind)).rows if row.lag]
     (stands, moved), reported_ms = waiting[:2], waiting[0].reported_ms
     known = {
         (row.topic, row.partition): PartitionLag(position, position + 9, reported_ms - 7000)
@@ -131,7 +131,7 @@ def test_a_record_that_waited_before_the_report_and_still_does_is_told_by_its_ag
         if position is not None
     }
     watch = Known(FlowLag(reported_ms - 3000, known), behind)
-    asked = TestClient(create_app(replace(same_stage.house, lag=watch)), headers={HEADER: "viewer"})
+    asked = TestClient(create_app(replace(same_stage.context, lag=watch)), headers={HEADER: "viewer"})
     found = asked.get(f"/api/v2/flows/{behind.source}/{behind.target}/partitions").json()["partitions"]
     told = {(one["topic"], one["partition"]): one for one in found}
     one, other = (told[row.topic, row.partition] for row in (stands, moved))

@@ -6,7 +6,8 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import ClusterError
-from srm_common.kafka.compacted import LATEST, StateReader
+from srm_common.kafka.client.librdkafka import LATEST
+from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import FakeCluster
 
 
