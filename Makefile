@@ -1,4 +1,4 @@
-# Each of these works alone on a fresh clone; 'make help' says what they do.
+# Each target works on a fresh clone; 'make help' describes them.
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 VENV ?= .venv
@@ -7,22 +7,22 @@ export VENV
 
 .PHONY: help setup demo demo-failover demo-stop test quick unit lint format bench soak compat wheel clean
 
-help: ## this list
+help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Python environment, Java and Kafka's jars; done by all others first, quick when nothing changed
+setup: ## set up the Python environment, Java and Kafka's jars; all other targets do this first, quick if up to date
 	@scripts/setup.sh
 
-demo: setup ## two Kafka clusters, live topics, Airflow with a flow between them, lag on the terminal; Ctrl-C ends it
+demo: setup ## two Kafka clusters, live topics, Airflow with flows between them, lag on the terminal; Ctrl-C ends it
 	@$(PYTHON_BIN) -m demo
 
-demo-failover: setup ## a cluster is killed, its consumers move to the other one and back by DAGs; says what to watch
+demo-failover: setup ## kill a cluster; its consumers fail over to the other one and back by DAGs; says what to watch
 	@$(PYTHON_BIN) -m demo.failover
 
-demo-stop: ## ends what a demo left running
-	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo runs: nothing is set up here"; fi
+demo-stop: ## end what a demo left running
+	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo is running: nothing is set up here"; fi
 
-test: ## lint, then every test ring against real Kafka, Spark, Airflow and Chromium (about 46 minutes on 2 cores)
+test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (about 46 minutes on 2 cores)
 	@scripts/setup.sh --tests
 	@scripts/test.sh lint unit store kafka spark airflow browser faults worlds
 
@@ -36,17 +36,17 @@ format: setup ## formats the code and sorts its imports
 lint: setup ## ruff, formatting, mypy, import rules
 	@scripts/test.sh lint
 
-bench: setup ## side by side with the real MirrorMaker 2; WORKLOAD=1k-lz4 for one workload
+bench: setup ## benchmark against the real MirrorMaker 2; WORKLOAD=1k-lz4 for one workload
 	@$(PYTHON_BIN) -m bench $(WORKLOAD)
 
 soak: setup ## the long tests: more fault rounds, all Kafka versions, all worlds; SOAK_ROUNDS=n
 	@scripts/test.sh soak
 
-compat: setup ## the wheel in older and newer Airflows, Sparks and Pythons (six minutes each); ENVIRONMENT=oldest for one
+compat: setup ## test the wheel with older and newer Airflow, Spark and Python (six minutes each); ENVIRONMENT=oldest for one
 	@$(PYTHON_BIN) -m tests.compat $(ENVIRONMENT)
 
-wheel: setup ## the wheel for other machines, in dist/
+wheel: setup ## build the wheel, in dist/
 	@$(PYTHON_BIN) -m build --wheel --no-isolation --outdir dist .
 
-clean: ## removes the environment, built files and test logs, not the download cache
+clean: ## remove the environment, built files and test logs, but not the download cache
 	rm -rf $(VENV) build dist test-logs .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,4 +1,4 @@
-"""Side by side with the real MirrorMaker 2: the same brokers, the same records, one after the other.
+"""Benchmark against the real MirrorMaker 2: the same brokers, the same records, one after the other.
 
 ``python -m bench [WORKLOAD ...]`` or ``make bench WORKLOAD=...``. What is measured, and how, is in ``bench/README.md``.
 """

@@ -1,7 +1,8 @@
 """The delay of a long run: how long after its time a record of a trickle is seen by a read_committed consumer.
 
 Both sides run in turn on the same pair of brokers, exactly once, while records come in evenly. MirrorMaker 2 runs as
-ever; this project in one run with ``run.max.seconds``. What counts begins some seconds after the first record was seen.
+usual; this project in one run with ``run.max.seconds``. What counts begins some seconds after the first record was
+seen.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def figures(run: Measured, uncompressed_bytes: int, records: int) -> Figures:
     wall = run.done.at - run.first.at
     share = 1.0 - run.copied_at_first
     if wall <= 0 or share <= 0:
-        raise ValueError("the copy was over before it was seen to begin; take more data")
+        raise ValueError("the copy ended before its start was seen; use more data")
     gigabytes = uncompressed_bytes * share / 1e9
     return Figures(
         wall_seconds=wall,

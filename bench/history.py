@@ -27,8 +27,8 @@ _BYTES_PER_MS = 50_000
 _ALIASES = ("east", "west", "north", "south", "edge", "lake", "plant", "store", "cloud", "archive")
 _TEAMS = ("orders", "payments", "shipping", "customers", "catalog", "clicks", "sensors", "audit", "prices", "stock")
 _THINGS = ("created", "changed", "deleted", "events", "snapshot", "commands", "failed", "enriched", "raw", "daily")
-_LOST_TEXT = "1,250 records vanished at the source before they were copied; on.data.loss says what to do about it"
-_FAILED_TEXT = "not enough in-sync replicas at the target (NOT_ENOUGH_REPLICAS); the partition goes on when there are"
+_LOST_TEXT = "1,250 records disappeared at the source before they were copied; on.data.loss decides what to do"
+_FAILED_TEXT = "not enough in-sync replicas at the target (NOT_ENOUGH_REPLICAS); the partition continues when there are"
 
 
 class Story(StrEnum):
@@ -125,7 +125,7 @@ class _Flow:
             return None
         error = kind = None
         if late and self._story is Story.FAILING:
-            error, kind = f"cluster '{self._name.target}' does not answer at b:9092 (timed out)", "UnreachableCluster"
+            error, kind = f"cluster '{self._name.target}' does not respond at b:9092 (timed out)", "UnreachableCluster"
         partitions = tuple(self._partitions(run, at, late, down=error is not None))
         failed = error is not None or any(one.error for one in partitions)
         took = int(1500 + 800 * self._random.random() + sum(one.bytes for one in partitions) / _BYTES_PER_MS)

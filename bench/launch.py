@@ -1,9 +1,9 @@
 """Runs a command and accounts for all it starts: ``python -I launch.py REPORT COMMAND...``
 
-It makes itself the reaper of orphans (PR_SET_CHILD_SUBREAPER), so no process of the command's tree, daemons
-included, ends up elsewhere. When the last one has ended, RUSAGE_CHILDREN therefore holds the CPU time of the whole
-tree, except what the kernel charged to nobody (bench/process_tree.py). It is written to the report file with the ids
-of the processes reaped here. Standard library only, so that it costs next to nothing itself.
+It makes itself the reaper of orphans (PR_SET_CHILD_SUBREAPER), so no process of the command's tree, daemons included,
+ends up elsewhere. When the last one has ended, RUSAGE_CHILDREN therefore holds the CPU time of the whole tree, except
+what the kernel attributes to no process (bench/process_tree.py). It is written to the report file with the ids of the
+processes reaped here. Standard library only, so that it costs next to nothing itself.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ a real Airflow (LocalAirflow, LocalExecutor) does, with a run of each flow every
 time to start; then CPU and memory are measured for ``--minutes``. Airflow is measured without flows as well, so that
 its own share can be told from that of the flows.
 
-CPU is user and system time of whole process trees (PySpark's workers, whom the kernel charges to nobody, excepted),
+CPU is user and system time of whole process trees (except PySpark's workers, whose time is attributed to no process),
 memory the sum of proportional set sizes; those of the brokers are left out. Both sides copy exactly once and write
 heartbeats, checkpoints and offset syncs by their defaults.
 """

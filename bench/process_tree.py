@@ -5,7 +5,7 @@ stime, cutime, cstime), so time of processes that came and went between two look
 ``bench/launch.py`` no process can leave the tree. Resolution: one clock tick (10 ms) a process.
 
 One kind of process would still be lost: a child whose parent ignores SIGCHLD is reaped by the kernel, and its time is
-charged to nobody. PySpark's daemon does that to its workers. Such children are looked at four times a second and
+attributed to no process. PySpark's daemon does that to its workers. Such children are looked at four times a second and
 what they had used when last seen stays in the sum.
 
 Memory: PSS (pages shared by several processes are divided among them); looked at about once a second.

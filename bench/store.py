@@ -1,7 +1,7 @@
 """What the metrics store costs: ``python -m bench.store``.
 
-A database is filled as if all flows had reported for so long (:mod:`bench.month`), then the questions of the page are
-asked, each of a few flows in turn, and reports are written. The whole, 30 days of 100 flows with 100 topics each, is 90
+A database is filled as if all flows had reported for so long (:mod:`bench.month`), then the page's queries are
+run, each for a few flows in turn, and reports are written. The whole, 30 days of 100 flows with 100 topics each, is 90
 million samples: some minutes, 7 GB in SQLite, 15 GB in PostgreSQL.
 """
 

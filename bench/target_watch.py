@@ -1,4 +1,4 @@
-"""Sees from outside when a copy begins and when it is complete; the same eyes for both sides."""
+"""Watches from outside when a copy starts and when it is complete, in the same way for both sides."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Two real brokers and a LocalAirflow with one flow, whose DAG runs several times:
 with little to do, and with so much that Spark is started. A table for each kind of run says what its tasks cost, as
 medians of ``--runs`` runs; ``--packages`` adds which packages' imports cost how much, ``--output`` keeps all as JSON.
 
-CPU-seconds are user and system time of the task's process and of those that it started (PySpark's workers, whom the
-kernel charges to nobody, excepted). Airflow forks that process from one of its workers:
+CPU-seconds are user and system time of the task's process and of those that it started (except PySpark's workers,
+whose time is attributed to no process). Airflow forks that process from one of its workers:
 
 start      Airflow's own part: from the fork to the DAG file, from there to the task's ``execute``, and its end
 imports    of modules, by the DAG file and by the task
@@ -13,7 +13,7 @@ DAG        the rest of the DAG file: reading the configuration, building the DAG
 work       the rest of ``execute``
 clients    Kafka clients that were made (librdkafka's), and connections of Python's own sockets
 
-*Airflow besides* is what its API server, scheduler, the scheduler's workers, DAG processor and triggerer used during a
+*Airflow itself* is what its API server, scheduler, the scheduler's workers, DAG processor and triggerer used during a
 run, beyond what they use while nothing runs.
 """
 

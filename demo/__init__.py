@@ -1,4 +1,4 @@
-"""The demo: two Kafka clusters, topics that are being written, and an Airflow that copies them; nothing is faked.
+"""The demo: two Kafka clusters with live producers, and an Airflow that copies their topics; nothing is simulated.
 
 ``python -m demo`` runs it until Ctrl-C, ``python -m demo stop`` ends one that was left running.
 """

@@ -65,7 +65,7 @@ def _watch(running: stage.Stage, console: Console, end: float | None) -> None:
                 rows = reader.read()
             except SrmError as error:
                 # A leader that moves or a transaction that stays open ends no demo: the next look tells more.
-                live.update(f"cannot look at the moment: {error}")
+                live.update(f"cannot query the clusters at the moment: {error}")
             else:
                 history.add(rows)
                 live.update(screen(rows, history, _run_states(running), running.replications, console.width))
@@ -78,7 +78,7 @@ def _report(running: stage.Stage, end: float | None) -> None:
         try:
             print(line(reader.read(), _run_states(running)), flush=True)
         except SrmError as error:
-            print(f"cannot look at the moment: {error}", flush=True)
+            print(f"cannot query the clusters at the moment: {error}", flush=True)
         time.sleep(LINE_SECONDS)
 
 

@@ -1,4 +1,4 @@
-"""How a demo is ended: by Ctrl-C, and by whatever else is meant as such."""
+"""How a demo is ended: by Ctrl-C, and by equivalent signals."""
 
 from __future__ import annotations
 

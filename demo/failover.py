@@ -65,13 +65,13 @@ class Story:
         self._written |= shop.written
         self._say(f"{len(shop.written)} orders were acknowledged at east, billing had read {len(self._read)} of them")
 
-        self._chapter("srm.failover finds where billing goes on at west.")
+        self._chapter("srm.failover determines where billing resumes at west.")
         self._move("srm.failover", "disaster")
 
-        self._chapter("Billing goes on at west, and so does the shop: its orders go to west's own topic.")
+        self._chapter("Billing resumes at west, and so does the shop: its orders go to west's own topic.")
         with Shop(west.bootstrap_servers, "west") as shop, Billing(west.bootstrap_servers, self._read):
             time.sleep(WORK_SECONDS)
-            self._chapter("East comes back. srm.west.east brings it what was ordered at west.")
+            self._chapter("East returns. srm.west.east copies to it what was ordered at west.")
             east.restart(None)
             self._wait_for_copies("srm.west.east", 1)
             self._say("shop and billing at west stop, to move back")

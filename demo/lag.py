@@ -1,4 +1,4 @@
-"""How far each topic's copy is, seen from outside: ends at the source, committed offsets at the target."""
+"""The lag of each topic's copy, seen from outside: end offsets at the source, committed offsets at the target."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class LagReader:
         self._partitions = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
 
     def read(self) -> list[TopicLag]:
-        """One row a topic. Raises ClusterError when a cluster does not answer."""
+        """One row a topic. Raises ClusterError when a cluster does not respond."""
         positions = self.positions()
         ends = self._source.offsets(self._partitions, LATEST)
         rows = []

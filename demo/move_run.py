@@ -1,4 +1,4 @@
-"""A run of one of the DAGs that move consumer groups, seen from outside: by Airflow's REST API, as by anybody."""
+"""A run of one of the DAGs that move consumer groups, seen from outside: through Airflow's REST API."""
 
 from __future__ import annotations
 

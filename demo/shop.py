@@ -1,4 +1,4 @@
-"""Who works with the clusters in the demo of a failover: a shop that writes orders, and a billing that reads them."""
+"""The clients of the failover demo: a shop that writes orders, and a billing service that reads them."""
 
 from __future__ import annotations
 

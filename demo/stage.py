@@ -186,7 +186,7 @@ def _claim() -> None:
     found = _noted()
     if found is not None:
         if _main_process(found) is not None:
-            raise DemoError(f"a demo runs already (process {found['pid']}); end it with: make demo-stop")
+            raise DemoError(f"a demo is already running (process {found['pid']}); end it with: make demo-stop")
         _end_marked(str(found["marker"]))
     shutil.rmtree(FOLDER, ignore_errors=True)
     # Whatever is killed leaves its temporary files here, too.
@@ -242,7 +242,7 @@ def _free_port() -> int:
     chosen = os.environ.get("SRM_DEMO_PORT")
     if chosen is not None:
         if not chosen.isdecimal() or not 0 < int(chosen) < 65536:
-            raise DemoError(f"SRM_DEMO_PORT is {chosen!r}, and no port; give it a number from 1 to 65535")
+            raise DemoError(f"SRM_DEMO_PORT is {chosen!r}, which is not a port; set it to a number from 1 to 65535")
         return int(chosen)
     for port in range(FIRST_PORT, FIRST_PORT + 100):
         with socket.socket() as probe:

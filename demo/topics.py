@@ -86,4 +86,4 @@ TOPICS = (
     ),
 )
 #: Written at west, for the flow that goes back.
-RETURNS = DemoTopic("returns", "what comes back to the shop", 2, "lz4", 40, _return)
+RETURNS = DemoTopic("returns", "what is returned to the shop", 2, "lz4", 40, _return)

@@ -1,7 +1,7 @@
-"""What goes wrong in the demo, on purpose, so that the Replications page has something to tell.
+"""What goes wrong in the demo, on purpose, so that the Replications page has something to show.
 
-west->east      loses records: they are deleted at west before they were copied, as a retention that is too short does
-east->backup    fails: nobody listens where cluster backup should be
+west->east      loses records: they are deleted at west before they were copied, as with too short a retention
+east->backup    fails: nothing is listening at the address of cluster backup
 west->backup    is paused, since its key `enabled` says false
 """
 
@@ -22,7 +22,7 @@ from srm_common.testing import LocalKafka
 
 #: For the properties file; ``backup`` is an address where nobody listens.
 KEYS = """
-# Flows that need somebody; see demo/trouble.py.
+# Flows that need attention; see demo/trouble.py.
 backup.bootstrap.servers = {backup}
 west->east.enabled = true
 west->east.topics = returns
@@ -33,7 +33,7 @@ east->backup.schedule.interval.seconds = {seldom}
 west->backup.enabled = false
 task.retries = 0
 
-# Groups go on where they stopped, whenever they move.
+# Groups resume where they stopped, whenever they move.
 sync.group.offsets.enabled = true
 """
 FLOW = "west->east"

@@ -1,4 +1,4 @@
-"""What the terminal shows: how far each topic's copy is behind, and how the last runs went."""
+"""The terminal output: the lag of each topic's copy, and the last runs."""
 
 from __future__ import annotations
 

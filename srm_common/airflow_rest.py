@@ -39,7 +39,7 @@ class AirflowRest:
     """One Airflow. ``user`` None: no login, as where every visitor is an administrator.
 
     Raises:
-        AirflowError: from every method: nobody answers, the login is refused, a right is missing.
+        AirflowError: from every method: Airflow does not respond, rejects the credentials, or a permission is missing.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class AirflowRest:
         if parts.scheme not in ("http", "https") or not parts.netloc:
             raise ConfigError(f"{URL} must be an address such as http://airflow:8080")
         if "@" in parts.netloc:
-            raise ConfigError(f"{URL} must hold no login; use {USER} and {PASSWORD}")
+            raise ConfigError(f"{URL} must not contain credentials; use {USER} and {PASSWORD}")
         user = environment.get(USER) or None
         token = environment.get(TOKEN) or None
         password = environment.get(PASSWORD) or None
@@ -107,7 +107,7 @@ class AirflowRest:
         return bool(self._send("GET", f"/api/v2/dags/{_quoted(dag_id)}")["is_paused"])
 
     def set_paused(self, dag_id: str, paused: bool) -> None:
-        """Of a DAG that is paused, no run begins and no task of a run that has begun; tasks at work go on."""
+        """Of a DAG that is paused, no run begins and no task of a run that has begun; running tasks continue."""
         self._send("PATCH", f"/api/v2/dags/{_quoted(dag_id)}", {"is_paused": paused})
 
     def start_run(
@@ -155,7 +155,7 @@ class AirflowRest:
         return self._pages(f"/api/v2/dags?tags={_quoted(tag)}", "dags")
 
     def running_runs(self) -> list[dict[str, Any]]:
-        """Runs of all DAGs that are at work."""
+        """Runs of all DAGs that are active."""
         return self._pages(f"{self._runs('~')}?state=running", "dag_runs")
 
     def _run(self, dag_id: str, run_id: str) -> str:
@@ -221,7 +221,7 @@ class AirflowRest:
             raise
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
-            raise AirflowError(f"Airflow at {self.url} did not answer: {reason}; check {URL}") from error
+            raise AirflowError(f"Airflow at {self.url} did not respond: {reason}; check {URL}") from error
         except ValueError:
             raise AirflowError(f"what answers at {self.url} is no Airflow: {method} {path} brought no JSON") from None
 
@@ -230,8 +230,8 @@ class AirflowRest:
             who = f"refuses the login of '{self.user}'" if self.user else "wants a login"
             return f"Airflow at {self.url} {who}; check {USER} and {PASSWORD}"
         if failure.code == 403:
-            who = f"user '{self.user}'" if self.user else "nobody in particular"
-            return f"Airflow at {self.url} does not let {who} do this: {method} {path} needs a right that is missing"
+            who = f"user '{self.user}'" if self.user else "an anonymous caller"
+            return f"Airflow at {self.url} denies this to {who}: {method} {path} requires a permission"
         if failure.code == 404 and (dag := _DAG.match(path)):
             return (
                 f"Airflow at {self.url} has no DAG {urllib.parse.unquote(dag[1])}; is the flow in its configuration "
@@ -257,7 +257,7 @@ def _from_keyring(user: str) -> str | None:
     try:
         found: str | None = keyring.get_password(KEYRING_SERVICE, user)
     except Exception as error:  # keyrings have errors of their own, one kind for each desktop
-        raise ConfigError(f"the keyring cannot be asked for the password of '{user}': {error}") from error
+        raise ConfigError(f"the keyring cannot provide the password of '{user}': {error}") from error
     return found
 
 

@@ -1,11 +1,11 @@
 """Every error of the project, grouped by what the caller should do.
 
     SrmError
-     +-- ConfigError              mend the file, key or option that the message names; nothing was changed
+     +-- ConfigError              fix the file, key or option that the message names; nothing was changed
      |    +-- UnknownFlow         the flow or alias is not in the file
      +-- ClusterError             one cluster answered badly or not at all
      |    +-- UnreachableCluster  no broker answered; check addresses and the network, then run again
-     |    +-- AccessDenied        a login or a right is missing
+     |    +-- AccessDenied        a login or a permission is missing
      |    +-- UnsupportedBroker   the broker is older than the oldest supported version
      +-- StateError               a state topic cannot be believed
      |    +-- StateTopicInvalid   it exists with settings that would lose state
@@ -13,19 +13,19 @@
      |    +-- CorruptRecord       one of its records cannot be read
      +-- OwnershipError           another run owns the flow; this one has stopped and changed nothing more
      |    +-- FlowOwnedElsewhere
-     |    +-- FlowRunning         something is at work on the flow that must be idle for this
+     |    +-- FlowRunning         the flow is active, and must be idle for this
      |    +-- Fenced              a slot's producer was fenced
      +-- PartitionError           one partition cannot go on; the others do
-     |    +-- DataLost            records vanished at the source before they were copied
+     |    +-- DataLost            records disappeared at the source before they were copied
      |    +-- RecordTooLarge      a single record is larger than the target takes
      |    +-- CorruptBatch        a batch's checksum or layout is wrong
      |    +-- NoSuchPartition     the topic or partition does not exist (any more)
      +-- StoreError               the metrics store cannot be used now; replication goes on without it
      |    +-- StoreTooNew         its schema is newer than this software
-     +-- PeerError                another service did not answer, or not in a form that can be read
-     |    +-- PeerSilent          it let the time limit pass
-     +-- AirflowError             Airflow does not answer, refuses the login, or lacks what was asked for
-     +-- EditConflict             somebody else edited the same at the same time; look again, then repeat the edit
+     +-- PeerError                another service did not respond, or not in a form that can be read
+     |    +-- PeerSilent          it did not respond in time
+     +-- AirflowError             Airflow does not respond, refuses the login, or lacks what was asked for
+     +-- EditConflict             a concurrent edit; check the current state, then repeat the edit
      +-- LostProcess              a worker process died; its work is done again
      +-- RunFailed                at least one partition failed; its run record says which
      +-- LocalKafkaError          a broker or MirrorMaker of srm_common.testing could not be fetched or started
@@ -72,7 +72,7 @@ class UnknownFlow(ConfigError):
 
 
 class ClusterError(SrmError):
-    """A cluster answered with an error that no retry mends."""
+    """A cluster answered with an error that no retry fixes."""
 
     exit_code = 3
 
@@ -82,7 +82,7 @@ class UnreachableCluster(ClusterError):
 
 
 class AccessDenied(ClusterError):
-    """Authentication failed, or a right is missing."""
+    """Authentication failed, or a permission is missing."""
 
 
 class UnsupportedBroker(ClusterError):
@@ -118,7 +118,7 @@ class FlowOwnedElsewhere(OwnershipError):
 
 
 class FlowRunning(OwnershipError):
-    """A run, or MirrorMaker 2, is at work on a flow that must be idle for what was asked."""
+    """A run, or MirrorMaker 2, is active on a flow that must be idle for what was asked."""
 
 
 class Fenced(OwnershipError):
@@ -130,7 +130,7 @@ class PartitionError(SrmError):
 
 
 class DataLost(PartitionError):
-    """Records vanished at the source before they were copied."""
+    """Records disappeared at the source before they were copied."""
 
 
 class RecordTooLarge(PartitionError):
@@ -152,27 +152,27 @@ class StoreError(SrmError):
 
 
 class StoreTooNew(StoreError):
-    """The store's schema was made by newer software."""
+    """The store's schema was created by newer software."""
 
 
 class PeerError(SrmError):
-    """Another replication service did not answer in time, refused, or answered what cannot be read."""
+    """Another replication service did not respond in time, refused, or returned an unreadable response."""
 
     exit_code = 3
 
 
 class PeerSilent(PeerError):
-    """Another replication service did not answer in time."""
+    """Another replication service did not respond in time."""
 
 
 class AirflowError(SrmError):
-    """Airflow cannot be asked, or refuses."""
+    """Airflow cannot be queried, or refuses."""
 
     exit_code = 3
 
 
 class EditConflict(SrmError):
-    """Somebody else edited the same at the same time; this edit changed nothing."""
+    """There was a concurrent edit; this one changed nothing."""
 
 
 class LostProcess(SrmError):

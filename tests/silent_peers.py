@@ -1,4 +1,4 @@
-"""Servers on loopback that do not answer, or not as Kafka does."""
+"""Servers on loopback that do not respond, or not as Kafka does."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ _AT_WORK = (
 
 
 class AirflowScheduler:
-    """Raises :class:`AirflowError` from every method: the database does not answer, or Airflow refuses."""
+    """Raises :class:`AirflowError` from every method: the database does not respond, or Airflow refuses."""
 
     def flows(self) -> list[ScheduledFlow]:
         with _session() as session:
@@ -140,11 +140,11 @@ class AirflowScheduler:
 @contextmanager
 def _session() -> Iterator[Session]:
     try:
-        # Not the thread's own session: a route may be at work on that one.
+        # Not the thread's own session: a route may be active on that one.
         with create_session(scoped=False) as session:
             yield session
     except SQLAlchemyError as error:
-        raise AirflowError(f"Airflow's database does not answer: {_first_line(error)}") from error
+        raise AirflowError(f"Airflow's database does not respond: {_first_line(error)}") from error
 
 
 def _waiting_in_vain(session: Session, dag_ids: Sequence[str]) -> dict[str, str]:
@@ -163,7 +163,7 @@ def _waiting_in_vain(session: Session, dag_ids: Sequence[str]) -> dict[str, str]
 
 
 def _waiting(session: Session, dag_ids: Sequence[str]) -> dict[str, tuple[int | None, str]]:
-    """Since when, and for what, runs wait of which no task is at work, by DAG."""
+    """Since when, and for what, runs wait of which no task is active, by DAG."""
     found = (
         select(TaskInstance.dag_id, TaskInstance.task_id, TaskInstance.pool, TaskInstance.state)
         .add_columns(TaskInstance.scheduled_dttm, TaskInstance.queued_dttm)

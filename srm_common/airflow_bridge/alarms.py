@@ -1,4 +1,4 @@
-"""Tells alarms by Airflow's notifiers, when they begin and when they are over.
+"""Sends alarms through Airflow's notifiers, when they are raised and when they are resolved.
 
 Any class will do that takes the keyword arguments of the file and can be called with a task's context, as those of
 Airflow's providers (``airflow.sdk.BaseNotifier``). The context has ``alarm`` besides, so that their templates can say
@@ -34,15 +34,15 @@ Memory = TypeVar("Memory", bound=ToldAlarms)
 def judged(flow: FlowSettings, report: RunReport, state: Any) -> tuple[AlarmMemory, Verdict]:
     """How the flow does after the report, with what is remembered of the runs before in its asset state."""
     memory = AlarmMemory.from_json(state.get(MEMORY)).after(report)
-    # Nothing is told of a pause, since a paused flow makes no reports.
+    # A pause is not reported, since a paused flow makes no reports.
     return memory, judge(observe(flow.name, memory.history, flow, None, report.reported_ms))
 
 
 def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any], state: Any) -> None:
-    """Judge the report; tell each notifier of the flow what is new to it, but for what the watch tells. ``state`` is
+    """Judge the report; send each notifier of the flow what is new to it, except what the watch sends. ``state`` is
     the flow's asset state.
 
-    What a notifier could not tell is logged, and told again after the next run; nothing else depends on it.
+    What a notifier could not send is logged, and sent after the next run; nothing else depends on it.
     """
     memory, (_, alarms) = judged(flow, report, state)
     for alarm in alarms:
@@ -60,7 +60,7 @@ def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any
 
 
 class AlarmSender:
-    """Tells by notifiers, in one task. One that hung is not asked again: it would hold up what others are told."""
+    """Sends through notifiers, in one task. One that hung is not called again: it would delay the others."""
 
     def __init__(self, context: Mapping[str, Any]) -> None:
         self._context = context
@@ -76,8 +76,8 @@ class AlarmSender:
         informed: bool,
         keep: Callable[[Memory], None],
     ) -> None:
-        """Tell each notifier what is new to it, going by ``memory``, which is kept after everything that was told, and
-        at the end."""
+        """Send each notifier what is new to it, according to ``memory``, which is stored after everything that was
+        sent, and at the end."""
         memory = memory.limited_to(one.name for one in notifiers)
         for notifier in notifiers:
             begun, over = memory.news(notifier.name, alarms, informed=informed)
@@ -91,11 +91,11 @@ class AlarmSender:
         keep(memory)
 
     def told(self, notifier: AlarmNotifier, alarm: Mapping[str, Any]) -> bool:
-        """Whether the notifier could tell ``alarm``; it is logged when it could not."""
+        """Whether the notifier could send ``alarm``; a failure is logged."""
         fault = "it hung before" if notifier in self._hung else self._fault(notifier, alarm)
         if fault is not None:
             _LOG.error(
-                "alarm.notifiers: '%s' could not tell '%s': %s; see alarm.notifier.%s.*",
+                "alarm.notifiers: '%s' could not send '%s': %s; see alarm.notifier.%s.*",
                 *(notifier.name, alarm["text"], fault, notifier.name),
             )
         return fault is None
@@ -107,7 +107,7 @@ class AlarmSender:
             try:
                 # Notifiers put their own fields into the context.
                 _made(notifier)({**self._context, "alarm": dict(alarm)})
-            except Exception as error:  # whatever a class of somebody else may raise
+            except Exception as error:  # a third-party class may raise anything
                 faults.append(f"{type(error).__name__}: {error}")
 
         thread = threading.Thread(target=tell, name=f"notifier-{notifier.name}", daemon=True)

@@ -56,7 +56,7 @@ def flow_asset(flow: FlowName) -> Asset:
 
 
 def _watched(configuration: Configuration) -> list[FlowName]:
-    """Flows that somebody is to be told about."""
+    """Flows with alarm notifiers."""
     return sorted(flow for flow in (*configuration.flows, *configuration.faults) if configuration.notifiers(flow))
 
 
@@ -158,8 +158,8 @@ def _params(spec: DagSpec) -> dict[str, Param]:
             pattern=r"^(committed|earliest|latest|timestamp:\S+)$",
             examples=["committed", "earliest", "latest", "timestamp:2026-01-31T12:00:00Z"],
             title="Start at",
-            description="committed: go on where the last run ended. The others apply to every partition of this run: "
-            "earliest copies again what was copied before, latest leaves out what lies between.",
+            description="committed: continue where the last run ended. The others apply to all its partitions: "
+            "earliest copies again what was copied before, latest skips what is in between.",
             section="For this run only",
         ),
     }

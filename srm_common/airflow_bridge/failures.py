@@ -21,7 +21,7 @@ from srm_common.errors import (
     UnsupportedBroker,
 )
 
-# No retry mends these. Another run that owns the flow is among them: to try again would be to take it back.
+# No retry fixes these. Another run that owns the flow is among them: a retry would take it back.
 FINAL: tuple[type[SrmError], ...] = (
     ConfigError,
     AccessDenied,

@@ -28,7 +28,7 @@ def flow_now(config: str, flow: str) -> EffectiveFilters:
     Raises:
         ConfigError: the file is wrong.
         UnreachableCluster, AccessDenied, ClusterError: there is no variable, or no good one, and the target, which
-            has the edits made elsewhere and the last good ones, does not answer.
+            has the edits made elsewhere and the last good ones, does not respond.
     """
     from srm_common.usecases.filters.effective_filters import effective_filters
 

@@ -38,7 +38,7 @@ class FlowSchedule:
     """The DAG ``dag_id``, seen from the running task ``task_instance``.
 
     Raises:
-        AirflowError: from every method: there is no such DAG here, or nobody did what was asked for.
+        AirflowError: from every method: there is no such DAG here, or the request was not carried out.
     """
 
     def __init__(self, dag_id: str, task_instance: RuntimeTaskInstanceProtocol) -> None:
@@ -94,7 +94,7 @@ class FlowSchedule:
 
         Args:
             run_id: of the new run.
-            seconds: after which nobody waits any more; None: as long as it takes.
+            seconds: how long to wait at most; None: as long as it takes.
         """
         from airflow.sdk.execution_time import task_runner
         from airflow.sdk.execution_time.comms import ErrorResponse, TriggerDagRun
@@ -106,7 +106,7 @@ class FlowSchedule:
         except AirflowRuntimeError as error:
             raise AirflowError(f"Airflow starts no run of {self.dag_id}: {error}") from error
         if isinstance(answer, ErrorResponse):
-            _LOG.info("run %s of %s was asked for before", run_id, self.dag_id)
+            _LOG.info("run %s of %s was already requested", run_id, self.dag_id)
         return str(self._wait(lambda: self._final_state(run_id), f"run {run_id} of {self.dag_id} to end", seconds))
 
     # ---- inside
@@ -122,11 +122,11 @@ class FlowSchedule:
         except AirflowError as error:
             verb = "pause" if paused else "unpause"
             _LOG.warning(
-                "%s; %s %s on its page now: this task goes on when that is done. With the Airflow connection '%s' "
-                "(type http, the login of a user who may do it) it needs nobody",
+                "%s; %s %s on its page now: this task continues when that is done. With the Airflow connection '%s' "
+                "(type http, the credentials of a user who may do it) the task does it by itself",
                 *(error, verb, self.dag_id, CONNECTION),
             )
-            self._wait(lambda: self.is_paused() is paused, f"somebody to {verb} {self.dag_id}", PERSON_SECONDS)
+            self._wait(lambda: self.is_paused() is paused, f"a person to {verb} {self.dag_id}", PERSON_SECONDS)
 
     def _wait(self, condition: Callable[[], Any], what: str, seconds: float | None) -> Any:
         started = told = time.monotonic()

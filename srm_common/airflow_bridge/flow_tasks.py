@@ -83,7 +83,7 @@ def flow_dag(
     settings: FlowSettings, web_path: str = "", *, goes_back: bool = False, warnings: Sequence[str] = ()
 ) -> DagSpec:
     """The DAG of a flow. ``web_path`` is the path under which Airflow's pages lie, for the links of the DAG's page;
-    ``goes_back`` tells that the opposite flow has a DAG, too; ``warnings`` are about keys that do nothing."""
+    ``goes_back``: the opposite flow has a DAG, too; ``warnings`` are about keys without effect."""
     return DagSpec(
         flow=settings.name,
         schedule=timedelta(seconds=settings.schedule_interval_seconds),
@@ -104,8 +104,8 @@ def misconfigured_dag(flow: FlowName, fault: ConfigError) -> DagSpec:
         schedule=MISCONFIGURED_SCHEDULE,
         paused_at_first=False,
         tags=(*tags_of(flow), MISCONFIGURED_TAG),
-        doc=f"## `{flow}` is stopped\n\n{fault}\n\nMend the file; the DAG comes back by itself. Other flows go on.\n",
-        tasks=(TaskSpec(Work.MISCONFIGURED, doc=f"Fails with the reason why `{flow}` is stopped."),),
+        doc=f"## `{flow}` is disabled\n\n{fault}\n\nFix the file; the DAG then reappears. Other flows continue.\n",
+        tasks=(TaskSpec(Work.MISCONFIGURED, doc=f"Fails with the reason why `{flow}` is disabled."),),
         fault=str(fault),
     )
 
@@ -127,8 +127,8 @@ def _tasks(settings: FlowSettings) -> list[TaskSpec]:
     tasks = [
         spec(
             Work.REFRESH_TOPICS,
-            f"Finds the topics to copy and makes their copies on `{settings.name.target}` ready: creates them, adds "
-            "partitions, keeps their settings alike.",
+            f"Finds the topics to copy and prepares their copies on `{settings.name.target}`: creates them, adds "
+            "partitions, keeps their settings in sync.",
         ),
         spec(
             Work.REPLICATE,
@@ -146,7 +146,7 @@ def _tasks(settings: FlowSettings) -> list[TaskSpec]:
         ),
         spec(
             Work.REPORT_LAG,
-            "Tells metrics, the flow's asset and this log how far behind the copy is. Runs also when the copy failed.",
+            "Reports the lag to metrics, the flow's asset and this log. Runs also when the copy failed.",
             Work.SYNC_CHECKPOINTS,
             always=True,
         ),
@@ -201,7 +201,7 @@ def _pace(seconds: float | None) -> str:
 def _warned(warnings: Sequence[str]) -> str:
     if not warnings:
         return ""
-    return "\nKeys that do nothing:\n\n" + "".join(f"- `{warning}`\n" for warning in warnings)
+    return "\nKeys without effect:\n\n" + "".join(f"- `{warning}`\n" for warning in warnings)
 
 
 def _links(flow: FlowName, web_path: str, goes_back: bool) -> str:

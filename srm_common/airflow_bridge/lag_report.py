@@ -112,7 +112,7 @@ class LagReport:
 
     @property
     def warning(self) -> str | None:
-        """What does not keep the flow from copying and needs somebody all the same, heartbeats that stay away among
+        """What does not keep the flow from copying but needs attention, absent heartbeats among
         it; None when there is nothing."""
         beats = self.heartbeats
         sentences = (*self.report.warnings, None if beats is None else beats.silence)

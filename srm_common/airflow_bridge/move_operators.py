@@ -121,7 +121,7 @@ class MoveStepOperator(MoveOperator):
         context["ti"].xcom_push(key="return_value", value=document)
         sentence = " ".join(result.sentences)
         if result.failed:
-            # A cluster may answer the next time; what a person has to mend takes longer than retries do.
+            # A cluster may answer the next time; what a person has to fix takes longer than retries do.
             passing = result.exit_code in (ClusterError.exit_code, StateError.exit_code)
             raise AirflowException(sentence) if passing else AirflowFailException(sentence)
         raise AirflowSkipException(sentence)
@@ -210,7 +210,7 @@ class LastPassOperator(MoveOperator):
         if disaster:
             raise AirflowSkipException(f"run {run_id} of {schedule.dag_id} failed; what is copied has to do")
         raise AirflowFailException(
-            f"run {run_id} of {schedule.dag_id} failed; its tasks say why. Mend it and clear this task, or, where the "
+            f"run {run_id} of {schedule.dag_id} failed; its tasks say why. Fix it and clear this task, or, where the "
             f"source is gone, start {self.dag_id} with mode {MoveMode.DISASTER}"
         )
 
@@ -238,7 +238,7 @@ class ResumeOperator(MoveOperator):
 
 
 class MoveReportOperator(MoveStepOperator):
-    """Tells of the whole move. Where a step failed, says which one, and how to go on."""
+    """Reports the whole move. If a step failed, says which one, and how to continue."""
 
     def execute(self, context: Context) -> dict[str, Any]:
         move = self.move(context)
@@ -249,14 +249,14 @@ class MoveReportOperator(MoveStepOperator):
         lacking = [step for step in lacking if step is not StepName.REPORT]
         if lacking:
             sentence = (
-                f"the move is not finished: step '{lacking[0]}' did not do its work, its log says why. Mend that and "
-                f"clear the task with those after it; every step may be repeated"
+                f"the move is not finished: step '{lacking[0]}' failed, its log says why. Fix that and "
+                f"clear the task with its downstream tasks; every step may be repeated"
             )
             context["ti"].xcom_push(key="return_value", value={"sentences": [sentence]})
             # So that it is among the tasks that failed, when these are cleared.
             raise AirflowFailException(sentence)
         if move.request.dry_run:
-            return {"sentences": [f"nothing was changed; {StepName.TRANSLATE} says where groups would go on"]}
+            return {"sentences": [f"nothing was changed; {StepName.TRANSLATE} says where groups would resume"]}
         return super().execute(context)
 
     def _results(self, move: MoveParams, context: Context) -> dict[StepName, StepResult]:

@@ -12,7 +12,7 @@ from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest
 
 @dataclass(frozen=True, slots=True)
 class MoveParams:
-    """``flow`` is the one whose groups were, or are to be, at its source. ``approved``: nobody is asked."""
+    """``flow`` is the one whose groups were, or are to be, at its source. ``approved``: without asking for approval."""
 
     flow: FlowName
     request: MoveRequest

@@ -71,7 +71,7 @@ class MoveDagSpec:
 MODE_TITLES = {
     MoveMode.DISASTER: "disaster: the source may be gone",
     MoveMode.CONTROLLED: "controlled: producers and consumers are stopped, nothing is read twice",
-    MoveMode.CONTINUOUS: "continuous: the consumers are stopped, producers go on",
+    MoveMode.CONTINUOUS: "continuous: the consumers are stopped, producers keep running",
 }
 _DOCS = {
     StepName.CHECK: "Looks at both clusters, the flow's progress and the groups; changes nothing.",
@@ -79,14 +79,14 @@ _DOCS = {
     "a dry run, and not where the run was started with *approved*.",
     MoveWork.LAST_PASS: "Runs the flow's own DAG once more, so that everything of the source is copied. The link "
     "*Run of the flow* leads to that run.",
-    StepName.STOP: "Pauses the flow's DAG, ends what runs of it, and proves on Kafka that nobody copies.",
+    StepName.STOP: "Pauses the flow's DAG, ends its runs, and proves on Kafka that nothing copies.",
     StepName.DRAIN: "Waits until all that was written at the source is on the target.",
-    StepName.TRANSLATE: "Finds where each group goes on, partition by partition.",
+    StepName.TRANSLATE: "Determines where each group resumes, partition by partition.",
     StepName.APPLY: "Commits these offsets for the groups.",
     StepName.VERIFY: "Reads the committed offsets again and compares.",
-    StepName.TURN: "Makes the flow in the other direction begin behind what was copied.",
+    StepName.TURN: "Lets the flow in the other direction start after what was copied.",
     MoveWork.RESUME: "Lets flows copy again, each by its own DAG.",
-    StepName.REPORT: "Tells what every step did and where each group goes on. Runs also when a step failed.",
+    StepName.REPORT: "Reports what every step did and where each group resumes. Runs also when a step failed.",
     MoveWork.OUTCOME: "Succeeds when every task did; the run's state is its state.",
 }
 _ALL_MOVES = (

@@ -86,7 +86,7 @@ class RefreshTopicsOperator(FlowOperator):
             raise AirflowException(f"{len(lost)} topics are not copied, the first: {lost[0].topic}: {lost[0].reason}")
 
     def _warn_of_keys(self) -> None:
-        """Once a run: keys of the file that do nothing."""
+        """Once a run: keys of the file without effect."""
         configuration = load_configuration(Path(self.config), connections=None)
         for warning in notices(configuration).get(FlowName.parse(self.flow), ()):
             self.log.warning("%s", warning)
@@ -120,7 +120,7 @@ class EmitHeartbeatOperator(FlowOperator):
 
 
 class ReportLagOperator(FlowOperator):
-    """Reads the flow's last run record and tells metrics, the asset's state and the log how far behind the copy is."""
+    """Reads the flow's last run record and reports the lag to metrics, the asset's state and the log."""
 
     def __init__(self, *, asset: Asset, **kwargs: Any) -> None:
         # An outlet, since only a task's own assets may keep state; and other DAGs may wait for fresh data by it.
@@ -175,4 +175,4 @@ class MisconfiguredOperator(FlowOperator):
         with translate_errors():
             self.settings()
         # The worker's copy of the file is newer than the one this DAG was made from.
-        raise AirflowFailException(f"{self.flow} is right again in {self.config}; its DAG comes back within a minute")
+        raise AirflowFailException(f"{self.flow} is valid again in {self.config}; its DAG comes back within a minute")

@@ -5,7 +5,7 @@ little to do goes into imports, and what the scheduler has imported costs it not
 for each parse of a file. Other executors start tasks elsewhere, so there is nothing to do for them.
 
 Code that was upgraded in place counts at once, as it does without all this: a process that finds its modules' files
-changed drops what it inherited, and imports anew.
+changed drops what it inherited, and imports again.
 """
 
 from __future__ import annotations

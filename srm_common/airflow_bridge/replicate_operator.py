@@ -121,7 +121,7 @@ class ReplicateOperator(SparkSubmitOperator):
         except NeedsSpark:
             return False
         except KeyboardInterrupt:
-            raise AirflowException("stopped before its end; the next run goes on where it was") from None
+            raise AirflowException("stopped before its end; the next run continues from there") from None
         finally:
             self._copies_here = False
         self.log.info("%s, without Spark (spark.min.bytes)", summary(record))
@@ -178,7 +178,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:
-    """Whether the run left a record whose errors only an operator can mend: then a retry is in vain."""
+    """Whether the run left a record whose errors only an operator can fix: then a retry is in vain."""
     from srm_common.errors import SrmError
     from srm_common.usecases.runs.last_run import last_run
 
@@ -209,7 +209,7 @@ def job_path() -> str:
 
 
 def launch_settings(tasks_max: int, temporary: Path) -> dict[str, str]:
-    """What the driver's JVM must be told before it starts; the job itself sets the rest, where nobody else did."""
+    """What the driver's JVM must be given before it starts; the job itself sets the rest, unless it is set already."""
     settings = spark_settings("local", tasks_max, temporary=temporary)
     return {key: settings[key] for key in LAUNCH_SETTINGS}
 

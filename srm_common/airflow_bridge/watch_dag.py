@@ -1,6 +1,6 @@
 """The DAG ``srm.watch``: one task that looks at all flows once a minute.
 
-It is there where the file names a notifier: without one there is nobody to tell, and the page, the REST API and
+It exists if the file configures a notifier: without one there is nothing to send, and the page, the REST API and
 Prometheus judge flows whenever they are asked.
 """
 
@@ -21,19 +21,19 @@ from srm_common.domain.flow import FlowName
 #: Not that of flows, which other pages list by theirs.
 TAG = "srm-watch"
 SCHEDULE = timedelta(minutes=1)
-#: Of a look at all flows, notifiers that hang among it.
+#: For a check of all flows, including hanging notifiers.
 TIMEOUT = timedelta(minutes=10)
 
 _DOC = """\
 ## Watches the flows
 
 Once a minute: has a run of each flow succeeded in time (`stalled.after.seconds`)? If not, and the flow is neither \
-paused nor at work, the notifiers of the file (`alarm.notifiers`) tell the alarm `stalled`, and again when it is over. \
-All other alarms are told by the flows' own runs.
+paused nor active, the notifiers of the file (`alarm.notifiers`) send the alarm `stalled`, and again when it is \
+resolved. All other alarms are sent by the flows' own runs.
 
-Where a run of it does not end within five minutes, as tasks get no slots any more, Airflow's triggerer tells that.
+If a run of this DAG does not end within five minutes, because tasks get no slots, Airflow's triggerer reports that.
 
-Pause this DAG, and nobody is told of flows whose runs do not take place. It asks no cluster, and copies nothing.
+While this DAG is paused, flows without runs are not reported. It queries no cluster, and copies nothing.
 """
 
 
@@ -41,7 +41,7 @@ def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: 
     """``assets`` are those of ``flows``, in their order."""
     dag = DAG(
         dag_id=DAG_ID,
-        description="Tells of flows whose runs do not take place",
+        description="Reports flows without runs",
         schedule=SCHEDULE,
         start_date=start,
         catchup=False,
@@ -60,7 +60,7 @@ def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: 
     WatchOperator(
         dag=dag,
         task_id=TASK_ID,
-        doc_md="Looks at every flow of the file, and tells what is new. Not retried, since the next run looks again.",
+        doc_md="Checks every flow of the file, and sends new alarms. Not retried, since the next run checks again.",
         flows=[str(flow) for flow in flows],
         assets=assets,
         config=str(config),

@@ -1,8 +1,8 @@
-"""What the triggerer does when a run of ``srm.watch`` does not come to its end: it tells that no flow is watched.
+"""What the triggerer does when a run of ``srm.watch`` does not end: it reports that no flow is being watched.
 
-A task may wait for ever, for a slot of the executor or of its pool; the triggerer needs neither. That the watch has
-stalled is told here and nowhere else, that it is over by the next look and nowhere else, and each of them writes the
-account only when there is something to tell: so neither is told twice.
+A task may wait forever, for a slot of the executor or of its pool; the triggerer needs neither. The alarm
+that the watch has stalled is raised only here and resolved only by the next check, and each writes its record only when
+it has sent something: so neither is sent twice.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from srm_common.settings_files.configuration import Configuration, load_configur
 DAG_ID, TASK_ID = "srm.watch", "watch"
 #: From the moment a run is queued until its end.
 DEADLINE = timedelta(minutes=5)
-#: Its state has what was told of the watch itself, under the key :data:`STATE`.
+#: Its state has the alarms sent about the watch itself, under the key :data:`STATE`.
 WATCH_ASSET = Asset(name=DAG_ID, uri="srm://watch", group="srm")
 STATE = "watch"
 _ENDED = ("success", "failed")

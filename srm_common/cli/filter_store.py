@@ -93,7 +93,7 @@ class AirflowHome:
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise AirflowError(f"the Airflow in {self.folder} cannot be asked: {error}") from error
+            raise AirflowError(f"the Airflow in {self.folder} cannot be queried: {error}") from error
         if done.returncode != 0 and not fails:
             raise self._failure(done)
         return done
@@ -120,7 +120,7 @@ class FilterStore(FilterPlace, Protocol):
     """Keeps the edited lists of one flow, and may start its runs."""
 
     def can_run(self) -> None:
-        """Raises :class:`AirflowError` when there is nobody to start a run of the flow."""
+        """Raises :class:`AirflowError` if there is no scheduler to start a run of the flow."""
         ...
 
     def start_run(self) -> str:
@@ -192,7 +192,7 @@ class KafkaStore(RecordedFilters):
     """The lists are in ``srm-control.internal`` on the target, and nowhere else.
 
     Args:
-        told: somebody chose this store, so an edit is made even where the flow's lists were kept in Airflow before.
+        told: this store was chosen explicitly, so an edit is made even if the flow's lists were kept in Airflow before.
     """
 
     def __init__(self, flow: FlowSettings, writes_to: ClusterSettings | None, *, told: bool) -> None:
@@ -204,7 +204,7 @@ class KafkaStore(RecordedFilters):
         self._name = flow.name
 
     def start_run(self) -> str:
-        raise AssertionError("nobody can")
+        raise AssertionError("there is no scheduler")
 
     def can_run(self) -> None:
         raise AirflowError(

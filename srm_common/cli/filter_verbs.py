@@ -200,7 +200,7 @@ def history(flow: FlowSettings) -> Answer:
     records, unreadable = filter_history(flow)
     rows = [[one.when, one.who or "not known", one.origin, one.note, _changes(one)] for one in records]
     columns = ["WHEN", "WHO", "KEPT IN", "HOW", "WHAT"]
-    text: list[RenderableType] = [table(columns, rows) if rows else f"{flow.name}: nobody has edited its lists yet."]
+    text: list[RenderableType] = [table(columns, rows) if rows else f"{flow.name}: its lists have not been edited yet."]
     return Answer(
         {"flow": str(flow.name), "edits": [one.to_json() for one in records], "unreadable": unreadable},
         [*text, *(f"Note: {one}" for one in unreadable)],
@@ -219,7 +219,7 @@ def edit(
     """Make the edit, or say what it would do. ``effect`` None: nothing is copied by these lists."""
     if effective.faults and not request.edit.replaces:
         raise ConfigError(
-            "the lists there are cannot be edited, since they cannot be read (see the warning); mend them in Airflow, "
+            "the lists there are cannot be edited, since they cannot be read (see the warning); fix them in Airflow, "
             "replace them with --file, or go back to the properties file with --reset"
         )
     result = edited(FlowFilters.of(chosen.settings), effective.lists, request.edit)
@@ -284,7 +284,7 @@ def _effect(
     request: Request,
     notes: list[str],
 ) -> tuple[list[str] | None, list[str] | None]:
-    """Names that start and stop being copied; None where nobody can be asked."""
+    """Names that start and stop being copied; None if the source cannot be queried."""
     if effect is None:
         return None, None
     if request.dry_run:
@@ -292,7 +292,7 @@ def _effect(
     elif not chosen.file:
         return None, None
     if not request.dry_run:
-        # The edit is made all the same where nobody answers.
+        # The edit is made even if the source does not respond.
         before, after = (
             replace(flow, admin_timeout_ms=min(flow.admin_timeout_ms, _PATIENCE_MS)) for flow in (before, after)
         )

@@ -55,7 +55,7 @@ class ClientOverrides:
             for key, entry in _properties(text):
                 if not is_connection_key(key):
                     raise ConfigError(
-                        f"{entry.written} says nothing about how to reach a cluster, so it would do nothing here",
+                        f"{entry.written} says nothing about how to reach a cluster, so it would have no effect here",
                         file=entry.file,
                         line=entry.line or None,
                     )
@@ -104,7 +104,7 @@ class ChosenFlow:
         """The flow, whose source can be asked. Raises :class:`ConfigError`."""
         if not self.file:
             raise ConfigError(
-                f"{what} asks the source cluster, whose address is in the properties file; name it with --config FILE"
+                f"{what} queries the source, whose address is in the properties file; pass it with --config FILE"
             )
         return self.settings
 

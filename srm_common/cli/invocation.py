@@ -64,7 +64,7 @@ class Invocation:
 
         Raises:
             ConfigError: as :meth:`flow`.
-            AirflowError: an Airflow is named and does not answer.
+            AirflowError: an Airflow is named and does not respond.
             UnreachableCluster, AccessDenied, ClusterError: the target, which keeps the edits, cannot be read.
         """
         from srm_common.cli.filter_store import filter_store
@@ -117,7 +117,7 @@ def output_option(command: F, forms: tuple[str, ...] = ("table", "json")) -> F:
         type=click.Choice(forms),
         callback=_set("output"),
         expose_value=False,
-        help="Form of the answer.  [default: table]",
+        help="Output format.  [default: table]",
     )(command)
 
 

@@ -1,4 +1,4 @@
-"""``srm-control``: commands are loaded when they are asked for, answers printed and errors told in one place.
+"""``srm-control``: commands are loaded on demand; results and errors are printed in one place.
 
 A command is a function ``<name>_command`` in a module of ``srm_common.cli.commands``, which returns an
 :class:`~srm_common.cli.output.Answer`; its name and one line of help go into :data:`COMMANDS`.
@@ -22,27 +22,27 @@ from srm_common.errors import SrmError
 COMMANDS = {
     "config": "Check, explain, show and convert the configuration.",
     "plan": "Print what would change on the target before a flow copies, and why.",
-    "apply": "Make the target's topics ready for a flow at once, or carry out a printed plan.",
+    "apply": "Create and update the target's topics for a flow at once, or apply a saved plan.",
     "topics": "List the topics of the source: which are copied, as what, why or why not; edit which.",
     "groups": "List the consumer groups whose offsets are translated; edit which.",
-    "offsets": "Print where consumer groups go on reading on the target, also for Kafka's own tool; set it.",
+    "offsets": "Print where consumer groups resume on the target, also for Kafka's own tool; set it.",
     "reverse-checkpointed-topics": "Print or edit the list of copies whose offsets are to be translated back.",
     "run": "Run a flow once, without Airflow: copy what is new, write checkpoints and a heartbeat.",
     "pack": "Write an archive for Spark workers that have nothing installed.",
     "warmup": "Make Spark start faster on this machine.",
-    "top": "Show how all flows do, the worst first, with lag and rates; anew every two seconds.",
+    "top": "Show the health of all flows, worst first, with lag and rates; refreshed every two seconds.",
     "status": "Print how far a flow has copied each partition, and what is wrong.",
-    "heartbeats": "Print which clusters' heartbeats have come by a flow, how old they are, how long they took.",
+    "heartbeats": "Print which clusters' heartbeats a flow has copied, their age and latency.",
     "source-offsets": "List and move how far a flow has copied each partition of its source.",
     "takeover": "Take a flow over from MirrorMaker 2 or Streams Replication Manager.",
-    "handback": "Leave a flow so that MirrorMaker 2 goes on.",
-    "failover": "Move consumer groups to the target of a flow; they go on where they are, and skip nothing.",
+    "handback": "Hand a flow back to MirrorMaker 2.",
+    "failover": "Move consumer groups to the target of a flow; they resume where they are, and skip nothing.",
     "failback": "Move consumer groups back to the source of the flow along which they were failed over.",
-    "switch-direction": "Move everything to the target and turn the flow round: the last step of a migration.",
-    "rebind": "Let an alias mean the Kafka cluster that its addresses lead to now.",
+    "switch-direction": "Move everything to the target and reverse the flow: the last step of a migration.",
+    "rebind": "Bind an alias to the Kafka cluster that its addresses lead to now.",
     "check-copies": "Look for records in a flow's copies that the flow did not write.",
     "serve": "Serve the REST API and the Replications page without Airflow.",
-    "repair": "Write lost source offsets again, as the offset map and the copies prove them.",
+    "repair": "Restore lost source offsets, as proved by the offset map and the copies.",
 }
 #: Command -> its module, where that is not called like the command.
 _MODULES = {
@@ -59,10 +59,10 @@ EPILOG = """\
 \b
 Exit codes:
   0    done
-  1    at least one partition or action failed; the answer says which
-  2    the configuration or the command line is wrong
-  3    a cluster or Airflow cannot be reached or refuses the login, or a cluster is too old
-  4    a state topic cannot be believed
+    1    at least one partition or action failed; the output says which
+  2    the configuration or the command line is invalid
+  3    a cluster or Airflow cannot be reached or rejects the credentials, or a cluster is too old
+  4    a state topic is not trustworthy
   5    another run owns the flow
   130  interrupted
 
@@ -140,7 +140,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         print("srm-control: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader (head, less) has gone; there is nobody to tell. Python would complain once more at exit.
+        # The reader (head, less) has gone. Python would complain once more at exit.
         sys.stdout = None
         return 0
 

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 Format = Literal["table", "json", "csv"]
-#: Columns never wrap into one another where nobody looks at the width, as in a pipe or a log.
+#: Columns never wrap into one another where the width does not matter, as in a pipe or a log.
 _WIDE = 400
 
 

@@ -29,7 +29,7 @@ from srm_common.settings_files.client_keys import cluster_settings, is_connectio
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.policy_class import policy_of
 
-#: What a cluster is called in messages where nobody gave it a name.
+#: The name in messages of a cluster without an alias.
 _LOCAL = "local"
 
 
@@ -131,7 +131,7 @@ class ReplicationClient(Closing):
         """The topics that are copies, heartbeats among them; only those that came straight from cluster ``source``, if
         it is given.
 
-        What flows have recorded in ``srm-meta.internal`` is believed; other topics are told by their names.
+        What flows have recorded in ``srm-meta.internal`` is believed; other topics are identified by name.
         """
         return self._names().remote_topics(source)
 

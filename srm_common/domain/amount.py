@@ -43,7 +43,7 @@ class Amount:
 
     @classmethod
     def of(cls, number: int | None) -> Self:
-        """Exactly so many; None: nobody knows."""
+        """Exactly that many; None: unknown."""
         return cls.not_known() if number is None else cls.exactly(number)
 
     @classmethod
@@ -103,13 +103,13 @@ class Amount:
 
     @classmethod
     def from_json(cls, found: Any) -> Self:
-        """Read plain values. Raises ValueError, TypeError or KeyError for what is no amount."""
+        """Read plain values. Raises ValueError, TypeError or KeyError for what is not an amount."""
         if not isinstance(found, Mapping):
-            raise TypeError(f"{found!r} is no amount")
+            raise TypeError(f"{found!r} is not an amount")
         return cls(*(int(found[name]) for name in ("least", "known_most", "parts", "unknown")))
 
 
-#: None at all, and nobody doubts it.
+#: Certainly none.
 NONE = Amount.exactly(0)
 
 

@@ -18,7 +18,7 @@ TargetAlias = Annotated[str, Path(min_length=1, max_length=249, examples=["west"
 
 
 def caller(request: Request, context: AppContextDep) -> Caller:
-    """Whoever is logged in; 401 for nobody in particular. A plain function, as access may ask a database."""
+    """The caller; 401 without a login. A plain function, as access may ask a database."""
     return context.access.caller(request)
 
 

@@ -1,4 +1,4 @@
-"""The flow of a path, when somebody knows it: this service, or, where this one is a gateway, another."""
+"""The flow of a path, if it is known: to this service, or, if this one is a gateway, to another."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from srm_common.rest.schemas import Fault
 
 
 def local_flow(flow: ReadableFlow, context: AppContextDep, peers: PeersDep, local: Local = False) -> FlowName:
-    """The flow of the path, as far as others do not answer for it; this service need not know it either.
+    """The flow of the path, unless another service has it; this service need not know it either.
 
     A flow that the list of flows shows as this service's own is its own, whoever else knows it.
 
     Raises:
         ServedByPeer: a gateway is asked, and another service tells of the flow.
-        ApiError: 502 when nobody knows the flow, and those who might do not answer.
+        ApiError: 502 if the flow is unknown here, and services that may know it do not respond.
     """
     if local or not peers.gateway or _listed_as_own(context, flow):
         return flow
@@ -46,7 +46,7 @@ def existing_flow(flow: LocalFlow, context: AppContextDep) -> FlowName:
     """The flow of the path, when the file or the history knows it.
 
     Raises:
-        ApiError: nobody knows it (404), or whoever might does not answer (503).
+        ApiError: it is unknown (404), or a service that may know it does not respond (503).
     """
     known, faults = _known(context, flow)
     if not known:

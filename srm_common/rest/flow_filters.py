@@ -29,7 +29,7 @@ class CallersVariables:
 
 
 def filters_of(context: AppContext, name: FlowName, caller: Caller) -> tuple[FlowSettings, FilterPlace]:
-    """The flow as the file has it, and where its edited lists are kept. Asks nobody yet.
+    """The flow as the file has it, and where its edited lists are kept. Does not query anything yet.
 
     Raises:
         ConfigError: there is no such flow, or its keys are wrong.
@@ -47,6 +47,6 @@ def flow_now(context: AppContext, name: FlowName, caller: Caller) -> FlowSetting
 
     Raises:
         ConfigError: as :func:`filters_of`.
-        AirflowError, UnreachableCluster, AccessDenied, ClusterError: who keeps the edits does not answer.
+        AirflowError, UnreachableCluster, AccessDenied, ClusterError: who keeps the edits does not respond.
     """
     return filters_of(context, name, caller)[1].effective().flow

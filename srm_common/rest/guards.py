@@ -73,9 +73,8 @@ class SafeHeaders:
 
 # Requests that change something come from our own pages or from programs, never from another site's page.
 #
-# A browser sends its cookies with requests that other sites make it send. It says so in ``Sec-Fetch-Site``, or, an
-# older one, in ``Origin``; and it sends no JSON to another site without asking first, which nobody here answers.
-
+# A browser sends its cookies with requests that other sites make it send. It says so in ``Sec-Fetch-Site``, or, if it
+# is older, in ``Origin``; and it sends no JSON to another site without a preflight request, which is not answered here.
 
 CROSS_SITE = "cross_site"
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -98,7 +97,9 @@ class SameOrigin:
 
 def _refusal(headers: Headers) -> JSONResponse | None:
     if not from_here(headers):
-        return _told(403, CROSS_SITE, "this request comes from a page of another site; changes are made from our own")
+        return _told(
+            403, CROSS_SITE, "this request comes from a page of another site; changes are only accepted from our own"
+        )
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         return _told(

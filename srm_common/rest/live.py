@@ -1,4 +1,4 @@
-"""Asking the clusters themselves while somebody waits for the answer: few at a time, and not for long."""
+"""Queries clusters while the caller waits: few at a time, and not for long."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class LiveCalls:
             seconds: to wait at most, where that is less than usual.
 
         Raises:
-            ApiError: 503 when too many are at work, 504 when there is no answer in time.
+            ApiError: 503 when too many are active, 504 when there is no answer in time.
         """
         if not self._free.acquire(blocking=False):
             raise ApiError(
-                503, "busy", f"{what}: {MOST} other questions to clusters are at work; ask again in a moment"
+                503, "busy", f"{what}: {MOST} other requests to clusters are in progress; try again in a moment"
             )
         try:
             future: Future[T] = self._pool.submit(call)
@@ -56,7 +56,9 @@ class LiveCalls:
         except NotYet:
             if future.done():
                 raise  # the call's own
-            raise ApiError(504, "clusters_slow", f"{what}: the clusters have not answered within {limit:g} s") from None
+            raise ApiError(
+                504, "clusters_slow", f"{what}: the clusters have not responded within {limit:g} s"
+            ) from None
 
 
 CALLS = LiveCalls()

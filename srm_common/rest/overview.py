@@ -17,7 +17,7 @@ from srm_common.rest.ports import Caller
 from srm_common.rest.schemas import Fault
 from srm_common.store.rows import FlowRow
 
-#: Where the file or Airflow cannot be asked, flows are known by their reports of so long.
+#: Where the file or Airflow cannot be queried, flows are known by their reports of so long.
 _KNOWN_BY_REPORTS_MS = 86_400_000
 
 
@@ -57,10 +57,10 @@ class Overview:
 
 
 def load_overview(context: AppContext, caller: Caller, now_ms: int, only: FlowName | None = None) -> Overview:
-    """Ask the file, the store and the scheduler; whoever does not answer is named in the faults.
+    """Ask the file, the store and the scheduler; whoever does not respond is named in the faults.
 
     Raises:
-        ApiError: nobody knows the flow ``only`` (404), or whoever might does not answer (503).
+        ApiError: the flow ``only`` is unknown (404), or a service that may know it does not respond (503).
     """
     faults: list[Fault] = []
     settings: dict[FlowName, FlowSettings] = {}
@@ -115,7 +115,7 @@ def known_by_reports(row: FlowRow, now_ms: int, *, unsure: bool = True) -> bool:
     One that was removed is gone before it would be called stalled.
 
     Args:
-        unsure: the file or Airflow cannot be asked, so that it may well be in there; a day of silence counts then.
+        unsure: the file or Airflow cannot be queried, so that it may well be in there; a day of silence counts then.
     """
     if now_ms - row.reported_ms >= _KNOWN_BY_REPORTS_MS:
         return False
@@ -123,7 +123,7 @@ def known_by_reports(row: FlowRow, now_ms: int, *, unsure: bool = True) -> bool:
 
 
 def unknown(flow: FlowName, faults: Sequence[Fault]) -> ApiError:
-    """Nobody knows the flow (404), or those of ``faults`` might and do not answer (503)."""
+    """The flow is unknown (404), or services in ``faults`` may know it and do not respond (503)."""
     if faults:
         return ApiError(503, faults[0].code, f"whether there is a flow {flow} is not known: {faults[0].message}")
     return ApiError(404, "unknown_flow", f"there is no flow {flow}", flow=str(flow))

@@ -36,7 +36,7 @@ class Caller(Protocol):
 
 class Access(Protocol):
     def caller(self, request: Request) -> Caller:
-        """Raises :class:`srm_common.rest.faults.ApiError` (401) for nobody in particular."""
+        """Raises :class:`srm_common.rest.faults.ApiError` (401) without a login."""
         ...
 
 

@@ -120,7 +120,7 @@ def heartbeats(document: Mapping[str, Any], aged_ms: int) -> schemas.Heartbeats:
     """Of ``HeartbeatReport.to_json()``; ``aged_ms`` is how long ago that was made.
 
     Heartbeats have the time of the host that writes them, and of the one that copies: never a broker's. Those that the
-    flow itself wrote need no correction; of others nobody knows the clock.
+    flow itself wrote need no correction; the clock of other writers is unknown.
     """
     newest = next((one for one in document.get("heartbeats", ()) if one.get("hops") == 1), None) or {}
     latency = newest.get("latency_ms")

@@ -38,7 +38,7 @@ def time_range(
     length = (minutes or 0) * _MINUTE_MS + (hours or 0) * _HOUR_MS + (days or 0) * _DAY_MS
     if from_ms is not None and length:
         raise ApiError(
-            422, "invalid_range", "from_ms and minutes, hours or days do not go together: give one", field="from_ms"
+            422, "invalid_range", "from_ms and minutes, hours or days cannot be combined: give one", field="from_ms"
         )
     start = from_ms if from_ms is not None else max(0, end - (length or DEFAULT_MS))
     if start > end:
@@ -47,7 +47,7 @@ def time_range(
         raise ApiError(
             422,
             "invalid_range",
-            f"the range is longer than {LONGEST_MS // _DAY_MS} days; ask for less",
+            f"the range is longer than {LONGEST_MS // _DAY_MS} days; request less",
             field="from_ms",
         )
     return TimeRange(start, end)
@@ -64,7 +64,7 @@ def shown(span: TimeRange) -> Range:
 MOST_ROWS = 1000
 
 Offset = Annotated[int, Query(ge=0, le=10_000_000, description="rows to leave out at the beginning")]
-Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description=f"rows of this answer, at most {MOST_ROWS}")]
+Limit = Annotated[int, Query(ge=1, le=MOST_ROWS, description=f"rows of this response, at most {MOST_ROWS}")]
 #: No topic's name is longer.
 LONGEST_SEARCH = 249
 Search = Annotated[

@@ -104,7 +104,7 @@ class Heartbeats(BaseModel):
 
 
 class Bounds(BaseModel):
-    """What is known of a number of offsets that ``parts`` partitions add up to, ``unknown`` of which nobody can tell:
+    """What is known of a number of offsets that ``parts`` partitions add up to, ``unknown`` of which are not known:
     ``least``, and ``most``, which is null where a part is unknown; ``known_most`` is that of the other parts. ``text``
     says so in words."""
 
@@ -164,8 +164,8 @@ class FlowSummary(Totals):
     replication-records-lag. ``service``: the peer that told it, null for this one. ``reported_ms``: when the figures
     were taken, null before the first report. ``lag`` is in offsets of the source, ``behind_ms`` how old the oldest
     record is that is not copied (0 when all are, null where no log tells); both were taken at ``lag_ms``, which is
-    later than the report while somebody looks. ``lag_fault``: why nothing newer is known. Where a partition cannot be
-    asked, ``lag`` and ``behind_ms`` are null, and ``lag_bounds`` says what is known."""
+    later than the report while the figures are in use. ``lag_fault``: why nothing newer is known. Where a partition
+    cannot be asked, ``lag`` and ``behind_ms`` are null, and ``lag_bounds`` says what is known."""
 
     flow: str
     source: str
@@ -186,7 +186,7 @@ class FlowSummary(Totals):
     lag_ms: int | None = None
     behind_ms: float | None = None
     lag_fault: str | None = None
-    warnings: list[str] = Field(default=[], description="what needs somebody although the flow copies")
+    warnings: list[str] = Field(default=[], description="what needs attention although the flow copies")
     metrics: dict[str, Stat] = {}
     sparklines: dict[str, Sparkline] = {}
     heartbeats: Heartbeats | None = None
@@ -379,7 +379,7 @@ class Series(Answer):
 
 
 class ClusterNode(BaseModel):
-    """``reachable`` null: nobody has tried lately."""
+    """``reachable`` null: not tried recently."""
 
     alias: str
     reachable: bool | None = None
@@ -408,7 +408,7 @@ class HealthAnswer(Answer):
 
     status: str
     store: str | None = Field(default=None, description="null: the history can be read; else why not")
-    schedule: str | None = Field(default=None, description="null: Airflow can be asked; else why not")
+    schedule: str | None = Field(default=None, description="null if Airflow can be queried, otherwise why not")
     flows: dict[str, HealthModel] = {}
     services: list[Service] = []
     version: str = ""

@@ -47,7 +47,7 @@ def upstream_of(
         raise ApiError(404, "unknown_topic", sentence, field=field)
     if len(found) > 1:
         several = " and ".join(f"{flow} copies '{topic}'" for flow, topic in found)
-        sentence = f"{several} into '{remote_topic}'; ask for the one meant by its flow"
+        sentence = f"{several} into '{remote_topic}'; request it by its flow"
         raise ApiError(409, "ambiguous_topic", sentence, field=field)
     return found[0]
 

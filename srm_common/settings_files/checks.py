@@ -69,7 +69,7 @@ def _useless_offset_syncs(configuration: Configuration, flow: FlowName) -> Itera
         entry = configuration.layers.find(BY_NAME[key], flow).entry
         if entry is not None:
             yield Finding.about(
-                Severity.WARNING, entry, f"does nothing for {flow}, as {off.place} switches it off", flow
+                Severity.WARNING, entry, f"has no effect for {flow}, as {off.place} switches it off", flow
             )
 
 
@@ -78,7 +78,7 @@ def _useless_isolation(configuration: Configuration, flow: FlowName) -> Iterator
     entry = configuration.layers.find(BY_NAME["consumer.isolation.level"], flow).entry
     if entry is not None and entry.value.strip().lower() == "read_uncommitted":
         reason = (
-            f"does nothing for {flow}: aborted records are never copied where exactly.once.source.support is enabled"
+            f"has no effect for {flow}: aborted records are never copied where exactly.once.source.support is enabled"
         )
         yield Finding.about(Severity.WARNING, entry, reason, flow)
 
@@ -89,7 +89,7 @@ def _useless_group_sync(configuration: Configuration, flow: FlowName) -> Finding
     off = configuration.layers.find(BY_NAME["emit.checkpoints.enabled"], flow).entry
     assert on is not None
     assert off is not None
-    reason = f"does nothing for {flow}, as offsets are committed by checkpoints, and {off.place} switches these off"
+    reason = f"has no effect for {flow}, as offsets are committed by checkpoints, and {off.place} switches these off"
     return Finding.about(Severity.WARNING, on, reason, flow)
 
 

@@ -78,7 +78,7 @@ _OURS = (
 class _Connection:
     """The connection settings of one alias: what was written, with references already replaced.
 
-    ``read`` are the keys that somebody has asked for: the others do nothing.
+    ``read`` are the keys that were used: the others have no effect.
     """
 
     alias: str
@@ -127,7 +127,7 @@ def cluster_settings(
     Args:
         owner: who connects, for the names of clients.
         reads_data: whether replicas near ``client.rack`` may be read.
-        unused: is told the entries that do nothing, each with the reason.
+        unused: is told the entries without effect, each with the reason.
 
     Raises:
         ConfigError: neither library can do what is asked for.
@@ -192,13 +192,13 @@ def _why_unused(client: _Connection, key: str, protocol: str) -> str:
     if key not in CONNECTION_KEYS:
         return ""  # not known at all
     if key == "client.rack":
-        return "does nothing: it says which replicas are read, and no flow copies from this cluster"
+        return "has no effect: it says which replicas are read, and no flow copies from this cluster"
     for begins, layer in ((("ssl.",), "SSL"), (("sasl.", "https."), "SASL")):
         if key.startswith(begins) and layer not in protocol:
-            return f"does nothing, as security.protocol is {protocol}"
+            return f"has no effect, as security.protocol is {protocol}"
     if key.startswith(("sasl.oauthbearer.", "https.")):
-        return f"does nothing, as sasl.mechanism is {client.get('sasl.mechanism')}"
-    return "does nothing beside the other settings of this connection, which say the same in another way"
+        return f"has no effect, as sasl.mechanism is {client.get('sasl.mechanism')}"
+    return "has no effect beside the other settings of this connection, which say the same in another way"
 
 
 def _store(client: _Connection, which: str, pem_key: str) -> tuple[str | None, JavaStore | None]:

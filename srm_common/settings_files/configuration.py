@@ -128,7 +128,7 @@ class _Loader:
         self.clusters: dict[str, ClusterSettings] = {}
         self.cluster_faults: dict[str, ConfigError] = {}
         self.connections: dict[str, AirflowConnection] = {}
-        #: Settings of connections that count for some client, and why each that does nothing there does not.
+        #: Settings of connections that count for some client, and why each that has no effect there does not.
         self.counting: set[Entry] = set()
         self.unused: dict[Entry, list[str]] = {}
 

@@ -33,7 +33,7 @@ def configuration_files(path: Path) -> tuple[Path, ...]:
         if place.is_dir():
             inside = sorted(found for found in place.glob("*.properties") if found.is_file())
             if not inside:
-                raise ConfigError("the folder holds no file *.properties", file=part)
+                raise ConfigError("the folder has no *.properties files", file=part)
             files += inside
         elif place.exists():
             files.append(place)
@@ -79,8 +79,8 @@ def listed_aliases(entries: Iterable[Entry]) -> tuple[str, ...]:
 
 def _no_clusters(read: dict[str, list[Property]]) -> str:
     if not any(read.values()):
-        return "the file is empty and so names no clusters; begin with 'clusters = a, b'"
-    return "the file names no clusters; begin with 'clusters = a, b'"
+        return "the file is empty, so there are no clusters; start with 'clusters = a, b'"
+    return "the file has no clusters; start with 'clusters = a, b'"
 
 
 def _aliases(listed: Property, file: str) -> tuple[str, ...]:

@@ -117,7 +117,7 @@ def connectors_draft(path: Path) -> Draft:
     """The connectors of a file as one configuration. Raises :class:`ConfigError`."""
     found = connectors_in(path)
     if not found:
-        raise ConfigError("holds no connector of MirrorMaker 2", file=str(path))
+        raise ConfigError("contains no connector of MirrorMaker 2", file=str(path))
     draft = Draft(str(path))
     aliases = dict.fromkeys(alias for one in found for alias in (one.source, one.target))
     draft.add("clusters", ", ".join(aliases), str(path))

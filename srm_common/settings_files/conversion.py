@@ -110,7 +110,7 @@ class _Writer:
         self.flows = [flow for flow in self.layers.flows if flow.source != flow.target]
         found = key_findings(self.layers, entries, self.flows)
         self.useless = {
-            finding.key: finding for finding in found if finding.text.startswith(("does nothing", "is no", "asks for"))
+            finding.key: finding for finding in found if finding.text.startswith(("has no effect", "is no", "asks for"))
         }
 
     def _today(self) -> list[DraftEntry]:
@@ -126,7 +126,7 @@ class _Writer:
         )
         if self.draft.variables:
             yield "#"
-            yield "# Secrets are not part of this file. Its environment must hold:"
+            yield "# Secrets are not part of this file. They are expected in these environment variables:"
             for name, holds in self.draft.variables.items():
                 yield from comment(f"{name}: {holds}", "#   ")
         if self.draft.lost:
@@ -207,7 +207,7 @@ class _Writer:
     def _tell_transformations(self, entry: DraftEntry) -> None:
         if entry.key.rpartition(".")[2] == "transforms" and entry.value.strip():
             self.draft.lost.append(
-                f"{entry.key} ({entry.origin}): transformations are not available; flows stay stopped until somebody "
+                f"{entry.key} ({entry.origin}): transforms are not available; flows stay stopped until someone "
                 f"decides that records may be copied as they are, and removes the key"
             )
 
@@ -235,14 +235,14 @@ class _Writer:
             f"{alias} has no address in this file; set {alias}.bootstrap.servers or {alias}.connection"
         )
         return [
-            *comment("Its address and login are kept elsewhere (SRM: a Kafka credential). Write them here, or name an "
-                     "Airflow connection that holds them:"),
+            *comment("Its address and credentials are stored elsewhere (SRM: a Kafka credential). Add them here, or "
+                     "set an Airflow connection that has them:"),
             f"# {alias}.bootstrap.servers = host:9092",
             f"# {alias}.connection = kafka_{re.sub(r'[^a-z0-9]+', '_', alias.lower())}",
         ]  # fmt: skip
 
     def _nothing_at_first(self) -> list[str]:
-        """SRM copies nothing until somebody chooses; MirrorMaker 2's default is everything."""
+        """SRM copies nothing by default; MirrorMaker 2 copies everything."""
         if self.tool is not Tool.SRM:
             return []
         lines: list[str] = []

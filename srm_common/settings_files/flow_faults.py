@@ -40,7 +40,7 @@ def _transforms(layers: Layers, name: FlowName) -> ConfigError | None:
         return None
     return at_entry(
         entry,
-        "asks for Java transformations, which are not loaded: records would be copied as they are; remove the key "
+        "configures transforms, which are not loaded: records would be copied unchanged; remove the key "
         "where that is meant",
     )
 

@@ -1,4 +1,4 @@
-"""Keys that do nothing: unknown ones, known ones at a level they do not have, and those without effect here.
+"""Keys without effect: unknown ones, known ones at a level they do not have, and those without effect here.
 
 Each is told with the nearest key that would act. Streams Replication Manager ignores them silently.
 """
@@ -19,7 +19,7 @@ from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is
 from srm_common.settings_files.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
 from srm_common.settings_files.findings import Finding, Severity
 
-_JAVA_ONLY = "does nothing here: it is about TLS or logins inside Java"
+_JAVA_ONLY = "has no effect here: it is about TLS or logins inside Java"
 _SIDES = ("source.cluster.", "target.cluster.", "source.", "target.")
 _PROVIDER = "config.providers."
 _PROVIDER_KEYS = ("class", "param.allowed.paths", "param.allowlist.pattern")
@@ -40,7 +40,7 @@ def key_findings(layers: Layers, entries: Iterable[Entry], flows: Collection[Flo
         if earlier is not None and earlier.value != entry.value:
             found.append(
                 Finding.about(
-                    Severity.WARNING, earlier, f"does nothing: it is written again in line {entry.line}, which counts"
+                    Severity.WARNING, earlier, f"has no effect: it is written again in line {entry.line}, which counts"
                 )
             )
         last[entry.file, entry.written] = entry
@@ -66,7 +66,7 @@ class _Judge:
         if written != entry.written:
             counting = self.layers.flows.get(name, {}).get(rest) if name else self.layers.top.get(written)
             if counting is not None and counting is not entry:
-                text = f"does nothing: {counting.written} in {counting.place} counts"
+                text = f"has no effect: {counting.written} in {counting.place} counts"
                 yield Finding.about(Severity.WARNING, entry, text, name)
                 return
             yield Finding.about(Severity.NOTE, entry, f"is an older spelling of {written}; both act", name)
@@ -97,7 +97,7 @@ class _Judge:
         if not rest:
             counting = self.layers.flows[name]["enabled"]
             if counting is not entry:
-                yield finding(Severity.WARNING, f"does nothing: {counting.written} in {counting.place} counts")
+                yield finding(Severity.WARNING, f"has no effect: {counting.written} in {counting.place} counts")
             else:
                 yield finding(Severity.NOTE, f"is read as {name}.enabled; write that")
             return
@@ -107,7 +107,7 @@ class _Judge:
             if is_connection_key(key):
                 if key == ADDRESS and not any(address for form, address in _FLOW_FORMS if form == prefix):
                     text = (
-                        f"does nothing; write {name.source}.{ADDRESS}, or {name}.source.cluster.{ADDRESS} for this "
+                        f"has no effect; write {name.source}.{ADDRESS}, or {name}.source.cluster.{ADDRESS} for this "
                         f"flow alone"
                     )
                     yield finding(Severity.WARNING, text)
@@ -136,7 +136,7 @@ class _Judge:
                     yield Finding.about(
                         Severity.WARNING,
                         entry,
-                        f"does nothing: it is about flows, and no flow {way} {alias}; {self._write(key, alias)}",
+                        f"has no effect: it is about flows, and no flow {way} {alias}; {self._write(key, alias)}",
                     )
                 return
         yield from self._at_level(entry, Level.CLUSTER, f"{alias}.", rest, alias=alias)
@@ -148,7 +148,7 @@ class _Judge:
             if name.startswith(client) and is_connection_key(key):
                 if key == ADDRESS:
                     first = self.layers.aliases[0]
-                    yield Finding.about(Severity.WARNING, entry, f"does nothing; write {first}.{ADDRESS} and so on")
+                    yield Finding.about(Severity.WARNING, entry, f"has no effect; write {first}.{ADDRESS} and so on")
                 else:
                     yield from self._connection(entry, prefix + client, key)
                 return
@@ -181,42 +181,42 @@ class _Judge:
         if setting != name and name not in BY_NAME:
             acting, near = CLIENT_SETTINGS.get(setting), CLIENT_KEYS.get(setting)
             if acting is not None:
-                yield finding(Severity.WARNING, f"does nothing at this level; {self._write(acting, alias, flow)}")
+                yield finding(Severity.WARNING, f"has no effect at this level; {self._write(acting, alias, flow)}")
             elif near is not None:
                 yield self._without_effect(entry, near, flow)
             else:
-                yield finding(Severity.WARNING, "is no setting of Kafka's clients that is known here, and does nothing")
+                yield finding(Severity.WARNING, "is not a known setting of Kafka's clients, and has no effect")
             return
         if key is not None and key.note:
             yield self._without_effect(entry, key, flow)
             return
         if key is not None and key.is_family:
             if level not in key.levels:
-                yield finding(Severity.WARNING, f"does nothing at this level; {self._write(key, alias, flow)}")
+                yield finding(Severity.WARNING, f"has no effect at this level; {self._write(key, alias, flow)}")
             else:
                 yield from self._of_family(entry, name, flow)
             return
         if key is None and name in CLIENT_SETTINGS:
             acting = CLIENT_SETTINGS[name]
-            yield finding(Severity.WARNING, f"does nothing at this level; {self._write(acting, alias, flow)}")
+            yield finding(Severity.WARNING, f"has no effect at this level; {self._write(acting, alias, flow)}")
         elif key is None:
             yield finding(Severity.WARNING, self._unknown(level, prefix, name, flow, alias))
         elif level not in key.levels:
-            yield finding(Severity.WARNING, f"does nothing at this level; {self._write(key, alias, flow)}")
+            yield finding(Severity.WARNING, f"has no effect at this level; {self._write(key, alias, flow)}")
         elif name != key.name:
             scope = self._scope(level, flow, alias)
             newer = scope.get(("worker." if level is Level.FLOW_WORKER else "") + key.name)
             if newer is not None:
-                yield finding(Severity.WARNING, f"does nothing: {newer.written} in {newer.place} counts")
+                yield finding(Severity.WARNING, f"has no effect: {newer.written} in {newer.place} counts")
             else:
                 yield finding(Severity.NOTE, f"is the older name of {prefix}{key.name}; both act")
 
     def _without_effect(self, entry: Entry, key: Key, flow: FlowName | None) -> Finding:
-        """A key whose effect somebody may wait for is a warning, which runs say too."""
+        """A key whose effect may be missed is a warning, which runs report, too."""
         if entry.value.strip() in key.anyway:
             return Finding.about(Severity.NOTE, entry, f"asks for what happens here anyway: {key.note}", flow)
         severity = Severity.WARNING if key.matters else Severity.NOTE
-        return Finding.about(severity, entry, f"does nothing here: {key.note}", flow)
+        return Finding.about(severity, entry, f"has no effect here: {key.note}", flow)
 
     def _of_family(self, entry: Entry, name: str, flow: FlowName | None) -> Iterator[Finding]:
         """Keys that hold the name of something which another key has to list."""
@@ -224,10 +224,10 @@ class _Judge:
             provider, _, what = name[len(_PROVIDER) :].partition(".")
             listed = self.layers.top.get(_PROVIDER[:-1])
             if what not in _PROVIDER_KEYS:
-                text = f"is not known and does nothing; a provider has {', '.join(_PROVIDER_KEYS)}"
+                text = f"is not known and has no effect; a provider has {', '.join(_PROVIDER_KEYS)}"
                 yield Finding.about(Severity.WARNING, entry, text, flow)
             elif listed is None or provider not in split_list(listed.value):
-                text = f"does nothing, as {_PROVIDER[:-1]} does not list '{provider}'"
+                text = f"has no effect, as {_PROVIDER[:-1]} does not list '{provider}'"
                 yield Finding.about(Severity.WARNING, entry, text, flow)
         elif name.startswith(_NOTIFIER):
             notifier = name[len(_NOTIFIER) :].partition(".")[0]
@@ -235,7 +235,7 @@ class _Judge:
             scopes += [self.layers.connectors, self.layers.workers]
             lists = [found.value for scope in scopes for key, found in scope.items() if key.endswith("alarm.notifiers")]
             if not any(notifier in split_list(value) for value in lists):
-                text = f"does nothing, as alarm.notifiers does not list '{notifier}'"
+                text = f"has no effect, as alarm.notifiers does not list '{notifier}'"
                 yield Finding.about(Severity.WARNING, entry, text, flow)
 
     def _scope(self, level: Level, flow: FlowName | None, alias: str | None) -> dict[str, Entry]:
@@ -251,19 +251,19 @@ class _Judge:
         elif key not in CONNECTION_KEYS:
             near = _nearest(key, CONNECTION_KEYS)
             hint = f"; did you mean {prefix}{near}?" if near else ""
-            yield Finding.about(Severity.WARNING, entry, f"is not known and does nothing{hint}", flow)
+            yield Finding.about(Severity.WARNING, entry, f"is not known and has no effect{hint}", flow)
 
     def _unknown(self, level: Level, prefix: str, name: str, flow: FlowName | None, alias: str | None) -> str:
         near = nearest_key(name)
         if near is None:
-            return "is not known and does nothing"
+            return "is not known and has no effect"
         key = BY_NAME.get(near)
         if key is None:  # a setting of the connection
             place = alias or (flow.target if flow else self.layers.aliases[0])
-            return f"is not known and does nothing; did you mean {place}.{near}?"
+            return f"is not known and has no effect; did you mean {place}.{near}?"
         if level in key.levels:
-            return f"is not known and does nothing; did you mean {prefix}{near}?"
-        return f"is not known and does nothing; the nearest key is {near}: {self._write(key, alias, flow)}"
+            return f"is not known and has no effect; did you mean {prefix}{near}?"
+        return f"is not known and has no effect; the nearest key is {near}: {self._write(key, alias, flow)}"
 
     def _write(self, key: Key, alias: str | None = None, flow: FlowName | None = None) -> str:
         """Where a key may be written, in this file's own names."""
@@ -281,7 +281,7 @@ class _Judge:
         known = ", ".join(self.layers.aliases)
         near = _nearest(alias, self.layers.aliases)
         hint = f"; did you mean '{near}'?" if near else ""
-        return f"does nothing: '{alias}' is not one of the clusters ({known}){hint}"
+        return f"has no effect: '{alias}' is not one of the clusters ({known}){hint}"
 
 
 _FLOW_FORMS = tuple(form for side in DATA_CLIENT for client in Client for form in flow_prefixes(side, client))

@@ -53,10 +53,10 @@ def _users(written: str, module: str, name: str, settings: Mapping[str, str]) ->
         configure = getattr(policy, "configure", None)
         if callable(configure):
             configure(dict(settings))
-    except Exception as error:  # whatever a class of somebody else may raise
-        raise ConfigError(f"'{written}' cannot be made: {type(error).__name__}: {error}") from error
+    except Exception as error:  # a third-party class may raise anything
+        raise ConfigError(f"'{written}' cannot be instantiated: {type(error).__name__}: {error}") from error
     if not isinstance(policy, ReplicationPolicy):
-        raise ConfigError(f"'{written}' makes a {type(policy).__name__}, which is no policy")
+        raise ConfigError(f"'{written}' makes a {type(policy).__name__}, which is not a policy")
     return policy
 
 
@@ -67,7 +67,7 @@ def _imported(written: str, module: str, name: str) -> type:
         )
     try:
         found = getattr(importlib.import_module(module), name, None)
-    except Exception as error:  # an import runs code of somebody else
+    except Exception as error:  # an import runs third-party code
         missing = isinstance(error, ModuleNotFoundError) and error.name and (module + ".").startswith(error.name + ".")
         reason = (
             f"there is no Python module '{error.name}' here (Java classes are not loaded)"  # type: ignore[attr-defined]

@@ -213,7 +213,7 @@ def _add_mirror(draft: Draft, origin: str, flow: str, mirror: Node) -> None:
             elif f"{flow}.{key}" not in {entry.key for entry in draft.entries}:
                 draft.add(f"{flow}.{key}", referenced(draft, text, f"{flow}.{key}"), f"{origin}.{connector}")
         for name in sorted(set(node) - {"config", "tasksMax", "pause", "state"}):
-            draft.lost.append(f"{origin}.{connector}.{name}: each run begins anew; Airflow tries failed tasks again")
+            draft.lost.append(f"{origin}.{connector}.{name}: each run starts over; Airflow retries failed tasks")
     for connector, key in (("heartbeatConnector", "emit.heartbeats"), ("checkpointConnector", "emit.checkpoints")):
         if connector not in mirror and f"{key}.enabled" not in written:
             draft.add(f"{flow}.{key}.enabled", False, origin, f"Strimzi runs no {connector} for it.")

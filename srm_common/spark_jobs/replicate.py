@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"srm: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
-        print("srm: the run was stopped before its end; the next one goes on where it was", file=sys.stderr)
+        print("srm: the run was stopped before its end; the next one continues from there", file=sys.stderr)
         return 130
     return 0
 
@@ -113,12 +113,12 @@ def _arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--topics", type=split_list, help="only these, comma separated expressions")
     parser.add_argument("--topics-exclude", type=split_list, help="not these")
-    parser.add_argument("--max-seconds", type=float, help="go on reading for so long; 0: one pass")
+    parser.add_argument("--max-seconds", type=float, help="keep reading for this long; 0: one pass")
     parser.add_argument("--start", default="committed", help="committed, earliest, latest or timestamp:TIME")
     parser.add_argument(
         "--report", action="store_true", help="keep a report of the run in the metrics store, as Airflow's task does"
     )
-    parser.add_argument("--master", help="Spark's master, when spark-submit is not told")
+    parser.add_argument("--master", help="Spark's master, unless given to spark-submit")
     return parser.parse_args(arguments)
 
 

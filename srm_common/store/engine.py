@@ -132,7 +132,7 @@ def sqlite_file(url: URL) -> Path | None:
 
 
 def file_identity(file: Path) -> tuple[int, int] | None:
-    """Differs when the file was made anew under its name; None while there is none."""
+    """Differs when the file was re-created under its name; None while there is none."""
     try:
         found = file.stat()
     except OSError:
@@ -152,7 +152,7 @@ def _sentence(url: URL, error: SQLAlchemyError) -> str:
         if "malformed" in first or "not a database" in first:
             return f"{place} is damaged ({first}); move the file away, only history is lost with it"
         if "full" in first or "readonly" in first or "read-only" in first:
-            return f"{place} cannot be written to ({first}); free some space, or give this user the right to write"
+            return f"{place} cannot be written to ({first}); free some space, or give this user permission to write"
     elif isinstance(error, DBAPIError) and error.connection_invalidated:
         return f"{place} broke the connection off ({first}); see whether the database runs, then try again"
     return f"{place} cannot be used now: {first}"

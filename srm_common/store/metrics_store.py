@@ -28,7 +28,7 @@ class MetricsStore:
     """Opens lazily; safe for several threads and processes. Every method raises :class:`StoreError` (or
     :class:`StoreTooNew`) in one sentence when the database is down, locked for too long, or newer than this code.
 
-    A store that nobody has written to is empty. How long things are kept is counted from a flow's newest report; a flow
+    A store that was never written to is empty. How long things are kept is counted from a flow's newest report; a flow
     that reports no more goes as a whole, some time after the newest report of any.
     """
 
@@ -180,7 +180,7 @@ class MetricsStore:
         self._open.dispose()
 
     def _is_current(self) -> bool:
-        # A file that was deleted, or made anew, is another database; open connections would go on with the old one.
+        # A file that was deleted, or re-created, is another database; open connections would go on with the old one.
         file = sqlite_file(self.engine.url)
         found = file_identity(file) if file is not None else None
         if found != self._file:

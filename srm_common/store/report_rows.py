@@ -70,7 +70,7 @@ def run_row(flow_id: int, report: RunReport) -> Row:
 
 
 def _lag_columns(lag: Amount | None) -> Row:
-    """``lag`` sums the partitions where it is known, by which rows are sorted; None where nobody looked."""
+    """``lag`` sums the partitions where it is known, by which rows are sorted; None if not measured."""
     return {"lag": lag and lag.least, "lag_unknown": lag and lag.unknown}
 
 

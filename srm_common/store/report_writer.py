@@ -128,7 +128,7 @@ def _latencies_total(connection: Connection, flow: Row, report: RunReport, befor
         rows = connection.execute(select(c.metric, c.latencies).where(*mine))
         earlier = {row.metric: row.latencies for row in rows}
         if not earlier:
-            return {}  # so long ago that nobody knows what it told
+            return {}  # too long ago to know its report
         told = told.without(LatencyHistogram.parse(earlier.get(CODES[Metric.REPLICATION_LATENCY]) or ""))
     return {"latencies_total": (LatencyHistogram.parse(flow["latencies_total"] or "") + told).text()}
 

@@ -53,7 +53,7 @@ def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, r
 def make_again(
     connection: Connection, flow_id: int, times: Collection[int], newest_ms: int, retention: Retention
 ) -> None:
-    """Make those buckets of the past anew that samples of ``times`` belong to, where what they are made of is still
+    """Recompute the past buckets that samples of ``times`` belong to, where what they are made of is still
     kept as a whole; else they stay as they are."""
     for tier in range(1, COARSEST + 1):
         for start in sorted({bucket_start(at, tier) for at in times}):

@@ -76,7 +76,7 @@ class FlowRow:
     bytes_total: int | None = None
     #: of all runs that were reported; None where none has told how its latencies are spread.
     latencies_total: LatencyHistogram | None = None
-    #: asked of the clusters since, where somebody did.
+    #: queried from the clusters since, if any.
     live: FlowLag | None = None
 
     @property
@@ -86,7 +86,7 @@ class FlowRow:
 
     @property
     def lag_now(self) -> Amount | None:
-        """The newest that is known; None where no report and nobody since could look."""
+        """The newest known value; None if neither a report nor a query since has one."""
         return self.history.lag if self.newer is None else self.newer.whole.records
 
     @property

@@ -22,7 +22,7 @@ def is_current(engine: Engine) -> bool:
 
     Raises:
         StoreTooNew: newer software made them.
-        StoreError: the database does not answer.
+        StoreError: the database does not respond.
     """
     file = sqlite_file(engine.url)
     if file is not None and not file.exists():
@@ -47,7 +47,9 @@ def bring_up_to_date(engine: Engine) -> None:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise StoreError(f"the folder of the metrics store at {file} cannot be made: {error.strerror}") from error
+            raise StoreError(
+                f"the folder of the metrics store at {file} cannot be created: {error.strerror}"
+            ) from error
     # Alembic takes a while to load, and is needed once.
     from alembic import command
     from alembic.config import Config
@@ -69,7 +71,7 @@ def _version(connection: Connection) -> str | None:
     found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar_one_or_none()
     if found is not None and found > HEAD:
         raise StoreTooNew(
-            f"the metrics store at {shown(connection.engine.url)} was made by newer software (schema {found}, this one "
-            f"knows {HEAD}); update srm-kafka here, or name another database in metrics.database.url"
+            f"the metrics store at {shown(connection.engine.url)} was created by newer software (schema {found}, this "
+            f"one knows {HEAD}); update srm-kafka here, or name another database in metrics.database.url"
         )
     return found

@@ -1,4 +1,4 @@
-"""Forgetting flows that report no more and that nobody has configured: all that is kept of them, a part at a time."""
+"""Deletes all data of flows that no longer report and are not configured, a part at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAMPLES = 20_000
 
 def forget_silent_flows(connection: Connection, silent_since_ms: int, configured: Collection[str]) -> None:
     """Deletes some of what is kept of one flow without a report since ``silent_since_ms``, and the flow itself with the
-    last of it. From the first part on nobody is told of the flow; one that reports again meanwhile stays.
+    last of it. From the first part on the flow is not shown; one that reports again in the meantime stays.
 
     Args:
         configured: names of flows that stay, however long they have been silent: they may be paused.

@@ -189,7 +189,7 @@ def wait_until(condition: Callable[[], Any], timeout_seconds: float, what: str, 
 
 
 def _was_refused(failure: Exception) -> bool:
-    """Nobody listened, so that the request cannot have done anything."""
+    """Nothing was listening, so the request cannot have had an effect."""
     return isinstance(getattr(failure, "reason", failure), ConnectionRefusedError)
 
 

@@ -196,7 +196,7 @@ def _fetch_once(artifacts: Sequence[Artifact], folder: Path) -> str:
                 _forget(jar)
             return f"damaged download of {', '.join(jar.name for jar in damaged)}"
         if len(list(jars.glob("*.jar"))) < len(artifacts):
-            return "Ivy retrieved fewer jars than were asked for"
+            return "Ivy retrieved fewer jars than requested"
         shutil.rmtree(folder, ignore_errors=True)
         sizes = {jar.name: jar.stat().st_size for jar in sorted(jars.glob("*.jar"))}
         os.replace(jars, folder)

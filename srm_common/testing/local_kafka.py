@@ -153,7 +153,7 @@ class LocalKafka(LocalServer):
     def start(self) -> Self:
         """Starts every node that does not run and returns when all of them answer.
 
-        Raises LocalKafkaError with the end of the log when a node ends or does not answer within 180 s.
+        Raises LocalKafkaError with the end of the log when a node ends or does not respond within 180 s.
         """
         jars = kafka_jars(self.version)
         if self._zookeeper:

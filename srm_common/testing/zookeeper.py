@@ -32,7 +32,7 @@ class LocalZooKeeper:
     def start(self, folder: Path, version: str, jars: Path, jvm_options: Sequence[str]) -> None:
         """Returns when it answers; nothing happens where it runs. ``version`` is Kafka's.
 
-        Raises LocalKafkaError with the end of its log when it ends, or does not answer within 180 s.
+        Raises LocalKafkaError with the end of its log when it ends, or does not respond within 180 s.
         """
         if self._process is not None and self._process.running:
             return

@@ -157,7 +157,7 @@ def stamp(
 ) -> bytes:
     """A fresh 61-byte header for ``body`` under our producer, checksum included.
 
-    ``checked`` is of the batch that ``body`` came in: its checksum is carried on instead of made again, so that the
+    ``checked`` is of the batch that ``body`` came in: its checksum is derived instead of recomputed, so that the
     broker refuses a body that is not what was verified.
 
     The broker assigns the base offset and the leader epoch. Control and delete-horizon bits are always cleared: kept,

@@ -2,7 +2,7 @@
 
 The checksum is affine over GF(2): for headers of equal length, crc(H'B) = crc(HB) + x^8n (crc(H) + crc(H')) mod P,
 where n is the length of B and + is exclusive or. So the new checksum carries the old one on: a bit of the body that
-flips in our memory makes the target refuse the batch, where a checksum made again would sign it as good.
+flips in our memory makes the target refuse the batch, where a recomputed checksum would sign it as good.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Packed(NamedTuple):
 
 
 def unopened(batch: SourceBatch) -> Packed:
-    """The batch as it is, which must have been verified; only its header will be written anew."""
+    """The batch as it is, which must have been verified; only its header will be written again."""
     header, data = batch
     return Packed(
         header.attributes & ~(TRANSACTIONAL | CONTROL | DELETE_HORIZON),

@@ -1,6 +1,6 @@
 """Many segments of one source partition as they lie in the log, decoded one by one when they are looked at.
 
-A flow that has run for long has a million segments; of most of them nobody wants to know more than where they start.
+A flow that has run for long has a million segments; for most of them only their start is needed.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def test_mail_is_sent_when_an_alarm_begins_and_when_it_is_over(
     assert "srm-control status --flow &#39;a-&gt;b&#39; --watch" in body.get_content()
     # At both runs with the alarm, since it was never told; of its end nobody has to hear who did not hear of it.
     assert [text.partition(":")[0] for text in errors] == ["alarm.notifiers"] * 2
-    assert "'broken' could not tell 'a->b is 11 records behind; its objective is 10'" in errors[0]
+    assert "'broken' could not send 'a->b is 11 records behind; its objective is 10'" in errors[0]
     assert "ModuleNotFoundError" in errors[0]
 
 
@@ -124,5 +124,5 @@ def test_a_notifier_that_hangs_does_not_hold_the_flow_up(
     monkeypatch.setattr(alarms, "PATIENCE_SECONDS", 0.2)
     tell_alarms(load_configuration(path).flow("a->b"), report("r0", 11), {}, State())
     Hanging.over.set()
-    assert "'slow' could not tell" in errors[0]
+    assert "'slow' could not send" in errors[0]
     assert "it has taken more than 0.2 s" in errors[0]

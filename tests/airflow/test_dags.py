@@ -255,10 +255,10 @@ def test_a_named_file_goes_before_the_environment(
 
 def test_keys_that_do_nothing_are_on_the_flows_page(parse: Callable[..., DagBag]) -> None:
     bag = parse({**TWO_CLUSTERS, "a->b.enabled": "true", "b->a.enabled": "false", "a->b.task.max": "3"})
-    assert "a->b.task.max is not known and does nothing; did you mean a->b.tasks.max?" in (
+    assert "a->b.task.max is not known and has no effect; did you mean a->b.tasks.max?" in (
         bag.dags["srm.a.b"].doc_md or ""
     )
-    assert "does nothing" not in (bag.dags["srm.b.a"].doc_md or "")
+    assert "has no effect" not in (bag.dags["srm.b.a"].doc_md or "")
 
 
 def test_parsing_asks_for_no_airflow_connection(dags_folder: Path, configuration_file: ConfigurationFile) -> None:

@@ -35,7 +35,7 @@ def test_the_demo_copies_says_where_to_look_and_leaves_nothing_behind(clone: Fre
 
         again = clone.make("demo")
         assert again.returncode != 0
-        assert "a demo runs already" in again.stderr
+        assert "a demo is already running" in again.stderr
 
         started = demo.started()
         assert len(started) > 7, "two brokers, a writer, four processes of Airflow and what they started"

@@ -243,7 +243,7 @@ def test_an_enabled_flow_copies_by_itself_and_reports(
 
     assert PASSWORD not in "".join(airflow.log(DAG_ID, run_id, task) for task in ("refresh_topics", "replicate"))
     log = airflow.log(DAG_ID, run_id, "refresh_topics")
-    assert "a->b.topcs is not known and does nothing; did you mean a->b.topics?" in log
+    assert "a->b.topcs is not known and has no effect; did you mean a->b.topics?" in log
     log = airflow.log(DAG_ID, run_id, "report_lag")
     assert "a->b: running: the last run copied" in log
     assert any(line.split()[:3] == [topic, "2", "1,000"] for line in log.splitlines()), log
@@ -474,7 +474,7 @@ def test_lost_records_fail_the_run_at_once_until_the_operator_says_where_to_star
     assert flow["health"]["state"] == "lost_data"
     assert topic in flow["health"]["cause"]
     (mail,) = [mail for mail in mailbox.mails if "vanished" in mail["Subject"]]
-    assert "100 records of a->b vanished at the source before they were copied" in mail["Subject"]
+    assert "100 records of a->b disappeared at the source before they were copied" in mail["Subject"]
     body = mail.get_body()
     assert body is not None
     assert f"report_lag of {run_id}" in body.get_content()
@@ -579,7 +579,7 @@ def test_an_edit_of_the_filters_acts_at_the_next_run_and_is_remembered(
 
     monkeypatch.setenv("SRM_AIRFLOW_USER", "watcher")
     monkeypatch.setenv("SRM_AIRFLOW_PASSWORD", "watcher")
-    assert "does not let user 'watcher' do this" in srm_control("topics", "--list", code=3)
+    assert "denies this to user 'watcher'" in srm_control("topics", "--list", code=3)
     monkeypatch.setenv("SRM_AIRFLOW_PASSWORD", "wrong")
     assert "refuses the login of 'watcher'" in srm_control("topics", "--list", code=3)
 

@@ -62,7 +62,7 @@ def parse(
 
 
 class State(dict[str, Any]):
-    """What a task has of an asset's state. ``fault``: Airflow does not answer."""
+    """What a task has of an asset's state. ``fault``: Airflow does not respond."""
 
     fault: AirflowRuntimeError | None = None
 
@@ -129,8 +129,8 @@ def test_only_flows_with_a_notifier_are_watched(parse: Parse) -> None:
         (Tasks(paused=True, running="replicate", runs=1), FlowActivity(paused=True)),
         (Tasks(running="replicate", runs=1), FlowActivity(at_work=True)),
         (Tasks(up_for_retry="refresh_topics", runs=1), FlowActivity(at_work=True)),
-        (Tasks(), FlowActivity(waiting="Airflow begins none")),
-        (Tasks(runs=1), FlowActivity(waiting="a run waits to begin")),
+        (Tasks(), FlowActivity(waiting="Airflow starts none")),
+        (Tasks(runs=1), FlowActivity(waiting="a run is waiting to start")),
         (
             Tasks(scheduled="replicate", runs=1),
             FlowActivity(waiting="task replicate waits for a slot of pool 'srm_b' or of the executor"),
@@ -174,7 +174,7 @@ def test_one_flows_trouble_is_not_the_others(parse: Parse, monkeypatch: pytest.M
         for _ in range(2):
             with pytest.raises(AirflowException, match="1 of 3 flows were not watched, the first: a->b: "):
                 task.execute(context)
-        text = "no run of {} has succeeded for 60 min, although one should every 100 s; Airflow begins none"
+        text = "no run of {} has succeeded for 60 min, although one should every 100 s; Airflow starts none"
         assert mailbox.subjects == [text.format("b->c"), text.format("c->a")]
         states["a->b"].fault = None
         now_ms = round(time.time() * 1000)

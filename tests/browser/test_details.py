@@ -114,7 +114,7 @@ def test_runs_show_their_errors_and_lead_to_airflow(window: Window) -> None:
     expect(inside.get_by_test_id("cause")).to_contain_text("backup")
     run = inside.get_by_test_id("run").locator("tbody tr")
     expect(run.first).to_contain_text("Failed")
-    expect(run.nth(1)).to_contain_text(re.compile("did not answer|does not answer"))
+    expect(run.nth(1)).to_contain_text(re.compile("did not respond|does not respond"))
     run.first.locator("a.airflow-link").click()
     window.page.wait_for_url(f"**/dags/{FAILING_DAG_ID}/runs/**")
 
@@ -130,7 +130,7 @@ def test_settings_tell_the_keys_that_do_nothing(window: Window) -> None:
     ignored = inside.get_by_test_id("ignored-settings").locator("li")
     expect(ignored).to_have_count(1)
     expect(ignored).to_contain_text("west->east.producer.linger.ms")
-    expect(ignored).to_contain_text("Batches are copied as the producer made them")
+    expect(ignored).to_contain_text("Batches are copied as the producer created them")
     expect(inside.get_by_test_id("setting")).to_contain_text("returns")
     # It is no setting of the other flow.
     window.open(f"{FLOW}/settings")

@@ -147,7 +147,7 @@ def test_the_primary_dies_and_comes_back(
     }
     assert all(one.translated and one.age_ms > 0 for one in report.positions)
     assert report.steps[2].step is StepName.DRAIN
-    assert "stays there" in report.steps[2].sentences[0]
+    assert "stay there" in report.steps[2].sentences[0]
 
     # Work goes on at the backup. What the primary took along is not there.
     before = ledger.again
@@ -271,7 +271,7 @@ def test_what_cannot_be_moved_is_said(primary: LocalKafka, target_kafka: LocalKa
     unknown = pair.step(nobody, CHECK)
     assert (unknown.state, unknown.exit_code) == ("failed", 2)
     assert unknown.sentences == (f"group nobody has no committed offsets on '{pair.flow.source.alias}'",)
-    with pytest.raises(ConfigError, match="begin with step check"):
+    with pytest.raises(ConfigError, match="start with step check"):
         pair.step(replace(nobody, groups=("somebody",)), StepName.APPLY)
     with pytest.raises(ConfigError, match="has no step stop"):
         pair.step(replace(nobody, mode=MoveMode.CONTINUOUS), StepName.STOP)

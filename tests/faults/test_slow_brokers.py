@@ -1,4 +1,4 @@
-"""Brokers that throttle or do not answer for a while, and flows without transactions."""
+"""Brokers that throttle or do not respond for a while, and flows without transactions."""
 
 from __future__ import annotations
 

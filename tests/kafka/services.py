@@ -154,7 +154,7 @@ class Service:
         return caught.value.code, errors
 
     def flows(self) -> dict[str, dict[str, Any]]:
-        """By name, none while it does not answer."""
+        """By name, none while it does not respond."""
         try:
             return {flow["flow"]: flow for flow in self.get("/flows")["flows"]}
         except OSError:

@@ -221,7 +221,7 @@ def test_missing_rights_for_groups_and_offset_syncs_are_named_and_checkpoints_go
     assert (report.offset_syncs, report.checkpoints, report.group_positions, len(report.faults)) == (0, 1, 0, 2)
     assert report.faults[0].startswith("no offset syncs are written: cluster 'a' ")
     assert f"refused to commit offsets of group {name}: " in report.faults[1]
-    assert f"User:srm needs the right Read on group '{name}'" in report.faults[1]
+    assert f"User:srm needs the permission Read on group '{name}'" in report.faults[1]
     # Made up for by the next round.
     eventually(lambda: sync_checkpoints(flow).offset_syncs == 2, 120, "the right is not seen")
     allowed = (
@@ -241,7 +241,7 @@ def test_heartbeats_and_applied_offsets_name_the_right_that_they_lack(
     flow = make_flow(source=login("a", sides.source, "limited"))
     with pytest.raises(
         AccessDenied,
-        match=r"limited needs the right .* on topic 'heartbeats' .* set heartbeats\.topic\.location = target",
+        match=r"limited needs the permission .* on topic 'heartbeats' .* set heartbeats\.topic\.location = target",
     ):
         emit_heartbeat(flow)
     emit_heartbeat(replace(flow, heartbeats_topic_location="target"))
@@ -249,7 +249,7 @@ def test_heartbeats_and_applied_offsets_name_the_right_that_they_lack(
     (applied,) = apply_offsets(flow.target, [wanted])
     assert applied.problem is not None
     assert f"group {name}" in applied.problem
-    assert f"User:srm needs the right Describe on group '{name}'" in applied.problem
+    assert f"User:srm needs the permission Describe on group '{name}'" in applied.problem
     seen = f"kafka-acls.sh --bootstrap-server $B --add --allow-principal User:srm --operation Describe --group {name}"
     grant(sides.target, seen)
 
@@ -408,7 +408,7 @@ def test_without_the_right_to_describe_acls(sides: Sides, make_flow: MakeFlow, n
     assert [one.kind for one in acl_actions(plan)] == ["sync_acls"]
     (error,) = sentences(apply_plan(flow, plan))
     assert "cluster 'a'" in error
-    assert "refused to describe its ACLs: User:limited needs the right Describe on the cluster" in error
+    assert "refused to describe its ACLs: User:limited needs the permission Describe on the cluster" in error
     assert error.endswith("or set sync.topic.acls.enabled = false")
     assert sides.of_readers(f"a.{name}") == set()
 
@@ -426,7 +426,7 @@ def test_without_the_right_to_change_acls(sides: Sides, make_flow: MakeFlow, nam
     finally:
         grant(sides.target, alter)
     error = sentences(results)[0]
-    assert "refused to create ACLs: User:srm needs the right Alter on the cluster" in error
+    assert "refused to create ACLs: User:srm needs the permission Alter on the cluster" in error
     assert not any(one.topics.name == f"a.{name}" for one in read_acl_record(flow))
     refresh(flow)  # with the right again
     assert binding(f"ALLOW READ bob a.{name}") in read_acl_record(flow)
@@ -457,4 +457,4 @@ def test_without_the_rights_to_create_grow_and_alter_topics(sides: Sides, make_f
         ("grow_partitions", topics[1], "Alter on topic"),
         ("alter_configs", topics[2], "AlterConfigs on topic"),
     ):
-        assert f"User:limited needs the right {right} 'a.{topic}'" in results[kind, f"a.{topic}"]
+        assert f"User:limited needs the permission {right} 'a.{topic}'" in results[kind, f"a.{topic}"]

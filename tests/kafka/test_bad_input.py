@@ -241,7 +241,7 @@ def test_no_right_to_the_transactional_ids(source_kafka: LocalKafka, guarded: Gu
     text = sentence(str(caught.value))
     assert "cluster guarded does not allow the transactional id" in text
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in text
-    assert "needs the right Write on transactional id" in text
+    assert "needs the permission Write on transactional id" in text
 
 
 ALL = (AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
@@ -290,10 +290,10 @@ def test_no_right_to_write_one_of_the_topics(guarded_flow: GuardedFlow, seen: bo
     assert outcome.ranges[allowed, 0].error is None
     broken = outcome.ranges[denied, 0]
     assert (broken.position, broken.error_kind) == (0, "AccessDenied")
-    answers = [f"writing is not allowed; User:copier needs the right Write on topic '{copy}'"]
+    answers = [f"writing is not allowed; User:copier needs the permission Write on topic '{copy}'"]
     if not seen:
         # What the coordinator says comes first where partitions are added to transactions one by one.
-        answers.append(f"the topic may not be seen; User:copier needs the right Describe on topic '{copy}'")
+        answers.append(f"the topic may not be seen; User:copier needs the permission Describe on topic '{copy}'")
     assert sentence(broken.error).startswith(tuple(f"partition {copy}-0 at guarded: {answer}" for answer in answers))
     assert read_all(guarded_flow.guarded.kafka, copy)[0] == []
 
@@ -305,7 +305,7 @@ def test_no_right_to_write_the_state(guarded_flow: GuardedFlow) -> None:
     for one in outcome.ranges.values():
         assert (one.position, one.error_kind) == (0, "AccessDenied")
         text = sentence(one.error)
-        assert "at guarded: writing is not allowed; User:copier needs the right Write on topic 'mm2-offset" in text
+        assert "at guarded: writing is not allowed; User:copier needs the permission Write on topic 'mm2-offset" in text
     assert read_all(guarded_flow.guarded.kafka, guarded_flow.engine.copy_of(guarded_flow.names[0]))[0] == []
 
 
@@ -326,9 +326,9 @@ def test_no_right_to_read_one_of_the_topics(target_kafka: LocalKafka, guarded: G
     assert [(one.position, one.error_kind) for one in bad] == [(0, "AccessDenied")] * 2
     refusals = [
         f"partition {topics[1]}-0: reading is not allowed at guarded; "
-        f"User:copier needs the right Read on topic '{topics[1]}'",
+        f"User:copier needs the permission Read on topic '{topics[1]}'",
         f"partition {topics[2]}-0 at guarded: the topic may not be seen; "
-        f"User:copier needs the right Describe on topic '{topics[2]}'",
+        f"User:copier needs the permission Describe on topic '{topics[2]}'",
     ]
     for one, refusal in zip(bad, refusals, strict=True):
         assert sentence(one.error).startswith(refusal)
@@ -464,5 +464,5 @@ def test_a_disk_of_the_target_is_full(source_kafka: LocalKafka, tiny_disk: Path,
         assert broken.position < 3000
         text = sentence(broken.error)
         place = f"partition {engine.copy_of(topics[1])}-0 at target"
-        assert text.startswith(f"{place} has no leader; gave up after retrying; it began with: {place}: ")
+        assert text.startswith(f"{place} has no leader; gave up after retrying; first error: {place}: ")
         assert "KAFKA_STORAGE_ERROR (56)" in text

@@ -50,7 +50,7 @@ def test_plan_and_topics(
     lines = [line.split() for line in done.stdout.splitlines()]
     assert ["create", f"a.{name}", "partitions", "-", "4"] in [line[:5] for line in lines]
     assert ["retention.ms", "-", "86400000"] in lines
-    assert "2 replicas asked, but the target has 1 broker" in done.stdout
+    assert "2 replicas requested, but the target has 1 broker" in done.stdout
 
     done = srm_control("plan", "--output", "json", config=config)
     plan = json.loads(done.stdout)

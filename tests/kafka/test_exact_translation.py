@@ -1,6 +1,6 @@
 """Translations of every position against real logs: what would be read on the target is what was unread at the source.
 
-Exactly that, for every kind of batch; where the source cannot be asked, never less.
+Exactly that, for every kind of batch; where the source cannot be queried, never less.
 """
 
 from __future__ import annotations

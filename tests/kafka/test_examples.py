@@ -245,7 +245,7 @@ def test_migration_and_turning_the_direction_round_twice(
     example.write("onprem", "invoices", values(75, 80))
     refresh_topics(example.flow("onprem->cloud"), at_once=True)
     refused = replicate(example.flow("onprem->cloud"), RunOptions("r"), here)
-    assert "those records would go back" in str(refused.failed_partitions[0].error)
+    assert "those records would be copied back" in str(refused.failed_partitions[0].error)
     opposite = Request("reset", topics=("invoices",), to=StartPosition.parse("opposite", OF_EDITS))
     (edit,) = edit_source_offsets(example.flow("onprem->cloud"), opposite)
     assert edit.changes

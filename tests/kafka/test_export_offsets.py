@@ -1,4 +1,4 @@
-"""Offsets exported, explained and applied while the source does not answer; Kafka's own tool takes the files."""
+"""Offsets exported, explained and applied while the source does not respond; Kafka's own tool takes the files."""
 
 from __future__ import annotations
 

@@ -192,13 +192,13 @@ def test_the_target_is_reached_without_a_file(
     assert run(["topics", *place, *clients, "--producer-props", "linger.ms=1", "--add", "x"]) == 2
     assert "linger.ms says nothing about how to reach a cluster" in capsys.readouterr().err
     assert run(["topics", *place, *clients]) == 2
-    assert "the listing asks the source cluster" in capsys.readouterr().err
+    assert "the listing queries the source" in capsys.readouterr().err
     assert srm("topics", "--list").splitlines()[2:4] == ["by-file", "by-props"]
 
 
 def test_of_two_edits_at_the_same_time_one_is_told(flow: FlowSettings) -> None:
     first = make_edit(flow, FilterLists.of({"topics": ["a"]}), based_on=None, who="ann@x")
-    with pytest.raises(EditConflict, match=r"ann@x edited the filters of .* while this edit was made"):
+    with pytest.raises(EditConflict, match=r"the filters of .* were edited concurrently by ann@x"):
         make_edit(flow, FilterLists.of({"topics": ["b"]}), based_on=None, who="bob@x")
     # Even one that was written between the look and the write does not count.
     with ControlLog(flow) as log:
@@ -216,7 +216,7 @@ def test_a_variable_that_cannot_be_read_leaves_the_last_good_lists(flow: FlowSet
         assert found.flow.topics == ("good",)
         (fault,) = found.faults
         assert fault.startswith("the variable cannot be used: ")
-        assert "goes on with its last good filters" in fault
+        assert "continues with its last valid filters" in fault
         assert record_found(flow, found) is None
     gone = effective_filters(flow, EditedLists(None, "the variable"))
     assert (gone.flow.topics, gone.faults) == (flow.topics, ())

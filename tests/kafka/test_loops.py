@@ -212,7 +212,7 @@ def test_another_policy_is_refused_unless_forced(clusters: Clusters, configurati
     with pytest.raises(ConfigError) as caught:
         plan_topics(flow)
     assert str(caught.value) == (
-        "IdentityReplicationPolicy gives other names to 2 topics that flow u->v copies already: switched-1, switched-2 "
+        "IdentityReplicationPolicy renames 2 topics that flow u->v copies already: switched-1, switched-2 "
         "(switched-1: DefaultReplicationPolicy made its copy u.switched-1, IdentityReplicationPolicy would make "
         "switched-1; set the policy back, or replication.policy.switch = force); their present copies would stay as "
         "they are"

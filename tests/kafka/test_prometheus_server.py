@@ -77,7 +77,7 @@ def prometheus(service: str, tmp_path: Path) -> Iterator[str]:
 
 
 def query(prometheus: str, expression: str) -> list[dict[str, str]]:
-    """The labels of what it finds, nothing while it does not answer."""
+    """The labels of what it finds, nothing while it does not respond."""
     url = f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': expression})}"
     try:
         with urllib.request.urlopen(url, timeout=120) as answer:

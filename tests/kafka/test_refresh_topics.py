@@ -211,7 +211,7 @@ def test_a_copy_that_would_recompress_or_falsify_times(
     assert settings_of(target_kafka, f"here.{name}")["compression.type"][0] == "producer"
     decisions = {decision.topic: decision for decision in plan.decisions}
     assert decisions[name].accepted
-    assert "LogAppendTime, which would replace the time" in decisions[f"{name}-log-append"].reason
+    assert "LogAppendTime, which would replace every record's timestamp" in decisions[f"{name}-log-append"].reason
     assert [mapping.upstream for mapping in replicated_topics(flow)] == [name]
     still = plan_topics(make_flow(sync_topic_configs=False))
     assert still.actions == ()
@@ -253,7 +253,7 @@ def test_too_many_replicas_are_lowered_and_said(make_flow: MakeFlow, source_kafk
     (action,) = changes(plan)
     assert isinstance(action, CreateTopic)
     assert action.replication_factor == 1
-    assert action.reason == f"copy of {name}; 3 replicas asked, but the target has 1 broker"
+    assert action.reason == f"copy of {name}; 3 replicas requested, but the target has 1 broker"
 
 
 def test_heartbeats(make_flow: MakeFlow, target_kafka: LocalKafka, name: str) -> None:
@@ -281,7 +281,7 @@ def test_an_unreachable_cluster_is_one_sentence(make_flow: MakeFlow) -> None:
     port = ReservedPort()
     try:
         flow = make_flow(source=ClusterSettings.plaintext("here", port.address), admin_timeout_ms=3000)
-        with pytest.raises(UnreachableCluster, match=rf"cluster 'here' \({port.address}\) did not answer") as caught:
+        with pytest.raises(UnreachableCluster, match=rf"cluster 'here' \({port.address}\) did not respond") as caught:
             plan_topics(flow)
     finally:
         port.release()

@@ -53,7 +53,7 @@ def test_lost_offsets_are_refused_rebuilt_and_gone_on_from(
     write(target_kafka, remote, [b"foreign"], 1)
     planned = repair_offsets(flow, dry_run=True)
     assert [(action.partition, action.next_offset) for action in planned] == [(0, 40), (1, None)]
-    assert "1 or more records behind" in planned[1].proof
+    assert "1 or more records after" in planned[1].proof
     with pytest.raises(StateTopicInvalid):
         run(flow)
     assert repair_offsets(flow) == planned
@@ -103,7 +103,7 @@ def test_records_that_the_flow_did_not_write_are_found(
     found = check_copies(flow).found
     assert [(one.partition, one.records, one.unmapped) for one in found] == [(0, 3, False), (0, 3, True)]
     (note,) = sync_checkpoints(flow, at_once=True).notes
-    assert f"1 of 2 partitions hold records that the flow did not write, the first: {remote}-0" in note
+    assert f"1 of 2 partitions contain records that the flow did not write, the first: {remote}-0" in note
     # The report of the next run has it, for the alarm.
     run(flow)
     assert make_report(flow, "next").foreign_writers == note

@@ -242,7 +242,7 @@ def test_with_all_rights_every_command_does_its_work(full: Flow) -> None:
     for words in EVERYTHING:
         code, printed = full.command(*words.format(topic=full.topic).split())
         assert "AUTHORIZATION" not in printed, (words, printed)
-        assert "needs the right" not in printed, (words, printed)
+        assert "needs the permission" not in printed, (words, printed)
         assert code in (0, 1), (words, printed)
 
 
@@ -255,7 +255,7 @@ def test_nothing_is_written_to_a_source_that_may_only_be_read(make_flow: Callabl
     for words in EVERYTHING:
         code, printed = flow.command(*words.format(topic=flow.topic).split())
         assert "AUTHORIZATION" not in printed, (words, printed)
-        assert "needs the right" not in printed, (words, printed)
+        assert "needs the permission" not in printed, (words, printed)
         assert code in (0, 1), (words, printed)
         assert contents_of(source) == before, words
 
@@ -293,7 +293,7 @@ def test_one_right_fewer_is_one_sentence_and_nothing_is_lost(
     def whole() -> bool:
         # Until the broker has taken in the right.
         code, printed = flow.command("run")
-        return code == 0 and "needs the right" not in printed
+        return code == 0 and "needs the permission" not in printed
 
     eventually(whole, 180, "a right that was given makes no difference")
     assert flow.equal()
@@ -334,4 +334,4 @@ def _sentences(lacking: AclBinding, printed: str) -> list[str]:
         open_ = any_ or lacking.resource_pattern_type is ResourcePatternType.PREFIXED
         name = re.escape("" if any_ else lacking.name) + ("[^']*" if open_ else "")
         resource = f"on {kind} '{name}'"
-    return re.findall(rf"^.*{lacking.principal} needs the right (?:{rights}) {resource}.*$", printed, re.M)
+    return re.findall(rf"^.*{lacking.principal} needs the permission (?:{rights}) {resource}.*$", printed, re.M)

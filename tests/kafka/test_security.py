@@ -180,7 +180,7 @@ def test_wrong_password_is_one_sentence_without_the_password(
             "{0} (speaks TLS|closed the connection at the first request); .*security.protocol to SSL",
         ),
         ("SSL", False, "{0} closed the connection during the TLS handshake; .*set security.protocol to PLAINTEXT"),
-        ("SSL", True, "{0}: .* if its listener wants a login, set security.protocol to SASL_"),
+        ("SSL", True, "{0}: .* if its listener requires authentication, set security.protocol to SASL_"),
     ],
 )
 def test_a_wrong_protocol_is_named(

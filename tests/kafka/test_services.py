@@ -62,7 +62,7 @@ def services(
             service.start()
         for service in made:
             eventually(service.advertised, WAIT, f"{service.alias} is not advertised: {service.log()}")
-            eventually(lambda: bool(service.flows()), WAIT, f"{service.alias} does not answer: {service.log()}")  # noqa: B023
+            eventually(lambda: bool(service.flows()), WAIT, f"{service.alias} does not respond: {service.log()}")  # noqa: B023
         yield made
     finally:
         for service in made:
@@ -124,9 +124,9 @@ def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobo
     silent = a.get("/flows")
     assert {flow["flow"] for flow in silent["flows"]} == {a.flow_name, c.flow_name}
     assert [(one["code"], one["service"]) for one in silent["errors"]] == [("peer_failed", b.alias)]
-    assert f"{b.url}) did not answer within 10 s" in silent["errors"][0]["message"]
+    assert f"{b.url}) did not respond within 10 s" in silent["errors"][0]["message"]
     again = a.get("/flows")["errors"]
-    assert "it is asked again in" in again[0]["message"]
+    assert "it is tried again in" in again[0]["message"]
     status, [missing] = a.refusal(f"{b.path}/topics")
     assert (status, missing["code"], missing["service"]) == (502, "peer_failed", b.alias)
     b.send(signal.SIGCONT)

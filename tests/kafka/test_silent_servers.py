@@ -1,4 +1,4 @@
-"""Servers and brokers that do not answer beside one that does: links do not wait for them."""
+"""Servers and brokers that do not respond beside one that does: links do not wait for them."""
 
 from __future__ import annotations
 
@@ -143,7 +143,10 @@ def test_admin_clients_and_readers_go_by_a_silent_server(source_kafka: LocalKafk
 def test_a_handshake_that_never_ends_has_a_limit() -> None:
     with peer() as silent:
         cluster = settings_of(silent, protocol="SSL", setup_ms=300)
-        with ClusterLink(cluster) as link, pytest.raises(UnreachableCluster, match="does not answer the TLS handshake"):
+        with (
+            ClusterLink(cluster) as link,
+            pytest.raises(UnreachableCluster, match="does not respond to the TLS handshake"),
+        ):
             link.run(lambda: link.open(timeout_seconds=1))
 
 
@@ -156,7 +159,7 @@ def test_a_broker_that_does_not_get_ready_fails_its_requests(source_kafka: Local
         for protocol, step in (("PLAINTEXT", "the first request"), ("SSL", "the TLS handshake")):
             link.manager.config["security_protocol"] = protocol
             link.manager.reset_backoff(0)
-            with pytest.raises(RetriableFault, match=f"{silent} takes connections, but does not answer {step}"):
+            with pytest.raises(RetriableFault, match=f"{silent} accepts connections, but does not respond to {step}"):
                 link.run(lambda: link.send(0, request, timeout_ms=PATIENCE_MS))
         # A request with less patience than the connection has does not wait for it.
         link.manager.config["socket_connection_setup_timeout_ms"] = PATIENCE_MS

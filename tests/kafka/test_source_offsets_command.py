@@ -115,9 +115,7 @@ def test_offsets_are_listed_set_reset_and_deleted(story: Story, tmp_path: Path) 
     ]
     one = ("--topic", story.topic, "--partition", "0")
     planned = story.control("set", *one, "--offset", "15", "--dry-run")[1]
-    assert (
-        planned["edits"][0]["effect"] == "goes back by 5 offsets: the next run copies them behind the end of the copy"
-    )
+    assert planned["edits"][0]["effect"] == "goes back by 5 offsets: the next run copies them after the end of the copy"
     assert story.offsets() == {0: 20, 1: 20}
     done = story.control("set", *one, "--offset", "15")[1]
     assert done["edits"] == planned["edits"]
@@ -301,7 +299,7 @@ def test_a_run_that_was_about_to_begin_is_fenced_and_nothing_is_moved(
     with pytest.raises(FlowOwnedElsewhere):
         replicate(story.flow, RunOptions("r"), beside)
     assert answers[0][0] == 5
-    assert "began at the same moment" in answers[0][2]
+    assert "started at the same moment" in answers[0][2]
     monkeypatch.undo()
     assert story.offsets() == {0: 20, 1: 20}
 

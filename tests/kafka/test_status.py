@@ -78,13 +78,13 @@ def test_a_flow_whose_filters_let_nothing_through_copies_heartbeats_only(flow: F
         HealthState.HEARTBEAT_ONLY,
         f"srm-control topics --explain --flow '{flow.name}'",
     )
-    assert "nothing but heartbeats is copied" in status(flow).headline()
+    assert "only heartbeats are copied" in status(flow).headline()
 
 
 def _top_asks_the_clusters(
     flow: FlowSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Where there is no history: of a flow that has run, of one that never did, and of clusters that are away."""
+    """Where there is not a history: of a flow that has run, of one that never did, and of clusters that are away."""
     monkeypatch.setenv("SRM_DATABASE", f"sqlite:///{tmp_path}/none.db")
     monkeypatch.delenv("SRM_AIRFLOW_URL", raising=False)
     settings = properties_of(flow) | {

@@ -115,12 +115,12 @@ def test_a_copy_made_again_by_somebody_is_left_alone_until_somebody_says_so(stor
     write(story.source, story.topic, [b"4"])
     plan = plan_topics(story.flow)
     (lost,) = plan.lost
-    assert lost.reason.startswith(f"{story.remote} on target was deleted and made again by somebody (id ")
+    assert lost.reason.startswith(f"{story.remote} on target was deleted and re-created by others (id ")
     assert replicated_topics(story.flow) == []
     assert story.copy().records == 0
     # By the copy's name, too.
     plan = story.refresh(restore={story.remote: OnDataLoss.SKIP})
-    assert any("goes on where the flow stopped" in notice for notice in plan.notices)
+    assert any("continues where the flow stopped" in notice for notice in plan.notices)
     assert story.copy().records == 1
     assert story.seen() == [b"4"]
     assert plan_topics(story.flow).actions == ()
@@ -249,7 +249,7 @@ def test_commands(story: Story, configuration_file: Callable[..., Path], tmp_pat
     delete(story.target, story.remote)
     done = srm_control("apply", str(file), config=config)
     assert done.returncode == 1
-    assert done.stdout.startswith("The file does not hold any more, so nothing was changed:\n")
+    assert done.stdout.startswith("The file is outdated, so nothing was changed:\n")
     done = srm_control("apply", config=config)
     assert done.returncode == 1
     assert f"Not copied: {story.topic}: {story.remote} was deleted on target; " in done.stdout

@@ -58,7 +58,7 @@ def test_without_an_address_there_is_no_airflow() -> None:
     ("environment", "said"),
     [
         ({"SRM_AIRFLOW_URL": "airflow:8080"}, "SRM_AIRFLOW_URL must be an address such as http://airflow:8080"),
-        ({"SRM_AIRFLOW_URL": "http://u:p@airflow"}, "SRM_AIRFLOW_URL must hold no login"),
+        ({"SRM_AIRFLOW_URL": "http://u:p@airflow"}, "SRM_AIRFLOW_URL must not contain credentials"),
         ({"SRM_AIRFLOW_URL": "http://x", "SRM_AIRFLOW_USER": "srm-test-nobody"}, "there is no password"),
     ],
 )
@@ -78,7 +78,7 @@ def test_a_login_is_taken_from_the_environment() -> None:
 
 def test_nobody_answers() -> None:
     port = ReservedPort()
-    with pytest.raises(AirflowError, match=r"did not answer: .*refused.*; check SRM_AIRFLOW_URL"):
+    with pytest.raises(AirflowError, match=r"did not respond: .*refused.*; check SRM_AIRFLOW_URL"):
         AirflowRest(f"http://{port.address}").variable("x")
     port.release()
 

@@ -47,10 +47,10 @@ def flow_name(configuration: Configuration, asked: str | None) -> FlowName:
 @output_option
 @pass_invocation
 def config_check_command(invocation: Invocation, without_airflow: bool) -> Answer:
-    """Print every fault of the file, and every key that does nothing.
+    """Print every error in the file, and every key without effect.
 
-    A fault stops a flow, or everything, and makes the exit code 2. A warning is probably not what was meant: an unknown
-    key, a key at a level it does not have, flows that do not fit together. A note explains.
+    An error stops a flow, or everything, and sets the exit code to 2. A warning is probably a mistake: an unknown key,
+    a key at a level it does not have, flows that conflict. A note explains.
     """
     configuration: Configuration | None = None
     try:
@@ -101,8 +101,7 @@ def _complete_key(context: click.Context, parameter: click.Parameter, incomplete
 def config_explain_command(invocation: Invocation, key: str, flow: str | None) -> Answer:
     """Print where the value of KEY comes from, what it overrides and what it means.
 
-    KEY is written without any prefix. For a connection setting, such as security.protocol, both sides are told. Secrets
-    are masked.
+    KEY has no prefix. For a connection setting, such as security.protocol, both sides are shown. Secrets are masked.
     """
     configuration = invocation.configuration()
     name = flow_name(configuration, flow)
@@ -164,18 +163,18 @@ def config_show_command(invocation: Invocation, flow: str | None, written: bool)
     "--from",
     "tool",
     type=click.Choice([tool.value for tool in Tool]),
-    help="Whose configuration it is.  [default: as it looks]",
+    help="Format of the configuration.  [default: detected]",
 )
 @click.option("--to", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write the file there.")
 @output_option
 def config_convert_command(file: Path, tool: str | None, to: Path | None) -> Answer:
-    """Make a properties file of the configuration in FILE.
+    """Convert the configuration in FILE to a properties file.
 
     FILE is an mm2.properties of MirrorMaker 2, the service properties of Streams Replication Manager, the YAML of a
     KafkaMirrorMaker2 or of KafkaConnector resources of Strimzi, or MirrorMaker 2's connectors as Connect's REST API
-    takes and answers them (JSON, such as of GET /connectors?expand=info&expand=status). What would do nothing here
-    becomes a comment with its reason. Secrets are not copied: references to environment variables stand in their place,
-    and the file begins with the list of them.
+    accepts and returns them (JSON, for example from GET /connectors?expand=info&expand=status). Keys without effect
+    here become comments with the reason. Secrets are not copied: they are replaced by references to environment
+    variables, which are listed at the top of the file.
     """
     made = convert(file, Tool(tool) if tool else None)
     data = {
@@ -197,7 +196,7 @@ def config_convert_command(file: Path, tool: str | None, to: Path | None) -> Ans
 
 def _write(path: Path, text: str) -> None:
     try:
-        # Never over what somebody has written by hand.
+        # Never overwrite a file that was written by hand.
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
     except FileExistsError:
         raise ConfigError("exists already; name another file with --to", file=str(path)) from None

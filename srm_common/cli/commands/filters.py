@@ -34,7 +34,7 @@ def topics_command(invocation: Invocation, /, explain: str | None, everything: b
       srm-control topics --flow "a->b" --add-exclude "orders\\.test.*" --dry-run
       srm-control topics --flow "a->b" --list
 
-    An edit acts at the flow's next run. Expressions are Java's and match whole names; what is left out wins.
+    An edit takes effect in the flow's next run. Expressions are Java's and match whole names; exclusion wins.
     """
     chosen, request, store, effective = opened(invocation, TOPICS, options)
     if request.edit:
@@ -101,7 +101,7 @@ def groups_command(invocation: Invocation, /, explain: str | None, **options: An
       srm-control groups --source a --target b --add "billing-.*"
       srm-control groups --flow "a->b" --add-exclude "console-.*" --dry-run
 
-    An edit acts at the flow's next run. A group's offsets are translated on topics that are copied, and on no others.
+    An edit takes effect in the flow's next run. A group's offsets are translated only on topics that are copied.
     """
     chosen, request, store, effective = opened(invocation, GROUPS, options)
     if request.edit:

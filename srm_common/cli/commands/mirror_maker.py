@@ -109,15 +109,15 @@ def takeover_command(
     """Take a flow over from MirrorMaker 2, or Streams Replication Manager, without a gap or a repetition.
 
     Stop MirrorMaker 2 for this flow first: its workers' group must have no members, and its copies must not grow. Its
-    tasks are fenced then. Its stored offsets are held against the ends of both logs, by comparing the last records of
-    each copy with the source; where it was killed before it could store its progress, the flow goes on behind what is
-    copied. Its topics get records in srm-meta.internal, and the compared records become the first piece of the offset
+    tasks are then fenced. Its stored offsets are checked against the ends of both logs, by comparing the last records
+    of each copy with the source; if it was killed before it could store its progress, the flow continues after what is
+    copied. Its topics get records in srm-meta.internal, and the compared records become the first segment of the offset
     map. May be repeated.
 
     \b
-    Exit codes: 0 the flow is taken over (with --dry-run: can be); 1 something speaks against it, and no offset was
-    written; 2 the configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be believed;
-    5 MirrorMaker 2, or a run, is at work.
+    Exit codes: 0 the flow is taken over (with --dry-run: can be); 1 it cannot be taken over, and no offset was
+    written; 2 the configuration is invalid; 3 a cluster cannot be reached; 4 a state topic is not trustworthy;
+    5 MirrorMaker 2, or a run, is active.
     """
     from srm_common.usecases.mirror_maker.takeover import TakeoverRequest, take_over
 
@@ -163,17 +163,17 @@ def handback_command(
     compared: int,
     accept_unproved: bool,
 ) -> Answer:
-    """Leave a flow so that MirrorMaker 2 goes on, with exactly-once support or without it.
+    """Hand a flow back to MirrorMaker 2, with or without exactly-once support.
 
-    Pause the flow's DAG first and wait for the end of its run. The flow is fenced, so that nothing is open; committed
-    offsets are held against the ends of both logs, and written once more where MirrorMaker 2 would believe one of an
-    aborted transaction; starting points that are not committed yet are committed; offset syncs and checkpoints are
+    Pause the flow's DAG first and wait for the end of its run. The flow is fenced, so that no transaction is open;
+    committed offsets are checked against the ends of both logs, and rewritten where MirrorMaker 2 would believe one of
+    an aborted transaction; start positions that are not committed yet are committed; offset syncs and checkpoints are
     brought up to date. May be repeated.
 
     \b
-    Exit codes: 0 MirrorMaker 2 can be started (with --dry-run: could be handed to it); 1 something speaks against it,
-    and no offset was written; 2 the configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be
-    believed; 5 a run, or MirrorMaker 2, is at work.
+    Exit codes: 0 MirrorMaker 2 can be started (with --dry-run: it could be handed back); 1 it cannot be handed back,
+    and no offset was written; 2 the configuration is invalid; 3 a cluster cannot be reached; 4 a state topic is not
+    trustworthy; 5 a run, or MirrorMaker 2, is active.
     """
     from srm_common.usecases.mirror_maker.handback import HandbackRequest, hand_back
 
@@ -186,9 +186,7 @@ def handback_command(
 def _handback_text(found: Handback, dry_run: bool) -> list[RenderableType]:
     done = "would be written" if dry_run else "written" if found.written else "not written"
     text: list[RenderableType] = [*position_lines(found.positions), ""]
-    text.append(
-        f"{counted(found.rewritten, 'committed offset')} {done} once more, behind those of aborted transactions"
-    )
+    text.append(f"{counted(found.rewritten, 'committed offset')} {done} once more, after those of aborted transactions")
     text.append(f"{counted(found.offsets, 'other offset')} {done}")
     if found.checkpoints:
         text.append(found.checkpoints)

@@ -48,9 +48,9 @@ def move_options(*modes: MoveMode) -> Callable[[F], F]:
                 default=60.0,
                 show_default=True,
                 metavar="SECONDS",
-                help="How long a step waits for what others have to do.",
+                help="How long a step waits for others.",
             ),
-            click.option("--dry-run", is_flag=True, help="Print where groups would go on, and change nothing."),
+            click.option("--dry-run", is_flag=True, help="Print where groups would resume, and change nothing."),
             click.option(
                 "--group", "groups", multiple=True, metavar="G", help="Only this group; may be given more than once."
             ),
@@ -77,7 +77,7 @@ def request_of(kind: MoveKind, options: dict[str, Any]) -> MoveRequest:
 
 
 def settings_now(invocation: Invocation, flow: str | None, mode: MoveMode) -> FlowSettings:
-    """The flow with its edited lists; on a bad day also where the Airflow that has them does not answer."""
+    """The flow with its edited lists; on a bad day also where the Airflow that has them does not respond."""
     try:
         return invocation.flow_now(flow).flow
     except AirflowError as error:
@@ -153,7 +153,7 @@ def _text(report: MoveReport, notes: list[str], watched: bool) -> list[Renderabl
     text += notes
     broken = [one for one in report.steps if one.failed]
     if broken:
-        text.append(f"Not finished: step {broken[0].step} failed. Mend what it names and give the command again.")
+        text.append(f"Not finished: step {broken[0].step} failed. Fix the error and run the command again.")
     elif report.request.dry_run:
         text.append("Nothing was changed.")
     return text
@@ -186,24 +186,24 @@ def _say(sentence: str) -> None:
 @move_options(MoveMode.CONTROLLED, MoveMode.CONTINUOUS, MoveMode.DISASTER)
 @pass_invocation
 def failover_command(invocation: Invocation, /, flow: str | None, **options: Any) -> Answer:
-    """Move consumer groups to the target: they go on there where they are at the source, and skip nothing.
+    """Move consumer groups to the target: they resume there where they are at the source, and skip nothing.
 
     \b
     controlled  producers and consumers of the source are stopped: the rest is copied, nothing is read twice
-    continuous  only the consumers are stopped: producers and the flow go on, nothing is read twice
-    disaster    the source may be gone: checkpoints tell where groups stood; what is read again is bounded and said
+    continuous  only the consumers are stopped: producers and the flow keep running, nothing is read twice
+    disaster    the source may be gone: positions are from checkpoints; what is read again is bounded and reported
 
     \b
       srm-control failover --flow "a->b" --mode disaster --dry-run
       srm-control failover --flow "a->b" --group billing
 
-    Steps: check, stop (no run is at work, forgotten ones are fenced), drain (last pass), translate, apply, verify,
-    report. What fails is said with what to do; the command may be given again at any time, also after it was killed.
-    Groups that somebody reads with are not moved. Without --group: every group that the flow translates.
+    Steps: check, stop (no run is active, forgotten ones are fenced), drain (last pass), translate, apply, verify,
+    report. Failures are reported with the remedy; the command may be repeated at any time, also after it was killed.
+    Groups with active consumers are not moved. Without --group: every group that the flow translates.
 
     \b
-    Exit codes: 0 all groups go on; 1 a step failed or a group could not be moved; 2 the configuration is wrong or a
-    group is not known; 3 a cluster cannot be reached; 4 a state topic cannot be believed; 5 a run is at work.
+    Exit codes: 0 all groups were moved; 1 a step failed or a group could not be moved; 2 the configuration is invalid
+    or a group is unknown; 3 a cluster cannot be reached; 4 a state topic is not trustworthy; 5 a run is active.
     """
     request = request_of(MoveKind.FAILOVER, options)
     settings = settings_now(invocation, flow, request.mode)
@@ -221,14 +221,14 @@ def failback_command(invocation: Invocation, /, flow: str | None, **options: Any
       srm-control failback --flow "a->b" --dry-run      # from b back to a
 
     Positions on copies are translated back to the original topics, under every policy. What producers wrote at the
-    backup meanwhile is copied by the flow in the other direction, where the configuration file has it, and positions on
-    it go along. Records that the source had and never sent are read now.
+    backup in the meantime is copied by the flow in the other direction, if the configuration file has it, and positions
+    on it are moved along. Records that the source had and never sent are read now.
 
     \b
     controlled  producers and consumers of the backup are stopped: the rest is copied, nothing is read twice
-    continuous  only the consumers are stopped: producers and the flow back go on
+    continuous  only the consumers are stopped: producers and the flow back keep running
 
-    Steps and exit codes as for failover, of which this is the reverse.
+    Steps and exit codes are those of failover.
     """
     request = request_of(MoveKind.FAILBACK, options)
     settings = settings_now(invocation, flow, request.mode)
@@ -243,20 +243,20 @@ def failback_command(invocation: Invocation, /, flow: str | None, **options: Any
 @move_options(MoveMode.CONTROLLED)
 @pass_invocation
 def switch_direction_command(invocation: Invocation, /, flow: str | None, **options: Any) -> Answer:
-    """Move everything to the target and turn the flow round: the last step of a migration.
+    """Move everything to the target and reverse the flow: the last step of a migration.
 
     \b
       srm-control switch-direction --flow "a->b" --dry-run
       srm-control switch-direction --flow "a->b"          # then producers and consumers start at b
 
     Stop producers and consumers at the source first. The rest is copied, the groups are moved as by failover, and the
-    flow in the other direction is made to begin behind what was copied, so that nothing comes back. Where topics keep
-    their names, the step turn wants the configuration file turned ("a->b.enabled = false", "b->a.enabled = true"):
-    change it and give the command again. Then unpause the DAG of the other flow, or run it.
+    flow in the other direction is set to start after what was copied, so that nothing is copied back. If topics keep
+    their names, the step turn requires a change of the configuration file ("a->b.enabled = false", "b->a.enabled =
+    true"): edit it and run the command again. Then unpause the DAG of the other flow, or run it.
 
     \b
-    Exit codes: 0 the flow is turned; 1 a step failed; 2 the configuration is wrong or a group is not known; 3 a cluster
-    cannot be reached; 4 a state topic cannot be believed; 5 a run is at work.
+    Exit codes: 0 the flow is reversed; 1 a step failed; 2 the configuration is invalid or a group is unknown; 3 a
+    cluster cannot be reached; 4 a state topic is not trustworthy; 5 a run is active.
     """
     request = request_of(MoveKind.SWITCH_DIRECTION, options)
     settings = settings_now(invocation, flow, request.mode)

@@ -56,7 +56,7 @@ def wanted_groups(groups: Sequence[str], all_groups: bool) -> list[str]:
     help="Set what this file says, as --export writes it, instead of the newest checkpoints.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be set, and change nothing.")
-@click.option("--rewind", is_flag=True, help="Also move groups back that are further already.")
+@click.option("--rewind", is_flag=True, help="Also move groups back that are further ahead.")
 @client_options
 @config_option
 @output_option
@@ -81,8 +81,8 @@ def offsets_apply_command(
       srm-control offsets apply --flow "a->b" --all-groups
       srm-control offsets apply --flow "a->b" --group g --from-file offsets.csv
 
-    The groups must have no members there. Nothing is set while a single line cannot be: a topic, partition or offset
-    that does not exist, a group in use. Afterwards every offset is read again and compared. The source is not asked.
+    The groups must have no members there. Nothing is set if a single line cannot be: a topic, partition or offset that
+    does not exist, a group in use. Afterwards every offset is read back and compared. The source is not queried.
     """
     from srm_common.usecases.groups.apply_offsets import apply_offsets
 
@@ -127,7 +127,7 @@ def _of_checkpoints(flow: FlowSettings, wanted: Sequence[str] | None) -> list[Gr
 
 def _answer(flow: FlowSettings, applied: Sequence[AppliedOffset], dry_run: bool) -> Answer:
     problems = [one for one in applied if one.problem is not None]
-    # Nobody looks again unless something was written.
+    # There is nothing to verify unless something was written.
     written = any(one.after is not None for one in applied)
     changed = sum(one.changes for one in applied)
     rows = [
@@ -138,7 +138,7 @@ def _answer(flow: FlowSettings, applied: Sequence[AppliedOffset], dry_run: bool)
     if problems and not written:
         verdict = f"nothing was set: {len(problems)} of {len(applied)} offsets cannot be"
     elif problems:
-        verdict = f"{changed} of {len(applied)} offsets were set, {len(problems)} were not; mend these and run again"
+        verdict = f"{changed} of {len(applied)} offsets were set, {len(problems)} were not; fix these and run again"
     elif dry_run:
         verdict = f"{changed} of {len(applied)} offsets would be set"
     else:
@@ -185,7 +185,7 @@ def offsets_command(
     target: str | None,
     **clients: Any,
 ) -> Answer | None:
-    """Print where consumer groups of the source go on reading on the target; or set it, with apply.
+    """Print where consumer groups of the source resume on the target; or set it, with apply.
 
     \b
       srm-control offsets --source a --target b --group g
@@ -194,8 +194,8 @@ def offsets_command(
 
     The first prints a table, with the reason for each position that has no translation. Lines of --export are
     topic,partition,offset for one group, group,topic,partition,offset for several. Topics have their names on the
-    target. The offsets are those of the flow's checkpoints there, so both work while the source is down; how old they
-    are is said on standard error.
+    target. The offsets are those of the flow's checkpoints there, so both work while the source is down; their age is
+    printed to standard error.
     """
     if context.invoked_subcommand is not None:
         return None
@@ -270,7 +270,7 @@ def _explained(invocation: Invocation, chosen: ChosenFlow, wanted: Sequence[str]
         except AirflowError as error:
             explained = ExplainedOffsets.of(exported.offsets, f"reasons are not known, because {error}")
     else:
-        without_file = f"'{settings.name.source}' is not asked for reasons without a properties file"
+        without_file = f"'{settings.name.source}' is not queried for reasons without a properties file"
         explained = ExplainedOffsets.of(exported.offsets, without_file)
     now_ms = time.time() * 1000
     rows = [

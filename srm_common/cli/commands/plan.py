@@ -27,7 +27,7 @@ def restore_options(command: F) -> F:
         "--recreate",
         multiple=True,
         metavar="TOPIC",
-        help="Copy a topic whose copy was deleted, or made again by somebody, from its start. May be repeated.",
+        help="Copy a topic whose copy was deleted, or re-created by others, from its start. May be repeated.",
     )
     resume = click.option(
         "--resume",
@@ -62,8 +62,8 @@ def plan_command(
 ) -> Answer:
     """Print what would change on the target before the flow copies, and why.
 
-    Looks at both clusters and changes nothing. The same plan is made and carried out at the beginning of each run, as
-    far as the refresh intervals say, and by srm-control apply at once.
+    Queries both clusters and changes nothing. The same plan is made and applied at the beginning of each run, when the
+    refresh intervals have passed, and by srm-control apply at once.
     """
     from srm_common.usecases.topics.plan_topics import plan_topics
 
@@ -122,14 +122,14 @@ def apply_command(
     recreate: tuple[str, ...],
     resume: tuple[str, ...],
 ) -> Answer:
-    """Make the target's topics ready for the flow, at once, whatever the refresh intervals say.
+    """Create and update the target's topics for the flow at once, whatever the refresh intervals.
 
-    With a file of "srm-control plan --out" exactly that plan is carried out. If anything else would have to be done by
-    now, the command says what changed meanwhile and does nothing. Applying a file again is harmless.
+    With a file of "srm-control plan --out" exactly that plan is applied. If anything else has become necessary, the
+    command reports what has changed and does nothing. Applying a file again is harmless.
 
     \b
-    Exit codes: 0 all done; 1 an action failed, the file does not hold any more, or a topic is not copied because
-    its copy is lost; 2 the configuration or the file is wrong; 3 a cluster cannot be reached or refuses.
+    Exit codes: 0 all done; 1 an action failed, the file is outdated, or a topic is not copied because
+    its copy is lost; 2 the configuration or the file is invalid; 3 a cluster cannot be reached or refuses.
     """
     from srm_common.usecases.topics.plan_topics import plan_topics
     from srm_common.usecases.topics.refresh_topics import refresh_topics
@@ -138,7 +138,7 @@ def apply_command(
     restore = choices(recreate, resume)
     printed = None if file is None else _read(file)
     if printed is not None and restore:
-        raise click.UsageError("a file holds the choices it was made with; leave --recreate and --resume out")
+        raise click.UsageError("a file contains its own choices; omit --recreate and --resume")
     if dry_run:
         plan = plan_topics(settings, restore=restore if printed is None else printed.restore)
         if printed is None:
@@ -174,7 +174,7 @@ def _applied_file(settings: FlowSettings, printed: PlanFile) -> Answer:
 
 
 def _refused(plan: Plan, changed: Sequence[str]) -> Answer:
-    text = ["The file does not hold any more, so nothing was changed:", *(f"  {one}" for one in changed)]
+    text = ["The file is outdated, so nothing was changed:", *(f"  {one}" for one in changed)]
     text.append(f'Look at the new plan with: srm-control plan --flow "{plan.flow}"')
     return Answer({"flow": str(plan.flow), "applied": False, "changed": list(changed), "results": []}, text, 1)
 

@@ -20,7 +20,7 @@ from srm_common.errors import ConfigError
 @output_option
 @pass_invocation
 def repair_command(invocation: Invocation, flow: str | None, dry_run: bool) -> Answer:
-    """Write lost source offsets again, as the offset map and the copies prove them.
+    """Restore lost source offsets, as proved by the offset map and the copies.
 
     For a flow that refuses to start because its mm2-offsets topic has lost its records. The flow is fenced first;
     positions that exist are left alone.
@@ -39,7 +39,7 @@ def repair_command(invocation: Invocation, flow: str | None, dry_run: bool) -> A
         text += ["", table(["TOPIC", "PARTITION", "NEXT OFFSET", "PROOF"], rows)]
     if unproved:
         text.append(
-            "The next run copies what cannot be proved from its start again, behind what is there: exclude those "
+            "The next run copies what cannot be proved from its start again, after what is there: exclude those "
             "topics first, or delete their copies."
         )
     if not actions:
@@ -59,11 +59,11 @@ def repair_command(invocation: Invocation, flow: str | None, dry_run: bool) -> A
 @output_option
 @pass_invocation
 def rebind_command(invocation: Invocation, alias: str, dry_run: bool) -> Answer:
-    """Let an alias mean the Kafka cluster that its addresses lead to now.
+    """Bind an alias to the Kafka cluster that its addresses lead to now.
 
-    Flows stop when an alias leads to another cluster than before, since two clusters' data and progress would be
-    mixed. Use this when the cluster was replaced on purpose. Progress stays as it is: topics that the new cluster has
-    under the same names are noticed as made again, and on.data.loss decides what becomes of them.
+    Flows stop when an alias leads to a different cluster than before, since the data and progress of two clusters would
+    be mixed. Use this if the cluster was replaced on purpose. Progress stays as it is: topics that the new cluster has
+    under the same names are detected as re-created, and on.data.loss decides about them.
     """
     from srm_common.usecases.topics.rebind import rebind
 
@@ -94,13 +94,13 @@ def rebind_command(invocation: Invocation, alias: str, dry_run: bool) -> Answer:
 def check_copies_command(invocation: Invocation, flow: str | None) -> Answer:
     """Look for records in a flow's copies that the flow did not write.
 
-    Holds the offset map against the copies' logs: whatever can be read between its runs, or behind its end, came from
-    somebody else. Offsets of groups still translate right, but readers of the copy see those records, too, and the
-    position of a lost state cannot be proved. Changes nothing; the flow may be running.
+    Checks the copies' logs against the offset map: any record between its segments, or after its end, is from another
+    writer. Group offsets are still translated correctly, but consumers of the copy read those records, too, and
+    positions cannot be proved if state is lost. Changes nothing; the flow may be running.
 
     \b
-    Exit codes: 0 nothing found; 1 there are such records, or a copy could not be looked at; 2 the configuration is
-    wrong; 3 a cluster cannot be reached or refuses.
+    Exit codes: 0 nothing found; 1 there are such records, or a copy could not be checked; 2 the configuration is
+    invalid; 3 a cluster cannot be reached or refuses.
     """
     from srm_common.usecases.offsets.foreign_records import check_copies
 

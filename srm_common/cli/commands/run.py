@@ -53,7 +53,7 @@ class _SideTask:
 @flow_option
 @config_option
 @output_option
-@click.option("--max-seconds", type=float, metavar="S", help="Go on reading for so long; 0 is one pass.")
+@click.option("--max-seconds", type=float, metavar="S", help="Keep reading for this long; 0: one pass.")
 @click.option("--topics", callback=_split, metavar="A,B.*", help="Only topics that match one of these expressions.")
 @click.option("--topics-exclude", callback=_split, metavar="A,B.*", help="Not the topics that match one of these.")
 @click.option(
@@ -69,7 +69,7 @@ class _SideTask:
     "--no-report",
     "unreported",
     is_flag=True,
-    help="Keep no report of the run, in which top, serve and the page would find it.",
+    help="Do not store the report of the run for top, serve and the page.",
 )
 @pass_invocation
 def run_command(
@@ -83,14 +83,14 @@ def run_command(
     master: str | None,
     unreported: bool,
 ) -> Answer:
-    """Run a flow once, without Airflow: make topics ready, write a heartbeat, copy, write checkpoints.
+    """Run a flow once, without Airflow: refresh topics, write a heartbeat, copy, write checkpoints.
 
-    The same code as the tasks of the flow's DAG. Interrupting it is safe: the next run goes on where it was. Its report
-    is kept where top, serve and the page of this machine find it (docs/metrics-store.md).
+    The same code as the tasks of the flow's DAG. Interrupting it is safe: the next run resumes where it stopped. Its
+    report is stored where top, serve and the page on this machine find it (docs/metrics-store.md).
 
     \b
-    Exit codes: 0 all partitions are copied; 1 some partition or topic failed, the answer says which; 2 the
-    configuration is wrong; 3 a cluster cannot be reached; 4 a state topic cannot be believed; 5 another run owns
+    Exit codes: 0 all partitions are copied; 1 some partition or topic failed, the output says which; 2 the
+    configuration is invalid; 3 a cluster cannot be reached; 4 a state topic is not trustworthy; 5 another run owns
     the flow.
     """
     from srm_common.kafka.client.event_loop import interrupt

@@ -13,27 +13,29 @@ from srm_common.errors import ConfigError
 
 
 @click.command("serve")
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Listen here.")
-@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="And here; 0: any.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="Listen address.")
+@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="Port; 0: any free one.")
 @click.option(
     "--password-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Logins, a line each: NAME:ROLE:PASSWORD; the role is viewer, user or op.",
+    help="Users, one per line: NAME:ROLE:PASSWORD; the role is viewer, user or op.",
 )
 @click.option(
     "--tls-cert",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Certificate and those of its authorities, PEM.",
+    help="Certificate chain, PEM.",
 )
 @click.option(
     "--tls-key", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE", help="Its key, PEM."
 )
 @click.option(
-    "--insecure", is_flag=True, help="Let others reach it without logins or TLS, which something in front provides."
+    "--insecure",
+    is_flag=True,
+    help="Allow remote access without users or TLS, behind a proxy that provides them.",
 )
-@click.option("--hash-password", is_flag=True, help="Ask for a password, print it as it may be in the file, and end.")
+@click.option("--hash-password", is_flag=True, help="Prompt for a password, print its hash for the file, and exit.")
 @config_option
 @output_option
 @pass_invocation
@@ -53,9 +55,9 @@ def serve_command(
       srm-control serve --config srm.properties
       SRM_SERVE_USER=ann SRM_SERVE_PASSWORD=... srm-control serve --host 0.0.0.0 --tls-cert c.pem --tls-key k.pem
 
-    Who may ask: the login of SRM_SERVE_USER and SRM_SERVE_PASSWORD, and those of --password-file; without any,
-    everybody on this machine. The password of the TLS key is SRM_SERVE_TLS_KEY_PASSWORD. With SRM_AIRFLOW_URL,
-    SRM_AIRFLOW_USER and SRM_AIRFLOW_PASSWORD flows are paused, resumed and run in that Airflow.
+    Access: the user of SRM_SERVE_USER and SRM_SERVE_PASSWORD, and those of --password-file; without any, everyone on
+    this machine. The password of the TLS key is SRM_SERVE_TLS_KEY_PASSWORD. With SRM_AIRFLOW_URL, SRM_AIRFLOW_USER and
+    SRM_AIRFLOW_PASSWORD flows are paused, resumed and run in that Airflow.
     """
     try:
         from srm_common.rest.serving.logins import hashed

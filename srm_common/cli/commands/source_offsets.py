@@ -66,7 +66,7 @@ def source_offsets_command() -> None:
 def list_command(
     invocation: Invocation, flow: str | None, topics: tuple[str, ...], partitions: tuple[int, ...]
 ) -> Answer:
-    """Print the committed offsets, the source's logs and the distance. Also while the flow runs."""
+    """Print the committed offsets, the source's logs and the lag. Also while the flow is running."""
     from srm_common.domain.patterns.name_filter import PatternList
     from srm_common.usecases.offsets.source_offsets import list_source_offsets
 
@@ -153,7 +153,7 @@ def reset_command(
     to: str,
     dry_run: bool,
 ) -> Answer:
-    """Move all partitions of topics to a position; --topic '.*' is all that the flow copies."""
+    """Move all partitions of topics to a position; --topic '.*' is everything that the flow copies."""
     from srm_common.usecases.offsets.edit_source_offsets import Request
 
     where = StartPosition.parse(to, OF_EDITS)
@@ -171,7 +171,7 @@ def reset_command(
 def delete_command(
     invocation: Invocation, flow: str | None, topics: tuple[str, ...], partitions: tuple[int, ...], dry_run: bool
 ) -> Answer:
-    """Forget positions: the next run starts there as in partitions without progress."""
+    """Delete positions: the next run starts these like partitions without progress."""
     from srm_common.usecases.offsets.edit_source_offsets import Request
 
     return _edit(invocation, flow, Request("delete", topics=_some(topics), partitions=partitions), dry_run)
@@ -207,7 +207,7 @@ def _edit(invocation: Invocation, flow: str | None, request: Request, dry_run: b
         text.append(f"{settings.name}: {len(changed)} of {len(edits)} offsets changed")
         if not settings.exactly_once and changed:
             text.append(
-                "The flow copies at least once, so that nothing could be fenced: make sure that no run was at work."
+                "The flow copies at least once, so that nothing could be fenced: make sure that no run was active."
             )
     return Answer(data, text, 1 if problems else 0)
 

@@ -27,7 +27,7 @@ def pack_command(file: Path) -> Answer:
     return Answer(
         {"file": str(file), "bytes": size, "python": python},
         [
-            f"{file}: {size / 1e6:.1f} MB, for workers with Python {python}. Tell Spark:",
+            f"{file}: {size / 1e6:.1f} MB, for workers with Python {python}. Spark settings:",
             f"  spark.archives                 {file.resolve()}#srm",
             "  spark.executorEnv.PYTHONPATH   srm",
         ],
@@ -43,8 +43,8 @@ def warmup_command(file: Path | None) -> Answer:
     """Make Spark start faster on this machine: about a third less CPU for each run.
 
     Writes an archive of the classes that Spark's JVM loads (Java class-data sharing, 60 MB) into the cache folder,
-    where every run of this user finds it. Do it again after an upgrade of Java or Spark; without it, or where it does
-    not fit, runs work all the same.
+    where every run of this user finds it. Repeat it after an upgrade of Java or Spark; without it, or if it does not
+    match, runs still work.
     """
     from srm_common.replication.spark.class_archive import make_class_archive
 

@@ -42,7 +42,7 @@ interval_option = click.option(
 
 
 def watch(look: Callable[[], Answer], seconds: float, output: Format) -> Answer:
-    """Show what ``look`` answers, anew every so many ``seconds``, until Ctrl-C; the last answer is left on the screen.
+    """Show the answer of ``look``, refreshed every ``seconds`` until Ctrl-C; the last one is left on the screen.
 
     An error of one look is shown, and the next one tries again.
 
@@ -51,7 +51,7 @@ def watch(look: Callable[[], Answer], seconds: float, output: Format) -> Answer:
     """
     screen = console()
     if output != "table" or not screen.is_terminal:
-        raise ConfigError("watching is for terminals; leave it out, and ask again as often as you like")
+        raise ConfigError("watching needs a terminal; omit it, and run the command repeatedly")
     answer = Answer(None, "nothing was seen yet")
     with Live(console=screen, screen=True, auto_refresh=False) as live, _noticing_interrupts() as interrupted:
         try:
@@ -93,7 +93,7 @@ def _picture(text: RenderableType | Sequence[RenderableType]) -> Group:
 
 
 @click.command("status")
-@click.option("--watch", "watching", is_flag=True, help="Look again and again, until Ctrl-C.")
+@click.option("--watch", "watching", is_flag=True, help="Refresh repeatedly, until Ctrl-C.")
 @interval_option
 @flow_option
 @config_option
@@ -102,10 +102,10 @@ def _picture(text: RenderableType | Sequence[RenderableType]) -> Group:
 def status_command(invocation: Invocation, flow: str | None, watching: bool, interval: float) -> Answer:
     """Print how far the flow has copied each partition, and what is wrong.
 
-    POSITION is the next offset to copy, END the source's end now, LAG their distance in offsets (holes that compaction
-    or transactions left count, too), BEHIND how old the first record is that is not copied, AGE how old the newest one
-    is that is. The exit code is 1 when the last run or a partition failed, or no heartbeat of the source
-    has come for four times the flow's period.
+    POSITION is the next offset to copy, END the source's end offset now, LAG the difference (including compacted
+    records and transaction markers), BEHIND the age of the oldest record that is not copied, AGE that of the newest
+    copied record. The exit code is 1 if the last run or a partition failed, or no heartbeat of the source has arrived
+    for four times the flow's interval.
     """
     from srm_common.usecases.monitoring.status import status
 
@@ -167,27 +167,27 @@ _STYLES = {
 #: States that say what to do in the list, although nothing is wrong.
 _NOTHING_COPIED = (HealthState.NOT_RUN, HealthState.HEARTBEAT_ONLY)
 _FIGURES = ("FOR", "LAG", "BEHIND", "RATE", "LATENCY", "P99", "AGE")
-#: For clusters to tell the lag of now, where it is printed once; what they do not tell is as of the last report.
+#: How long to wait for the current lag from the clusters when it is printed once; otherwise the last report's is used.
 _LAG_SECONDS = 5.0
 _AIRFLOW_SECONDS = 5.0
 
 
 @click.command("top")
-@click.option("--once", is_flag=True, help="Print it once and end, as where there is no terminal.")
-@click.option("--live", is_flag=True, help="Ask the clusters about every flow, whatever the history knows.")
+@click.option("--once", is_flag=True, help="Print it once and exit, as without a terminal.")
+@click.option("--live", is_flag=True, help="Query the clusters for every flow, even if it is in the history.")
 @interval_option
 @config_option
 @output_option
 @pass_invocation
 def top_command(invocation: Invocation, once: bool, live: bool, interval: float) -> Answer:
-    """Show how all flows do, the worst first, anew every two seconds.
+    """Show the health of all flows, worst first, refreshed every two seconds.
 
-    FOR is how long a flow has been in its state. LAG is in source offsets, BEHIND how old the oldest record is that is
-    not copied, AGE how old both are: the clusters are asked for them, every 15 seconds at most. RATE and LATENCY are
-    averages of the last 15 minutes, P99 is the latency that 99 of 100 records did not exceed (p50 and p95: in JSON);
-    they come from the history that runs write, and flows that it does not know are looked up in their clusters. With
-    SRM_AIRFLOW_URL paused flows are told from stalled ones. The exit code of --once is 1 when a flow fails, is stalled
-    or lost data.
+    FOR is how long a flow has been in its state. LAG is in source offsets, BEHIND the age of the oldest record that is
+    not copied, AGE how old both values are: they are queried from the clusters, at most every 15 seconds. RATE and
+    LATENCY are averages over the last 15 minutes, P99 is the latency that 99 % of the records did not exceed (p50 and
+    p95: in JSON); they come from the history that runs write, and flows without history are queried from their
+    clusters. With SRM_AIRFLOW_URL paused flows are distinguished from stalled ones. The exit code of --once is 1 if a
+    flow is failing, stalled or has lost data.
     """
     from srm_common.store.location import open_store
     from srm_common.usecases.monitoring.lag_watch import LagWatch
@@ -297,12 +297,11 @@ def _partitions(line: FlowLine) -> str | None:
 @output_option
 @pass_invocation
 def heartbeats_command(invocation: Invocation, flow: str | None) -> Answer:
-    """Print the clusters whose heartbeats the flow has brought, how old the newest are, and how long they took.
+    """Print the clusters whose heartbeats the flow has copied, the age of the newest and their latency.
 
-    AGE says up to when everything written upstream has arrived, as far as time goes; LATENCY how long the newest
-    heartbeat was on its way, BY HOP how long for each flow on it (the clusters between are asked, as far as the
-    configuration has them). Times are by the clocks of who wrote and who copied. The exit code is 1 when heartbeats of
-    the source are due and stay away.
+    Everything written upstream before AGE has arrived; LATENCY is how long the newest heartbeat took, BY HOP how long
+    for each flow on the way (the clusters in between are queried if the configuration has them). Times are by the
+    clocks of the hosts that wrote and that copied. The exit code is 1 if heartbeats of the source are overdue.
     """
     from srm_common.usecases.monitoring.heartbeats import heartbeats_by_hop
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from srm_common.domain.access.acls import EVERYONE, AclBinding, Operation, Permission, TopicPattern
 from srm_common.domain.topics.actions import Difference, action_json
 
-NAME_IT = "name it by sync.topic.acls.replicator.principals"
+NAME_IT = "configure it with sync.topic.acls.replicator.principals"
 REVOKED = "the source does not have it any more, or nothing is copied that it is about"
 GONE = "it is gone already and only forgotten here"
 #: How many writers of one plan are named.
@@ -134,7 +134,7 @@ def reconcile(
 def acl_actions(cluster: str, difference: AclDifference) -> tuple[CreateAcls | DeleteAcls, ...]:
     """The actions, one for each pattern and permission, in the order in which they are safe.
 
-    A DENY comes before the ALLOWs that it limits and goes after them, so that nobody may do more in between than
+    A DENY comes before the ALLOWs that it limits and goes after them, so that no principal may do more in between than
     before or afterwards.
     """
     deletions = dict.fromkeys(difference.delete, REVOKED) | dict.fromkeys(difference.forget, GONE)
@@ -166,7 +166,7 @@ def _grouped(
 def other_writers(
     existing: Iterable[AclBinding], copies: Collection[str], replicators: Collection[str], cluster: str
 ) -> tuple[str, ...]:
-    """A notice for each binding by which somebody else than the replicator may write to copies.
+    """A notice for each binding by which a principal other than the replicator may write to copies.
 
     Nothing is done about it: a DENY would win over every right that an operator gives in a failover.
     """
@@ -182,7 +182,9 @@ def other_writers(
     if not found:
         return ()
     if len(found) > _MOST_NAMED:
-        found[_MOST_NAMED:] = [f"{len(found) - _MOST_NAMED} more bindings let others write to copies on {cluster}"]
+        found[_MOST_NAMED:] = [
+            f"{len(found) - _MOST_NAMED} more bindings permit others to write to copies on {cluster}"
+        ]
     if not replicators:
         found.append(f"one of them may be the replicator's, whose principal on {cluster} is not known; {NAME_IT}")
     return tuple(found)
@@ -194,7 +196,7 @@ def first_binding_locks_out(
     """For a target with ``allow.everyone.if.no.acl.found``: a copy that the replicator itself could not write to any
     more once one of the wanted bindings is there, None when there is no such copy.
 
-    With that setting a topic is open to everybody until the first binding is about it, and closed from then on.
+    With that setting a topic is open to everyone until its first binding is created, and closed from then on.
     """
     mine = [
         one.topics

@@ -4,7 +4,7 @@ Readers of the source may read the copy, and only the replicator writes. What Mi
 (``MirrorSourceConnector.updateTopicAcls``) is kept for literal patterns, ALLOW READ, ALLOW DESCRIBE, ALLOW ALL and
 named DENYs; docs/acls.md lists where this goes further and why. What always holds, and is tested as such:
 
-* for every copied topic, nobody may do with the copy what they may not do with the topic, by these bindings;
+* for every copied topic, these bindings permit no principal to do with the copy what it may not do with the topic;
 * none of them gives a right to change a copy;
 * no DENY among them can be about the replicator itself.
 
@@ -203,7 +203,7 @@ class _Rules:
         if deny.principal != EVERYONE:
             self._want(deny, patterns, deny)
             return []
-        # For everybody would be for the replicator too, so it is said of each one who is given something.
+        # A DENY for everyone would include the replicator, so there is one for each principal with an ALLOW.
         for principal in {allow.carried.principal for allow in limited} - self._replicators - {EVERYONE}:
             self._want(replace(deny, principal=principal), patterns, deny)
         return [allow for allow in limited if allow.carried.principal == EVERYONE] if covered else []

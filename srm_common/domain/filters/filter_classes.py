@@ -71,7 +71,7 @@ class _Users:
     def decide(self, name: str) -> Decision:
         try:
             accepted = bool(self._made.accepts(name))
-        except Exception as error:  # whatever a class of somebody else may raise
+        except Exception as error:  # a third-party class may raise anything
             return Decision(False, f"{self._by} failed on it: {type(error).__name__}: {error}")
         return Decision(accepted, f"{self._by} {'takes it' if accepted else 'leaves it out'}")
 
@@ -84,7 +84,7 @@ def _chooser(key: str, written: str | None, kind: str, include: Sequence[str], e
     except ConfigError as error:
         raise ConfigError(f"{key} {error.reason}") from error
     except Exception as error:  # likewise
-        raise ConfigError(f"{key} '{written}' cannot be made: {type(error).__name__}: {error}") from error
+        raise ConfigError(f"{key} '{written}' cannot be instantiated: {type(error).__name__}: {error}") from error
 
 
 def _imported(written: str, default: str) -> Any:
@@ -93,10 +93,10 @@ def _imported(written: str, default: str) -> Any:
         raise ConfigError(f"there is no filter '{written}'; use {default}, or the dotted path of a Python class")
     try:
         found = getattr(importlib.import_module(module), name, None)
-    except Exception as error:  # an import runs code of somebody else
+    except Exception as error:  # an import runs third-party code
         missing = isinstance(error, ModuleNotFoundError) and error.name and (module + ".").startswith(error.name + ".")
         reason = (
-            f"there is no such Python module (Java classes are not loaded), use {default}"
+            f"no such Python module (Java classes are not loaded); use {default}"
             if missing
             else f"{type(error).__name__}: {error}"
         )

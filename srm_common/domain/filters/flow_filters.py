@@ -188,7 +188,7 @@ def variable_names(flow: FlowName, flows: Sequence[FlowName]) -> tuple[str, ...]
 def _entries(key: str, patterns: Sequence[str]) -> tuple[str, ...]:
     stripped = tuple(pattern.strip() for pattern in patterns)
     if not all(stripped):
-        raise ConfigError(f"{key} holds an empty expression")
+        raise ConfigError(f"{key} has an empty expression")
     return stripped
 
 

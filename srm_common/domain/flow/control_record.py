@@ -17,7 +17,7 @@ class ControlRecord:
     """Who changed what, when, from what to what.
 
     ``key`` is unique; ``kind`` says what the change is about (:data:`FILTERS`, :data:`SOURCE_OFFSETS`, ...).
-    ``who`` is None where nobody knows. ``before`` and ``after`` are what JSON can say, each kind has its own form.
+    ``who`` is None if unknown. ``before`` and ``after`` are what JSON can say, each kind has its own form.
     ``origin``: where the change was made or found. ``based_on``: the key of the record whose ``after`` the author
     looked at; used by kinds in which only the newest record counts.
     """

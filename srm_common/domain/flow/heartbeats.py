@@ -1,4 +1,4 @@
-"""Heartbeats: proof that a flow is alive, and what their topics tell about the clusters upstream.
+"""Heartbeats: proof that a flow is alive, and what their topics reveal about upstream clusters.
 
 A heartbeat is a small record in the topic ``heartbeats`` that says which flow wrote it, and when. MirrorMaker 2 writes
 it to the flow's target; the flow in the other direction, or the heartbeats of a disabled one, then bring it to the

@@ -95,7 +95,7 @@ def flow_of(tags: Collection[str]) -> FlowName | None:
 @dataclass(frozen=True, slots=True)
 class ConnectNames:
     """A dedicated MirrorMaker 2, and Streams Replication Manager, have the names of :meth:`dedicated`; connectors in a
-    Connect cluster have those that somebody gave them."""
+    Connect cluster have their own."""
 
     group: str
     connector: str

@@ -1,4 +1,4 @@
-"""Which principal a cluster sees in our login, as far as the settings tell, and how a right that it lacks is told."""
+"""Which principal a cluster sees, as far as the settings reveal it, and the message about a missing permission."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Right(NamedTuple):
         who = login_principal(cluster) or "User:..."
         resource = f"--{self.kind} {shlex.quote(self.name)}" if self.name else f"--{self.kind}"
         return (
-            f"{login_name(cluster)} needs the right {self} "
+            f"{login_name(cluster)} needs the permission {self} "
             f"(kafka-acls.sh --add --allow-principal {shlex.quote(who)} --operation {self.operation} {resource})"
         )
 

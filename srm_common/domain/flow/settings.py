@@ -51,7 +51,7 @@ def _notifier(name: str, settings: Mapping[str, str]) -> AlarmNotifier:
     if not path:
         raise ConfigError(f"names '{name}', which has no {prefix}class; write the dotted path of an Airflow notifier")
     if not _DOTTED.fullmatch(path):
-        raise ConfigError(f"names '{name}', whose {prefix}class = {path} is no dotted path of a class")
+        raise ConfigError(f"names '{name}', whose {prefix}class = {path} is not the dotted path of a class")
     return AlarmNotifier(name, path, {key: _value(text.strip()) for key, text in arguments.items()})
 
 

@@ -14,7 +14,7 @@ from srm_common.errors import ConfigError
 
 Partition = tuple[str, int]
 
-#: Kafka's states of a group that nobody reads with; a group that does not exist is ``ABSENT``.
+#: Kafka's states of a group without active members; a group that does not exist is ``ABSENT``.
 EMPTY, DEAD, ABSENT = "empty", "dead", "absent"
 
 
@@ -117,7 +117,7 @@ def parse_group_offsets(text: str, file: str, groups: Collection[str]) -> list[G
             continue
         place = group, topic, partition
         if place in found:
-            raise ConfigError(f"{topic}-{partition} of group {group} comes twice", file=file, line=line)
+            raise ConfigError(f"{topic}-{partition} of group {group} is listed twice", file=file, line=line)
         found[place] = GroupOffset(group, topic, partition, offset)
     missing = sorted(set(groups) - {one.group for one in found.values()})
     if missing:
@@ -130,7 +130,7 @@ def _number(text: str, what: str, file: str, line: int) -> int:
     if written.startswith("-") and written[1:].isdecimal():
         raise ConfigError(f"the {what} {written} is negative", file=file, line=line)
     if not (written.isascii() and written.isdecimal()) or int(written) > _LARGEST:
-        raise ConfigError(f"the {what} '{written}' is no number", file=file, line=line)
+        raise ConfigError(f"the {what} '{written}' is not a number", file=file, line=line)
     return int(written)
 
 
@@ -139,7 +139,7 @@ class AppliedOffset:
     """One partition of one group.
 
     ``before`` is the next record that the group would have read, None where it had committed nothing; ``after`` what it
-    has committed now, None where nobody has looked. ``kept`` says why an offset is left as it is although another one
+    has committed now, None if not checked. ``kept`` says why an offset is left as it is although another one
     was asked for, ``problem`` why it cannot be done or was not.
     """
 
@@ -163,7 +163,7 @@ class AppliedOffset:
         if self.before is None:
             return "is set" if self.after is None else "set"
         distance = self.wanted.offset - self.before
-        way = f"forward by {distance}" if distance > 0 else f"back by {-distance}: so many are read again"
+        way = f"forward by {distance}" if distance > 0 else f"back by {-distance}, which are read again"
         return way if self.after is None else f"set, {way}"
 
     def to_json(self) -> dict[str, Any]:
@@ -226,4 +226,4 @@ def compared(applied: AppliedOffset, group: TargetGroup | str, fault: str | None
     if not applied.changes or after == applied.wanted.offset:
         return applied
     stands = "nothing is committed" if after is None else f"it stands at {after}"
-    return replace(applied, problem=f"not set, {stands}: {fault or 'somebody else has committed meanwhile'}")
+    return replace(applied, problem=f"not set, {stands}: {fault or 'another client has committed in the meantime'}")

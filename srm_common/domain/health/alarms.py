@@ -1,4 +1,4 @@
-"""What somebody should look at, out of what was observed of a flow. Several may hold at once."""
+"""The alarms of a flow, by what was observed. Several may be raised at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from srm_common.domain.health.health import (
 
 
 def anchor(what: HealthState | AlarmKind) -> str:
-    """Of the entry's heading in docs/operations.md, as GitHub and Sphinx make it."""
+    """The anchor of the entry's heading in docs/operations.md, as GitHub and Sphinx derive it."""
     kind = "state" if isinstance(what, HealthState) else "alarm"
     return f"{kind}-{what.value.replace('_', '-')}"
 
@@ -30,79 +30,80 @@ def anchor(what: HealthState | AlarmKind) -> str:
 def help_with(what: HealthState | AlarmKind, flow: str) -> Help:
     """The help for a state or an alarm of ``flow`` ("a->b")."""
     text, command, action = _STATES[what] if isinstance(what, HealthState) else _ALARMS[what]
-    # In apostrophes: a shell takes the arrow for a redirection.
+    # Quoted, since a shell takes the arrow for a redirection.
     return Help(text, command and command.replace("FLOW", f"'{flow}'"), action, anchor(what))
 
 
-MEND_THE_FILE = "Mend what the sentence names; the flow goes on within a minute."
+MEND_THE_FILE = "Fix the error in the file; the flow continues within a minute."
 
 _Remedy = tuple[str, str | None, Action | None]
 
 _STATES: dict[HealthState, _Remedy] = {
     HealthState.LOST_DATA: (
-        "Raise the retention of the topic at the source, then decide by on.data.loss whether the flow goes on without "
-        "the lost records.",
+        "Raise the retention of the topic at the source, then decide with on.data.loss whether the flow continues "
+        "without the lost records.",
         "srm-control status --flow FLOW",
         None,
     ),
     HealthState.FAILING: (
-        "Look at what the error names; the next run goes on from what is committed.",
+        "Fix the cause of the error; the next run resumes from the committed offsets.",
         "srm-control status --flow FLOW",
         Action.RUN_NOW,
     ),
     HealthState.STALLED: (
-        "See in Airflow whether its scheduler is at work and a run waits for a slot or a pool; or start a run.",
+        "Check in Airflow whether the scheduler is running, and whether a run waits for a slot or a pool; or start a "
+        "run.",
         "srm-control run --flow FLOW",
         Action.RUN_NOW,
     ),
     HealthState.UNKNOWN: (
-        "Ask the clusters themselves, which needs neither the history nor Airflow.",
+        "Query the clusters directly, which needs neither the history nor Airflow.",
         "srm-control status --flow FLOW",
         None,
     ),
     HealthState.CATCHING_UP: (
-        "Nothing, if it only began; if the lag keeps growing, raise tasks.max, or set run.max.seconds so that a run "
-        "goes on reading.",
+        "Nothing to do at first; if the lag keeps growing, raise tasks.max, or set run.max.seconds so that a run "
+        "keeps reading.",
         "srm-control status --flow FLOW --watch",
         Action.RUN_NOW,
     ),
     HealthState.NOT_RUN: (
-        "Start its first run, or wait for the schedule; if none comes, see in Airflow whether the flow's DAG is there "
-        "and its scheduler at work.",
+        "Start its first run, or wait for the schedule; if none starts, check in Airflow whether the flow's DAG exists "
+        "and the scheduler is running.",
         "srm-control run --flow FLOW",
         Action.RUN_NOW,
     ),
     HealthState.RUNNING: ("Nothing to do.", "srm-control status --flow FLOW", None),
     HealthState.IDLE: (
-        "Nothing to do; if records should be there, look at which topics the flow copies.",
+        "Nothing to do; if there should be records, check which topics the flow copies.",
         "srm-control topics --explain --flow FLOW",
         Action.EDIT_FILTERS,
     ),
     HealthState.HEARTBEAT_ONLY: (
-        "Nothing, if the flow is only to show that its clusters are reached; else let the topics through that it is to "
-        "copy: the command says why each of them is left out.",
+        "Nothing to do if the flow only monitors connectivity; otherwise include the topics that it should copy: the "
+        "command says why each topic is excluded.",
         "srm-control topics --explain --flow FLOW",
         Action.EDIT_FILTERS,
     ),
-    HealthState.PAUSED: ("Resume the flow when it is to copy again.", None, Action.RESUME),
+    HealthState.PAUSED: ("Resume the flow when it should copy again.", None, Action.RESUME),
 }
 
 _ALARMS: dict[AlarmKind, _Remedy] = {
     AlarmKind.LAG_OBJECTIVE: _STATES[HealthState.CATCHING_UP],
     AlarmKind.STALLED: _STATES[HealthState.STALLED],
     AlarmKind.HEARTBEAT_ABSENT: (
-        "Look at the flow's runs, and at the log of its task emit_heartbeat.",
+        "Check the flow's runs, and the log of its task emit_heartbeat.",
         "srm-control heartbeats --flow FLOW",
         None,
     ),
     AlarmKind.LOST_DATA: _STATES[HealthState.LOST_DATA],
     AlarmKind.UNTRANSLATED_GROUPS: (
-        "See which partitions of these groups have no place on the target, and why, before anybody fails over.",
+        "Before a failover, check which partitions of these groups cannot be translated to the target, and why.",
         "srm-control offsets --all-groups --flow FLOW",
         None,
     ),
     AlarmKind.FOREIGN_WRITER: (
-        "Find who else writes to the copies, and take the right to write from it.",
+        "Find out what else writes to the copies, and revoke its permission to write.",
         "srm-control check-copies --flow FLOW",
         None,
     ),
@@ -117,8 +118,8 @@ _KINDS = tuple(AlarmKind)
 def raised(seen: Observation) -> list[Alarm]:
     """Critical ones first, then in the order of :class:`AlarmKind`; one of a kind at most.
 
-    Of a paused flow nothing is due: neither runs nor heartbeats nor a lag. A flow of which nobody can say whether it is
-    paused is taken to be at work.
+    Of a paused flow nothing is due: neither runs nor heartbeats nor a lag. A flow of which it is unknown whether it is
+    paused is taken to be active.
     """
     found = [*_always(seen), *([] if seen.paused else _while_due(seen))]
     return sorted(found, key=lambda alarm: (alarm.severity is not Severity.CRITICAL, _KINDS.index(alarm.kind)))
@@ -137,7 +138,7 @@ def behind(lag: Amount) -> str:
 
 
 def lost_records(seen: Observation) -> int:
-    """What the newest loss has cost, while it goes on and for a day after it was seen last."""
+    """The cost of the newest loss, while it continues and for a day after it was last seen."""
     recent = seen.lost_ms is not None and seen.now_ms - seen.lost_ms < LOST_DATA_SHOWN_MS
     return max(seen.lost_records, seen.last_run_lost_records) if recent or seen.last_run_lost_records else 0
 
@@ -164,7 +165,7 @@ def _while_due(seen: Observation) -> Iterator[Alarm]:
 
 def _stalled(seen: Observation) -> Alarm | None:
     if seen.misconfigured is not None:
-        text = f"{seen.flow} is stopped by the configuration: {seen.misconfigured}"
+        text = f"{seen.flow} is disabled by the configuration: {seen.misconfigured}"
         return _alarm(seen, AlarmKind.STALLED, Severity.CRITICAL, text, None)
     # A deadline for good runs: one that fails again and again is as bad as none.
     allowed, good = deadline_seconds(seen), seen.good_run_ended_ms
@@ -189,7 +190,7 @@ def _stalled(seen: Observation) -> Alarm | None:
 
 
 def _about_to_end(seen: Observation, allowed: float) -> bool:
-    """Whether a run is at work that may still be good, or nothing has been at work for a moment only."""
+    """Whether a run is active that may still succeed, or none has been active only for a moment."""
     if long_quiet(seen):
         return False
     if seen.running_since_ms is not None:
@@ -201,15 +202,15 @@ def _about_to_end(seen: Observation, allowed: float) -> bool:
 def _always(seen: Observation) -> Iterator[Alarm]:
     lost = lost_records(seen)
     if lost:
-        text = f"{records(lost)} of {seen.flow} vanished at the source before they were copied"
+        text = f"{records(lost)} of {seen.flow} disappeared at the source before they were copied"
         text += f": {seen.lost_text}" if seen.lost_text else ""
         yield _alarm(seen, AlarmKind.LOST_DATA, Severity.CRITICAL, text, seen.lost_since_ms)
     if seen.untranslated_groups:
-        text = f"{counted(seen.untranslated_groups, 'group')} of {seen.flow} cannot go on reading on the target"
+        text = f"{counted(seen.untranslated_groups, 'group')} of {seen.flow} cannot resume on the target"
         text += f": {seen.untranslated_text}" if seen.untranslated_text else ""
         yield _alarm(seen, AlarmKind.UNTRANSLATED_GROUPS, Severity.WARNING, text, None)
     if seen.foreign_writers is not None:
-        text = f"somebody else writes to copies of {seen.flow}: {seen.foreign_writers}"
+        text = f"copies of {seen.flow} have another writer: {seen.foreign_writers}"
         yield _alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None)
 
 

@@ -1,4 +1,4 @@
-"""One model of how a flow does, with the cause, since when, and what helps."""
+"""The health of a flow: one state with its cause, since when, and the remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class HealthState(StrEnum):
 
 
 class Action(StrEnum):
-    """What the page offers as a button; the names of the REST API's writes."""
+    """The buttons of the page; named like the REST API's writes."""
 
     RESUME = "resume"
     RUN_NOW = "run"
@@ -72,7 +72,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """Something that somebody should look at. ``text`` is one sentence with the figures."""
+    """Something that needs attention. ``text`` is one sentence with the figures."""
 
     kind: AlarmKind
     severity: Severity
@@ -84,17 +84,17 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """All that health is judged by. Times are epoch milliseconds, None where not known.
+    """Everything that health is judged by. Times are epoch milliseconds, None if unknown.
 
-    ``paused`` and ``enabled`` as the scheduler has them (None: nobody could be asked); ``misconfigured`` is the
-    sentence that stops the flow. ``last_run_*`` describe the newest reported run, ``running_since_ms`` one that is at
-    work now. ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot
-    be read. ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last.
-    ``last_run_lost_records`` were lost in the newest run, ``lost_records`` by the newest loss as a whole, which was
-    seen last at ``lost_ms``. ``lag`` and ``lag_before`` may be known in part. ``data_topics``: topics that are copied
-    and are not heartbeats. ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``:
-    before that nothing was due of the flow, which was paused or new. ``quiet_since_ms``: since when nothing of it is at
-    work, where somebody looks again and again, and ``waiting`` why not.
+    ``paused`` and ``enabled`` as the scheduler has them (None: unknown); ``misconfigured`` is the error in the file
+    that disables the flow. ``last_run_*`` describe the newest reported run, ``running_since_ms`` one that is active.
+    ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
+    ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last. ``last_run_lost_records`` were
+    lost in the newest run, ``lost_records`` by the newest loss as a whole, which was last seen at ``lost_ms``. ``lag``
+    and ``lag_before`` may be known in part. ``data_topics``: topics that are copied and are not heartbeats.
+    ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that no run was
+    due, since the flow was paused or new. ``quiet_since_ms``: since when none of its tasks is running, if that is
+    observed repeatedly, and ``waiting`` why.
     """
 
     flow: str
@@ -172,7 +172,7 @@ class FlowLine:
 
     @property
     def urgent(self) -> bool:
-        """Whether somebody has to do something for the flow to copy everything again."""
+        """Whether the flow needs an operator to copy everything again."""
         return self.health.state in (HealthState.LOST_DATA, HealthState.FAILING, HealthState.STALLED)
 
     def to_json(self) -> dict[str, Any]:
@@ -216,9 +216,9 @@ def deadline_seconds(seen: Observation) -> float | None:
 
 
 def overdue_since(seen: Observation) -> int | None:
-    """Since when nothing has come from the flow, where that is longer than it may be; None where it is not.
+    """Since when the flow has not reported, if that is longer than allowed; otherwise None.
 
-    A run at work may take as long as Airflow lets it; one that waits for its turn is not at work.
+    An active run may take as long as Airflow lets it; one that waits for its turn is not at work.
     """
     allowed = deadline_seconds(seen)
     if seen.running_since_ms is not None and not long_quiet(seen):
@@ -233,18 +233,18 @@ def overdue_since(seen: Observation) -> int | None:
 
 
 def report_late(seen: Observation) -> bool:
-    """Whether the newest report, good or bad, is older than the next one could be waited for."""
+    """Whether the next report, good or bad, is overdue."""
     allowed, reported = deadline_seconds(seen), seen.reported_ms
     return allowed is not None and reported is not None and seen.now_ms - reported > allowed * 1000
 
 
 def long_at_work(seen: Observation) -> bool:
-    """Whether a run takes longer than the next one could be waited for."""
+    """Whether a run takes longer than the next one should be waited for."""
     allowed, since = deadline_seconds(seen), seen.running_since_ms
     return allowed is not None and since is not None and seen.now_ms - since > allowed * 1000
 
 
 def long_quiet(seen: Observation) -> bool:
-    """Whether nothing has been at work for so long that it is no pause between two tasks, and no start of Airflow."""
+    """Whether no task has been running for longer than a pause between two tasks or a start of Airflow."""
     allowed, since = deadline_seconds(seen), seen.quiet_since_ms
     return since is not None and seen.now_ms - since > min(allowed or PATIENCE_SECONDS, PATIENCE_SECONDS) * 1000

@@ -1,6 +1,6 @@
-"""How a flow does, out of what was observed of it: one state with its cause, and the alarms that it raises.
+"""Judges the health of a flow by what was observed: one state with its cause, and the alarms that it raises.
 
-The rules are told for people in docs/operations.md; both are to say the same.
+docs/operations.md describes the same rules for operators; keep both in agreement.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ class Verdict(NamedTuple):
 
 
 def judge(seen: Observation) -> Verdict:
-    """The state of a flow and what somebody should look at. Of several states that hold, the first of these counts:
+    """The state of a flow and its alarms. Of several states that apply, the first of these counts:
     misconfigured (failing), paused, lost data, failing, unknown, not run, stalled, catching up, heartbeat only,
     running, idle.
 
     A paused flow is called paused whatever its last run did, since nothing will change until it is resumed; the cause
-    tells how that run ended, and alarms about lost data stay.
+    says how that run ended, and alarms about lost data stay.
     """
     return Verdict(_health(seen), raised(seen))
 
 
 def _health(seen: Observation) -> Health:
     if seen.misconfigured is not None:
-        cause = f"the configuration stops the flow: {seen.misconfigured}"
+        cause = f"the configuration disables the flow: {seen.misconfigured}"
         made = _made(seen, HealthState.FAILING, cause, seen.failing_since_ms)
         mend = replace(help_with(HealthState.FAILING, seen.flow), text=MEND_THE_FILE, action=None)
         return replace(made, help=mend, error_kind=ConfigError.__name__)
@@ -73,7 +73,7 @@ def _made(seen: Observation, state: HealthState, cause: str, since_ms: int | Non
 
 def _at_last(seen: Observation) -> str:
     if seen.running_since_ms is not None:
-        return f"; run {seen.running_run_id or 'of before'} is still at work and ends by itself"
+        return f"; run {seen.running_run_id or 'of before'} is still active and ends by itself"
     if seen.last_run_ok is False:
         return f"; its last run failed: {_failure(seen)}"
     if seen.last_run_ended_ms is None:
@@ -89,20 +89,20 @@ def _lost(seen: Observation) -> str | None:
     count = lost_records(seen)
     if not count:
         return None
-    # The sentence of the partition says where and how; saying so twice hides the rest of it.
+    # The partition's message says where and how; repeating it would hide the rest.
     if seen.lost_text:
         return f"{records(count)} lost: {seen.lost_text}"
-    return f"{records(count)} vanished at the source before they were copied"
+    return f"{records(count)} disappeared at the source before they were copied"
 
 
 def _failure(seen: Observation) -> str:
     if seen.failed_partitions:
         first = f", the first {seen.last_run_error}" if seen.last_run_error else ""
         return f"{seen.failed_partitions} of {counted(seen.partitions, 'partition')} failed{first}"
-    # The reason leads: lists cut what is long, and the run's id helps nobody to understand it.
+    # The reason comes first: lists truncate, and the run id does not help to understand the failure.
     if seen.last_run_error:
         return f"the last run failed: {seen.last_run_error}"
-    return f"run {seen.last_run_id or 'of before'} failed and left no reason"
+    return f"run {seen.last_run_id or 'of before'} failed without a reason"
 
 
 def _unknown(seen: Observation) -> Health | None:
@@ -110,15 +110,15 @@ def _unknown(seen: Observation) -> Health | None:
         return _made(seen, HealthState.UNKNOWN, f"the history of runs cannot be read: {seen.store_fault}", None)
     if seen.reported_ms is None and seen.last_run_ended_ms is None:
         if seen.running_since_ms is not None:
-            cause = f"its first reported run has been at work for {_span(seen, seen.running_since_ms)}"
+            cause = f"its first run has been active for {_span(seen, seen.running_since_ms)}"
             return _made(seen, HealthState.RUNNING, cause, seen.running_since_ms)
         due = "" if seen.next_run_ms is None else f"; the next is due {_due(seen, seen.next_run_ms)}"
-        fault = f"; Airflow cannot be asked: {seen.schedule_fault}" if seen.schedule_fault else ""
+        fault = f"; Airflow cannot be queried: {seen.schedule_fault}" if seen.schedule_fault else ""
         return _made(seen, HealthState.NOT_RUN, f"no run of the flow has been reported yet{due}{fault}", None)
     if seen.schedule_fault is not None and overdue_since(seen) is not None:
         cause = (
-            f"no run has ended for {_span(seen, seen.last_run_ended_ms)}, and whether the flow is paused cannot be "
-            f"told: {seen.schedule_fault}"
+            f"no run has ended for {_span(seen, seen.last_run_ended_ms)}, and it is unknown whether the flow is "
+            f"paused: {seen.schedule_fault}"
         )
         return _made(seen, HealthState.UNKNOWN, cause, seen.last_run_ended_ms)
     return None
@@ -130,8 +130,8 @@ def _stalled(seen: Observation) -> Health | None:
         return None
     if seen.running_since_ms is not None and not long_quiet(seen):
         cause = (
-            f"run {seen.running_run_id or 'at work'} has been at work for {_span(seen, seen.running_since_ms)}, longer "
-            f"than task.execution.timeout.seconds allows"
+            f"run {seen.running_run_id or 'of the flow'} has been active for {_span(seen, seen.running_since_ms)}, "
+            f"longer than task.execution.timeout.seconds allows"
         )
         return _made(seen, HealthState.STALLED, cause, seen.running_since_ms)
     allowed = deadline_seconds(seen)
@@ -145,14 +145,14 @@ def _behind(seen: Observation) -> Health | None:
     if over_objective(seen):
         cause = f"{behind(lag)}, more than the objective of {seen.lag_objective_records:,}{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
-    # A run of a busy flow always leaves what came in while it ran; what no longer fits into one run is a backlog.
+    # A run of a busy flow always leaves what arrived while it ran; more than one run copies is a backlog.
     growing = before is None or before.most != 0
     if seen.lag_objective_records is None and lag.least > (seen.last_run_records or 0) and growing:
         cause = f"{behind(lag)}, more than the last run copied{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
     if seen.running_since_ms is not None and long_at_work(seen):
         then = f"; {behind(lag)} before it" if lag.most != 0 else ""
-        cause = f"its run has been at work for {_span(seen, seen.running_since_ms)}{then}"
+        cause = f"its run has been active for {_span(seen, seen.running_since_ms)}{then}"
         made = _made(seen, HealthState.CATCHING_UP, cause, seen.running_since_ms)
         # Another run would only wait for this one.
         return replace(made, help=None if made.help is None else replace(made.help, action=None))
@@ -162,13 +162,13 @@ def _behind(seen: Observation) -> Health | None:
 def _fine(seen: Observation) -> Health:
     ended = "" if seen.last_run_ended_ms is None else f", {_ago(seen, seen.last_run_ended_ms)}"
     if seen.data_topics == 0:
-        what = "nothing but heartbeats is copied" if seen.partitions else "nothing is copied, not even heartbeats"
-        cause = f"{what}: no topic of the source is let through by the flow's filters; the last run ended{ended[1:]}"
+        what = "only heartbeats are copied" if seen.partitions else "nothing is copied, not even heartbeats"
+        cause = f"{what}: the flow's filters select no topic of the source; the last run ended{ended[1:]}"
         return _made(seen, HealthState.HEARTBEAT_ONLY, cause, None)
     lag = seen.lag or NONE
     if not seen.last_run_records and lag.most == 0 and seen.running_since_ms is None:
         return _made(seen, HealthState.IDLE, f"the last run found nothing new at the source{ended}", None)
-    unknown = f"; how far behind it is, is unknown in {lag.unknown} of {counted(lag.parts, 'partition')}"
+    unknown = f"; the lag is unknown in {lag.unknown} of {counted(lag.parts, 'partition')}"
     cause = f"the last run copied {records(seen.last_run_records or 0)}{ended}{unknown if lag.unknown else ''}"
     return _made(seen, HealthState.RUNNING, cause, seen.running_since_ms)
 

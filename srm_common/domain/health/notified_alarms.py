@@ -51,7 +51,7 @@ class ToldAlarms:
 
 @dataclass(frozen=True, slots=True)
 class AlarmMemory(ToldAlarms):
-    """The flow's history as its own reports make it, kept beside who was told."""
+    """The flow's history from its own reports, stored with what was sent."""
 
     history: FlowHistory = NO_RUNS
 
@@ -60,7 +60,7 @@ class AlarmMemory(ToldAlarms):
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """What :meth:`to_json` made. Of anything else nothing is remembered: then an alarm may be told twice."""
+        """What :meth:`to_json` made. Anything else is ignored: then an alarm may be sent twice."""
         told = document.get("told") if isinstance(document, Mapping) else None
         if not isinstance(told, dict) or not all(isinstance(one, dict) for one in told.values()):
             return cls()

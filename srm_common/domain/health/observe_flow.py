@@ -20,14 +20,14 @@ def observe(
     schedule_fault: str | None = None,
     misconfigured: str | None = None,
 ) -> Observation:
-    """What is known of a flow at ``now_ms`` (epoch milliseconds); asks nobody.
+    """What is known of a flow at ``now_ms`` (epoch milliseconds), without any query.
 
     Args:
         history: None before the first report, or where the store cannot be read.
         settings: None where the flow is not in the file, or misconfigured there; the report's own are taken then.
         schedule: as Airflow has it; None where there is no Airflow, it could not be asked, or it has no such DAG.
         store_fault: why the store cannot be read.
-        schedule_fault: why Airflow cannot be asked.
+        schedule_fault: why Airflow cannot be queried.
         misconfigured: why the file stops the flow, where ``schedule`` does not tell.
     """
     seen = Observation(str(flow), now_ms, store_fault=store_fault, schedule_fault=schedule_fault)

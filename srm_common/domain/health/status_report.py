@@ -48,7 +48,7 @@ class PartitionStatus:
 @dataclass(frozen=True)
 class StatusReport:
     """One flow. ``run`` is None before its first run; ``source_fault`` says why ends are not live; ``heartbeats`` is
-    None where nobody looked. ``health``: its state, as far as the clusters alone tell; None where nobody judged."""
+    None if not checked. ``health``: its state, as far as the clusters alone tell; None if not judged."""
 
     flow: str
     now_ms: int
@@ -60,7 +60,8 @@ class StatusReport:
 
     @property
     def healthy(self) -> bool:
-        """False when the last run failed, a partition did, the source cannot be asked, or its heartbeats stay away."""
+        """False when the last run failed, a partition did, the source cannot be queried, or its heartbeats stay
+        away."""
         return (
             (self.run is None or self.run.state is not RunState.FAILED)
             and all(row.error is None for row in self.partitions)

@@ -1,8 +1,8 @@
 """A flow as the watch sees it, which looks from outside of its runs: at what the last of them left behind, and at what
 the scheduler has of the flow now.
 
-The alarm ``stalled`` is the watch's alone, since runs that do not take place cannot tell that they do not; all others
-are told by the runs. So each alarm has one teller, which keeps account of it by itself.
+The alarm ``stalled`` is the watch's alone, since runs that never start cannot send it; all others
+are sent by the runs. So each alarm has one sender, which keeps its own record.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from srm_common.domain.health.notified_alarms import ToldAlarms
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.flow_history import FlowHistory
 
-#: What the watch tells, and runs do not.
+#: What the watch sends, and runs do not.
 WATCHED = frozenset({AlarmKind.STALLED})
 
 
@@ -35,7 +35,7 @@ class FlowActivity:
 @dataclass(frozen=True, slots=True)
 class WatchMemory(ToldAlarms):
     """What the watch remembers of a flow from look to look. Times are epoch milliseconds, None where it does not hold:
-    before ``due_since_ms`` nothing was due; nothing is at work since ``quiet_since_ms``, or something is since
+    before ``due_since_ms`` nothing was due; nothing is active since ``quiet_since_ms``, or something is since
     ``at_work_since_ms``. ``paused`` at the last look."""
 
     paused: bool = False
@@ -62,7 +62,7 @@ class WatchMemory(ToldAlarms):
 
     @classmethod
     def from_json(cls, document: Any) -> Self:
-        """What :meth:`to_json` made. Of anything else nothing is remembered: then an alarm may be told twice."""
+        """What :meth:`to_json` made. Anything else is ignored: then an alarm may be sent twice."""
         if not isinstance(document, dict):
             return cls()
         known = {one.name: document[one.name] for one in fields(cls) if one.name in document}
@@ -96,13 +96,13 @@ class Look(NamedTuple):
 
 def look_at(flow: WatchedFlow, ask: Callable[[], FlowActivity]) -> Look:
     """Judge a flow. The scheduler is asked (``ask``) only about one that has stalled if its runs are to be believed,
-    and may be at work or paused; and about one that was paused, which may have been resumed.
+    and may be active or paused; and about one that was paused, which may have been resumed.
 
     An alarm is over when a good run has ended in time again, or the flow is paused; a run that has begun may fail.
     """
     memory = flow.memory
     if memory.due_since_ms is None and flow.history.ok is None:
-        # Nobody knows how long it has been in the file.
+        # It is unknown how long it has been in the file.
         memory = replace(memory, due_since_ms=flow.now_ms)
     seen = _observation(flow, memory)
     if not memory.paused and not _told_by_watch(seen):

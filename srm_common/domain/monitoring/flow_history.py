@@ -1,6 +1,6 @@
 """What the runs of a flow say together: how the newest went, since when it fails or is too far behind, what it lost.
 
-Everybody who shows a flow or tells of it reads this history and nothing else of the past: alarms, the page, REST,
+Everything that shows or reports a flow reads this history and nothing else of the past: alarms, the page, REST,
 Prometheus, ``status`` and ``top``. It is folded from reports, so that two who saw the same reports know the same.
 """
 
@@ -26,7 +26,7 @@ def loss_told(partition_errors: Iterable[str], notes: Iterable[str]) -> str | No
 
 
 def stands_still(error: str | None) -> bool:
-    """Whether a partition's error is that it waits for somebody to decide about a loss."""
+    """Whether a partition's error is that it waits for an operator's decision about a loss."""
     return error is not None and _SETTING in error
 
 
@@ -34,7 +34,7 @@ def stands_still(error: str | None) -> bool:
 class FlowHistory:
     """After the report of ``run_id`` at ``reported_ms``; without any report all is None. Times are epoch milliseconds.
 
-    Of that report: ``ok`` whether the run was good (None while it is at work), ``error`` why not, in one sentence, and
+    Of that report: ``ok`` whether the run was good (None while it is active), ``error`` why not, in one sentence, and
     its class ``error_kind``; ``ended_ms``; ``records`` it copied; ``lost_now`` records that it found lost;
     ``partitions`` and how many of them failed, 0 where something stopped the whole run. ``data_topics``: topics other
     than heartbeats, as it was told last. ``lag`` is None where the run could not look, ``lag_before`` that of the
@@ -96,9 +96,9 @@ class FlowHistory:
     @classmethod
     def from_json(cls, document: Any) -> Self:
         """What :meth:`to_json` made, also by older or newer software: unknown fields are left out. Raises ValueError,
-        TypeError or KeyError for what is no history."""
+        TypeError or KeyError for what is not a history."""
         if not isinstance(document, Mapping):
-            raise TypeError(f"{document!r} is no history")
+            raise TypeError(f"{document!r} is not a history")
         values = {name: document[name] for name in _DEFAULTS if document.get(name) is not None}
         for name in ("lag", "lag_before"):
             # A plain number, as it was kept before.

@@ -46,7 +46,7 @@ class LagSum:
 
     @classmethod
     def of(cls, partitions: Iterable[PartitionLag | None]) -> Self:
-        """None: a partition of which nobody knows."""
+        """None: a partition of unknown lag."""
         records = parts = unknown = 0
         oldest_ms = None
         # One loop, since there may be tens of thousands.
@@ -64,7 +64,7 @@ class LagSum:
 @dataclass(frozen=True)
 class FlowLag:
     """What the clusters told at ``taken_ms`` (epoch milliseconds) of the ``partitions`` that could be asked about, and
-    which could not (``unknown``): they have no leader, did not answer, or may not be seen. ``fault`` says why, or why
+    which could not (``unknown``): they have no leader, did not respond, or may not be seen. ``fault`` says why, or why
     newer figures are not known."""
 
     taken_ms: int
@@ -87,7 +87,7 @@ class FlowLag:
         return {topic: LagSum.of(ones) for topic, ones in found.items()}
 
     def knows(self, partition: Partition) -> bool:
-        """Whether it says anything of the partition, be it that nobody knows."""
+        """Whether it covers the partition, even if its lag is unknown."""
         return partition in self.partitions or partition in self.unknown
 
     def with_fault(self, fault: str | None) -> Self:

@@ -32,7 +32,7 @@ class CopiedHeartbeat:
 
     ``path`` are the clusters it came through, the one that it was written on first and the target last. ``beat`` is
     None while the topic is empty. ``arrived_ms`` (epoch milliseconds) is when the chunk was committed that brought it,
-    None where the offset map does not tell. ``by_hop`` is empty where nobody asked.
+    None if the offset map does not have it. ``by_hop`` is empty if it was not requested.
     """
 
     topic: str
@@ -122,13 +122,13 @@ class HeartbeatReport:
         age = self.age_ms
         if age is None:
             return (
-                f"no heartbeat of '{self.source}' has come by {self.flow}; one is due every "
-                f"{duration(self.every_ms)}: look at the flow's runs, and at the log of its task emit_heartbeat"
+                f"no heartbeat of '{self.source}' has been copied by {self.flow}; one is due every "
+                f"{duration(self.every_ms)}: check the flow's runs, and the log of its task emit_heartbeat"
             )
         if age <= self.silent_after_ms:
             return None
         return (
-            f"the newest heartbeat of '{self.source}' that came by {self.flow} is {duration(age)} old, although one is "
+            f"the newest heartbeat of '{self.source}' copied by {self.flow} is {duration(age)} old, although one is "
             f"due every {duration(self.every_ms)}: the flow does not run, does not copy, or cannot write heartbeats"
         )
 

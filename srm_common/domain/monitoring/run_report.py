@@ -71,7 +71,7 @@ class RunReport:
 
     ``fault`` says, in one sentence, why the run left no record of its own, or did not finish it. ``run`` has then
     failed with it: its partitions stand where an earlier run left them, with the source's ends of this moment; it is
-    None where there is no earlier run either, or nobody could be asked. ``warnings`` need somebody
+    None where there is no earlier run either, or it could not be queried. ``warnings`` need attention
     although the flow copies. ``decisions``, ``plan`` and ``filters`` are the JSON documents that the flow keeps of
     itself (``srm-flow-state``), None where they have not changed since the last report or are not known.
     ``topic_groups`` are the topics that groups have positions on, None where no round of checkpoints has told.
@@ -99,14 +99,14 @@ class RunReport:
 
     @property
     def ok(self) -> bool | None:
-        """Whether the run copied all there was; None while it is at work."""
+        """Whether the run copied all there was; None while it is active."""
         if self.fault is not None or self.run is None:
             return False
         return None if self.run.state is RunState.RUNNING else self.run.state is RunState.DONE
 
     @property
     def ended_ms(self) -> int:
-        """When the run ended, as far as anybody knows."""
+        """When the run ended, as far as known."""
         return (self.run.finished_ms if self.run is not None else None) or self.reported_ms
 
     @property
@@ -129,7 +129,7 @@ class RunReport:
 
     @property
     def tells_groups(self) -> bool:
-        """Whether its groups are all there are; where nobody could be asked, it has none."""
+        """Whether its groups are all there are; it has none if they could not be listed."""
         return bool(self.groups) or self.has_figures
 
     @property

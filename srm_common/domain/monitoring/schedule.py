@@ -12,7 +12,7 @@ from srm_common.domain.flow import FlowName
 @dataclass(frozen=True, slots=True)
 class ScheduledFlow:
     """A flow as the scheduler has it. ``misconfigured``: the sentence that stops it. ``waiting_since_ms``: since when
-    no task of the run that has begun is at work, and ``waiting`` why not."""
+    no task of the run that has begun is active, and ``waiting`` why not."""
 
     flow: FlowName
     dag_id: str

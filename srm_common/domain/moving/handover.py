@@ -32,11 +32,11 @@ class Verdict(StrEnum):
     PROVED = "proved"
     """The copy ends with the source's last record before the stored offset."""
     AHEAD = "ahead"
-    """The copy has more than what is stored: go on behind that, so that nothing comes twice."""
+    """The copy has more than what is stored: continue after that, so that nothing is duplicated."""
     BEHIND = "behind"
     """The copy has less than what is stored: go back, so that nothing is missing."""
     BELIEVED = "believed"
-    """Nothing is left to compare, and nothing speaks against the stored offset."""
+    """There is nothing to compare, and nothing contradicts the stored offset."""
     UNPROVED = "unproved"
     """The logs do not agree with the stored offset; see the reason."""
 
@@ -191,10 +191,10 @@ def _of_empty_copy(stored: int | None, log: LogRange) -> tuple[Verdict, str]:
 def _without_match(stored: int | None, source: LogRange, copy: CopyEnd) -> tuple[Verdict, str]:
     if stored is None:
         held = f"the copy holds records up to {copy.records[-1].offset}, and no offset is stored"
-        return Verdict.UNPROVED, f"{held}: the partition would be copied again, behind them"
+        return Verdict.UNPROVED, f"{held}: the partition would be copied again, after them"
     if source.start >= stored:
         lost = source.start - stored
-        gone = f"; {lost} offsets behind it are gone, too, and on.data.loss decides" if lost else ""
+        gone = f"; {lost} offsets after it are gone, too, and on.data.loss applies" if lost else ""
         return Verdict.BELIEVED, f"the source has nothing left of what was copied{gone}"
     return Verdict.UNPROVED, (
         f"the copy's last record is not among the source's around {stored}: "
@@ -299,7 +299,7 @@ class Takeover:
 
 @dataclass(frozen=True)
 class Handback:
-    """``signs``: that something is at work. ``faults``: stored offsets that cannot be read. ``held``: copies behind an
+    """``signs``: that something is active. ``faults``: stored offsets that cannot be read. ``held``: copies behind an
     open transaction. ``rewritten``: so many keys whose last record was that of an aborted transaction. ``offsets``: so
     many offsets that were not committed, or not under MirrorMaker 2's names. ``checkpoints``: what the last round of
     offset syncs and checkpoints did."""

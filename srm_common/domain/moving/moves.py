@@ -29,11 +29,11 @@ class MoveMode(StrEnum):
     """What may be relied on."""
 
     DISASTER = "disaster"
-    """The source may be gone. Nothing is demanded of it; what it still answers makes the positions fresher."""
+    """The source may be gone. It is not required; if it still responds, positions are more recent."""
     CONTROLLED = "controlled"
     """Producers and consumers of the source are stopped: everything is copied first, and nothing is read twice."""
     CONTINUOUS = "continuous"
-    """The groups' consumers are stopped at the source, producers and the flow go on."""
+    """The groups' consumers are stopped at the source; producers and the flow keep running."""
 
 
 #: The modes of a move; the first is the one that is meant when nothing is said.
@@ -55,7 +55,7 @@ class StepName(StrEnum):
     APPLY = "apply"
     VERIFY = "verify"
     TURN = "turn"
-    """Of a change of direction only: makes the flow in the other direction begin behind what was copied."""
+    """Only for a change of direction: lets the flow in the other direction start after what was copied."""
     REPORT = "report"
 
 
@@ -72,7 +72,7 @@ STEPS: Mapping[MoveMode, tuple[StepName, ...]] = {
 class StepState(StrEnum):
     DONE = "done"
     SKIPPED = "skipped"
-    """Not possible or not needed here; the sentences say why, and the move goes on."""
+    """Not possible or not needed here; the messages say why, and the move continues."""
     FAILED = "failed"
 
 

@@ -29,7 +29,7 @@ class CheckpointReport:
     were, for ``groups_synced`` groups; ``groups_in_use`` (name, state) were left alone; ``groups_beyond`` (name,
     partitions) have passed their translated place; on ``shared`` topics (name, other flows) nothing is committed.
 
-    ``faults`` are groups that could not be read or written, ``skipped`` records of state topics that nobody can read:
+    ``faults`` are groups that could not be read or written, ``skipped`` unreadable records of state topics:
     the rest was done in spite of them. ``notes`` say what limits it.
     """
 
@@ -113,7 +113,7 @@ class CheckpointReport:
             yield f"{len(self.groups_in_use)} groups are in use on the target and left alone: {shown}"
         if self.groups_beyond:
             shown = _some([group for group, _ in self.groups_beyond])
-            yield f"{len(self.groups_beyond)} groups stand further on the target and are not moved back: {shown}"
+            yield f"{len(self.groups_beyond)} groups are further ahead on the target and are not moved back: {shown}"
         if self.shared:
             topics = _some([topic for topic, _ in self.shared])
             yield f"no offsets are committed on {_count(self.shared, 'topic')} that other flows write to: {topics}"
@@ -145,10 +145,10 @@ class CheckpointReport:
         for group, state in self.groups_in_use:
             yield f"group {group} is {state} on the target: its offsets there are left alone"
         for group, count in self.groups_beyond:
-            yield f"group {group} stands further on {counted(count, 'partition')} of the target than at the source"
+            yield f"group {group} is further ahead on {counted(count, 'partition')} of the target than at the source"
         for topic, flows in self.shared:
             yield (
-                f"{topic} takes records of {', '.join(flows)} as well: a place that skips nothing of one source may "
+                f"{topic} takes records of {', '.join(flows)} as well: an offset that skips nothing of one source may "
                 f"skip records of another, so no group's offsets are committed there"
             )
         yield from self.skipped

@@ -46,7 +46,7 @@ def counted_apart(floor: Translated, position: int, own: Sequence[int], upstream
 
     Args:
         own: the downstream offsets of all records of the run, as :func:`own_offsets` tells them.
-        upstream: as in :func:`counted`; empty where the source cannot be asked.
+        upstream: as in :func:`counted`; empty where the source cannot be queried.
     """
     run = floor.within
     if run is None:

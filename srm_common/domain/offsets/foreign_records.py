@@ -1,7 +1,7 @@
 """Records in a copy that the flow did not write: what the offset map does not account for.
 
 In a copy that only its flow writes to, every offset is a record of some run of the map, or the marker of one of the
-flow's transactions, or was aborted. So whatever can be read between the runs came from somebody else.
+flow's transactions, or was aborted. So whatever can be read between the runs came from another writer.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class ForeignRecords:
     def __str__(self) -> str:
         where = f"{self.topic}-{self.partition}, offsets {self.first} to {self.last}"
         if self.records is None:
-            return f"{where}: records of somebody else lie among the flow's own"
+            return f"{where}: records of another writer are among the flow's own"
         many = f"{self.records} record" + ("" if self.records == 1 else "s")
         return f"{where}: {many} that the flow did not write" + (
             ", unless MirrorMaker 2 copied them" if self.unmapped else ""
@@ -76,7 +76,7 @@ class Gap:
 def suspicious_gaps(segments: Iterable[Segment], log: LogRange, *, exactly_once: bool) -> Iterator[Gap]:
     """The gaps of one partition's map in which records of others may lie, oldest first.
 
-    What lies before the map's beginning is not told.
+    Records before the beginning of the map are not reported.
 
     Args:
         segments: the current map, in order.

@@ -60,14 +60,14 @@ class OffsetEdit:
         if not self.changes:
             return "as it is"
         if self.before == self.after:
-            return f"stays at {self.after}, now in the log that has come in place of the one that was copied"
+            return f"stays at {self.after}, now in the log that replaced the copied one"
         if self.after is None:
             return "forgotten: the next run starts it like a partition without progress"
         if self.before is None:
             return f"starts at {self.after}"
         distance = self.after - self.before
         if distance < 0:
-            return f"goes back by {-distance} offsets: the next run copies them behind the end of the copy"
+            return f"goes back by {-distance} offsets: the next run copies them after the end of the copy"
         return f"leaves {distance} offsets out"
 
     def to_json(self) -> dict[str, Any]:
@@ -178,7 +178,7 @@ def parse_offsets_file(text: str, name: str) -> dict[Partition, int]:
             raise ConfigError(f"{where} names {topic}-{place[1]} a second time", file=name)
         found[place] = numbers[1] or 0
     if not found:
-        raise ConfigError("the file holds no offsets", file=name)
+        raise ConfigError("the file contains no offsets", file=name)
     return found
 
 
@@ -260,10 +260,10 @@ def repair_action(last: Segment, end: CopyEnd | str) -> RepairAction:
     if end.log_end < last.downstream_end:
         return refuse(f"the copy ends at {end.log_end}: records that were copied are gone")
     if end.records_behind_map:
-        return refuse(f"the copy has {end.records_behind_map} or more records behind that, which something else wrote")
+        return refuse(f"the copy has {end.records_behind_map} or more records after that, which another writer wrote")
     return RepairAction(
         last.topic,
         last.partition,
         last.upstream_end,
-        f"{map_says}, and the copy has no record behind that (its log ends at {end.log_end})",
+        f"{map_says}, and the copy has no record after that (its log ends at {end.log_end})",
     )

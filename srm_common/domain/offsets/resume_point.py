@@ -27,7 +27,7 @@ from srm_common.domain.offsets.translation import (
     translate_back,
 )
 
-_INEXACT = "the offset map tells no exact place here"
+_INEXACT = "the offset map has no exact offset here"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def resume_point(
         along: the map of the flow that copies from there to here; None where none does.
         back: the map of the flow that copies, or copied, from here to there.
         own: what the group has committed here already.
-        translation: of ``position`` by ``along``, where somebody knows it better than the map does.
+        translation: of ``position`` by ``along``, if there is a better one than the map's.
     """
     reasons: list[str] = []
     found: list[int] = []
@@ -104,7 +104,7 @@ def resume_point(
         found.append(_in_copy(position, log, translation, reasons))
     offset = min(found, default=log.end)
     if own is not None and own > log.end:
-        reasons.append(f"its committed offset {own} here is behind the end of the log, {log.end}, and does not count")
+        reasons.append(f"its committed offset {own} here is after the end of the log, {log.end}, and does not count")
     elif own is not None and own > offset:
         reasons.append(f"the group is ahead here: it has committed {own}, where {offset} would be its place")
         offset = own
@@ -120,7 +120,7 @@ def resume_point(
         again = _copies_read(position, kept, along) + _originals_read(position, kept, back)
         if again and along is not None and along.segments:
             reasons.append(
-                f"records of its own from {kept} on were not copied, and copies behind them were read already"
+                f"records of its own from {kept} on were not copied, and copies after them were already read"
             )
     again = min(max(0, again), log.end - kept) + not_copied(position, along)
     return ResumePoint(kept, Amount.at_most(again), "; ".join(reasons))
@@ -139,16 +139,16 @@ def _in_copy(position: int, log: Log, translation: Translation, reasons: list[st
                 reasons.append(translation.why or _INEXACT)
             return offset
         case NotReplicatedYet(behind, offset):
-            reasons.append(f"the group is {behind} offsets ahead of what is copied; it reads them again if they come")
+            reasons.append(f"the group is {behind} offsets ahead of what is copied; it reads them again if they arrive")
             return offset
         case TooOld(oldest_known, offset):
             if log.start < offset:
-                reasons.append(f"it stands before {oldest_known}, where the offset map begins: it reads from the start")
+                reasons.append(f"it is before {oldest_known}, where the offset map begins: it reads from the start")
                 return log.start
             reasons.append(f"the copy begins at {oldest_known}, behind its place {position}")
             return offset
     if log.start < log.end:
-        reasons.append("the offset map knows nothing of this partition: it reads from the start")
+        reasons.append("the offset map has nothing for this partition: it reads from the start")
     else:
         reasons.append("nothing of this partition was copied yet")
     return log.start
@@ -185,7 +185,7 @@ def _unread_originals(
             touches = before == segment.upstream_start
             out.append(segment.runs[0].upstream if touches else _uncovered(copies, before, segment.upstream_start))
         elif position < segment.downstream_start and not copies and log.start < segment.upstream_start:
-            reasons.append(f"it stands before {segment.downstream_start}, where the offset map begins")
+            reasons.append(f"it is before {segment.downstream_start}, where the offset map begins")
             out.append(log.start)
         else:
             out.append(segment.upstream_start)

@@ -78,7 +78,7 @@ class Segment:
 def generation_of(topic_id: str | None) -> int:
     """What segments carry of the id of the source topic, 32 bits; 0 where the id is unknown.
 
-    A topic that was deleted and made again has another id, and its offsets mean something else. Clients spell ids in
+    A topic that was deleted and re-created has another id, and its offsets mean something else. Clients spell ids in
     one of the two alphabets of base64.
     """
     return (crc32(topic_id.replace("+", "-").replace("/", "_").encode()) or 1) if topic_id else 0
@@ -216,7 +216,7 @@ def _coarsened(runs: Sequence[Run], limit: int) -> list[Run]:
 #     upstream    [ 10 11 )[ 12 13 14 )        [ 10 11 12 13 14 )
 #     downstream  [ 70 71 ) C [ 73 74 75 )     [ 70 71 ) C [ 73 74 75 )
 #
-# Upstream they have to touch: a gap there says that somebody else may have copied that part, or nobody.
+# Upstream they have to touch: a gap means that another writer may have copied that part, or none.
 #
 # One that was joined before is written again only with a neighbour that is half as large at least, like the levels of a
 # log-structured merge tree: so each run is written a few times in its life, not at every round.

@@ -20,7 +20,7 @@ from srm_common.domain.offsets.segments import Run, Segment
 
 
 class Evidence(StrEnum):
-    """What a translation was told by."""
+    """What a translation is based on."""
 
     MAP = "map"
     SOURCE = "source"
@@ -132,7 +132,7 @@ def translate(
             most=UNBOUNDED,
             why=f"the map ends at upstream offset {segment.upstream_end}, and does not say what was copied up to {end}",
         )
-    # Between two segments: lost at the source, dropped, or copied by somebody who keeps no map.
+    # Between two segments: lost at the source, dropped, or copied by a writer without an offset map.
     if cap - segment.downstream_end <= 1:
         return _capped(Translated(segment.downstream_end, exact=True), cap)
     return Translated(
@@ -249,7 +249,7 @@ def translate_back(
         starts: their downstream starts, for callers that translate many positions.
     """
     if not segments:
-        return Unmapped("nothing was copied into this partition, as far as the offset map tells")
+        return Unmapped("nothing was copied into this partition, according to the offset map")
     if starts is None:
         starts = [segment.downstream_start for segment in segments]
     index = bisect_right(starts, position) - 1

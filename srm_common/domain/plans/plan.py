@@ -23,7 +23,7 @@ _LINES = 500
 class Plan:
     """Decisions on all topics of the source, and the actions that follow from them, in the order they are done.
 
-    ``notices`` are what a person should know and no action mends. The cluster ids tell where it was made for; empty
+    ``notices`` are what a person should know and no action fixes. The cluster ids tell where it was made for; empty
     where a cluster does not tell its id. ``restore`` is what was chosen for single topics whose copies are lost, by
     upstream topic.
     """
@@ -42,7 +42,7 @@ class Plan:
 
     @property
     def lost(self) -> tuple[TopicDecision, ...]:
-        """Topics that are not copied, because their copies are lost and nobody has chosen what to do."""
+        """Topics that are not copied, because their copies are lost and the operator has not decided yet."""
         return tuple(decision for decision in self.decisions if decision.code in LOSSES)
 
     def with_more(self, actions: Iterable[Action], notices: Iterable[str] = ()) -> Plan:
@@ -73,7 +73,7 @@ class Plan:
 
 
 _VERSION = 1
-#: Parts of an action that explain it and may be worded anew without being another action.
+#: Parts of an action that explain it and may be reworded without being another action.
 _EXPLAINING = frozenset({"reason", "reasons", "text"})
 
 
@@ -106,7 +106,7 @@ class PlanFile:
             document = json.loads(text)
             if document["plan"] != _VERSION:
                 raise ConfigError(
-                    f"the plan has version {document['plan']}, but only {_VERSION} is known; make it anew with "
+                    f"the plan has version {document['plan']}, but only {_VERSION} is known; create it again with "
                     "srm-control plan --out",
                     file=name,
                 )
@@ -121,7 +121,7 @@ class PlanFile:
             )
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ConfigError(
-                "this is not a plan; make one with: srm-control plan --flow ... --out FILE", file=name
+                "this is not a plan; create one with: srm-control plan --flow ... --out FILE", file=name
             ) from error
 
     def compare(self, now: Plan) -> PlanChanges:

@@ -66,7 +66,7 @@ def make_plan(
 
     Args:
         due: plan this only; decisions and notices do not depend on it.
-        alterations: earlier changes of settings, to notice those that somebody undoes.
+        alterations: earlier changes of settings, to detect those that are reverted.
     """
     alterations = alterations or Alterations()
     rules = SettingRules(flow, target.abilities)
@@ -177,8 +177,8 @@ def _falsifying(flow: FlowSettings, remote: str, there: Mapping[str, TopicSettin
     if kind is None or kind.value != "LogAppendTime":
         return None
     return (
-        f"{remote} on {flow.name.target} has {TIMESTAMP_TYPE}=LogAppendTime, which would replace the time of every "
-        f"record; mend it with: kafka-configs.sh --bootstrap-server {flow.target.bootstrap_servers} --alter "
+        f"{remote} on {flow.name.target} has {TIMESTAMP_TYPE}=LogAppendTime, which would replace every "
+        f"record's timestamp; fix it with: kafka-configs.sh --bootstrap-server {flow.target.bootstrap_servers} --alter "
         f"--entity-type topics --entity-name {remote} --add-config {TIMESTAMP_TYPE}=CreateTime"
     )
 
@@ -196,4 +196,4 @@ def _affordable(factor: int, brokers: int) -> tuple[int, str]:
     """The replication factor that so many brokers can hold, and what to say when it is less than asked."""
     if factor <= brokers:
         return factor, ""
-    return brokers, f"; {factor} replicas asked, but the target has {counted(brokers, 'broker')}"
+    return brokers, f"; {factor} replicas requested, but the target has {counted(brokers, 'broker')}"

@@ -83,7 +83,7 @@ class CopyJob:
 @dataclass(frozen=True)
 class SlotTask:
     """One slot's share of a pass. ``identity`` is None for at-least-once flows; ``expected_bytes`` is what the ranges
-    probably hold, None when nobody has measured the records of a topic among them."""
+    probably hold, None if the record size of a topic among them was never measured."""
 
     slot: int
     identity: ProducerIdentity | None

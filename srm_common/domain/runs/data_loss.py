@@ -1,4 +1,4 @@
-"""Records that vanished at the source before they were copied: how that is noticed, and what is done about
+"""Records that disappeared at the source before they were copied: how that is noticed, and what is done about
 it.
 
 What always holds: nothing is found exactly when the topic is the one the position belongs to, the position lies inside
@@ -161,7 +161,7 @@ def decide(finding: Finding, choice: OnDataLoss) -> Decision:
         return Decision(
             start=None,
             lost_records=finding.count,
-            error=f"{finding}; set on.data.loss to skip or reset to go on without them",
+            error=f"{finding}; set on.data.loss to skip or reset to continue without them",
             note="stopped",
         )
     truncated = finding.loss in (Loss.TRUNCATED, Loss.DIVERGED)
@@ -172,7 +172,7 @@ def decide(finding: Finding, choice: OnDataLoss) -> Decision:
         start=start,
         lost_records=finding.count,
         error=None,
-        note=f"{finding}; on.data.loss={choice.value}: going on at offset {start}",
+        note=f"{finding}; on.data.loss={choice.value}: continuing at offset {start}",
     )
 
 
@@ -261,6 +261,6 @@ class CutCopy:
     def error(self) -> str:
         """One sentence that says what to do."""
         return (
-            f"{self.finding}; decide by on.target.loss: skip goes on behind the gap, reset copies the whole log again; "
-            f"or set the source offset back with srm-control source-offsets"
+            f"{self.finding}; decide with on.target.loss: skip continues after the gap, reset copies the whole log "
+            f"again; or set the source offset back with srm-control source-offsets"
         )

@@ -30,7 +30,7 @@ class TopicProgress:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A run at one moment. ``copying``: a pass is at work; otherwise the run looks for something new."""
+    """A run at one moment. ``copying``: a pass is active; otherwise the run looks for something new."""
 
     flow: str
     passes: int
@@ -151,7 +151,7 @@ class PartitionTrack:
             self.goal = end
 
     def fail(self, error: str, kind: str, now: float) -> None:
-        """Note an error. One that only the operator can mend is final for this run; others rest, then go
+        """Note an error. One that only the operator can fix is final for this run; others rest, then go
         on."""
         self.error, self.error_kind = error, kind
         self.final = self.final or is_final(kind)
@@ -205,7 +205,7 @@ class PartitionTrack:
         return True
 
     def progress(self, now_done: int = 0) -> TopicProgress:
-        """For a watcher; ``now_done``: offsets of the pass at work that the target has already."""
+        """For a watcher; ``now_done``: offsets of the active pass that the target has already."""
         return TopicProgress(
             topic=self.upstream_topic,
             done=self.offsets_done + now_done,
@@ -227,7 +227,7 @@ _FINAL = (
 
 
 def is_final(kind: str) -> bool:
-    """Whether an error of this class (a name in :mod:`srm_common.errors`) stays until somebody acts on it."""
+    """Whether an error of this class (a name in :mod:`srm_common.errors`) stays until an operator acts on it."""
     found = getattr(errors, kind, None)
     return isinstance(found, type) and issubclass(found, _FINAL)
 

@@ -20,7 +20,7 @@ class RunOptions:
 
     ``topics`` and ``topics_exclude`` are expressions like the flow's own and only narrow what the flow
     copies; None is no narrowing. ``max_seconds`` None: the flow's ``run.max.seconds``. ``notes`` go into the run
-    record as they are. ``installation`` tells apart who has the flow enabled; None is nobody in particular.
+    record as they are. ``installation`` identifies the installation that has the flow enabled; None: unknown.
 
     Raises :class:`ConfigError` for an expression that cannot be used.
     """

@@ -1,4 +1,4 @@
-"""What one run of a flow did, partition by partition: written to the flow-state topic, read by everybody else."""
+"""What one run of a flow did, partition by partition: written to the flow-state topic, read by everything else."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Installation:
 def other_installation(flow: object, last: Installation | None, own: Installation) -> str | None:
     """One sentence when another installation ran the flow before this run, None otherwise.
 
-    A flow that was moved to a new installation is told once; one that two have enabled, at every run.
+    A flow that was moved to a new installation is reported once; one that two have enabled, in every run.
     """
     if last is None or last.id == own.id or own.when_ms - last.when_ms > _REMEMBERED_MS:
         return None
@@ -79,7 +79,7 @@ class PartitionRecord:
     :mod:`srm_common.errors`. ``records_total`` and ``bytes_total`` are sums over all runs, this one and its earlier
     attempts included, since the flow's state has known the partition; None where that was not counted yet.
     ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None where none
-    was, or nobody looked. ``copy_end`` is where the copy's log ended when the run looked last.
+    was, or it was not checked. ``copy_end`` is where the copy's log ended when the run looked last.
     """
 
     upstream_topic: str

@@ -13,7 +13,7 @@ from heapq import heapify, heapreplace
 from srm_common.domain.runs.copying import CopyRange
 
 DEFAULT_RECORD_BYTES = 256.0
-"""Bytes of a record nobody has measured yet; only proportions between topics matter."""
+"""Bytes of a record of unknown size; only proportions between topics matter."""
 
 MINIMUM_SLOT_BYTES = 4 << 20
 """Less than this is not worth a second slot: its connections and its transaction cost more than they save."""

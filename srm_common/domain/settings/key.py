@@ -86,7 +86,7 @@ class Key:
     field of :class:`srm_common.domain.flow.FlowSettings` it fills; None for keys read elsewhere or without effect
     here. ``legacy`` are older names, read where the key itself is absent at the same level. ``also`` are further
     spellings at one level, which go before the key itself there. ``note`` explains a key that is known from
-    MirrorMaker 2 and accepted, but does nothing here. Of these, ``matters`` says whether whoever writes it expects
+    MirrorMaker 2 and accepted, but has no effect here. Of these, ``matters`` says whether whoever writes it expects
     other data on the target or another cost, and ``anyway`` are the values that ask for what happens here.
     """
 

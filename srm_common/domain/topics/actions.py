@@ -109,7 +109,7 @@ class CreateTopic:
 @dataclass(frozen=True)
 class StartOver:
     """Set the source offsets of ``upstream_topic`` back to where its log begins: its copy ``topic`` is lost, and
-    everything is copied again. Not while a run is at work."""
+    everything is copied again. Not while a run is active."""
 
     kind: ClassVar[str] = "start_over"
     word: ClassVar[str] = "start over"

@@ -65,9 +65,9 @@ def new_bindings(flow: FlowSettings, knowledge: Knowledge) -> tuple[ClusterBindi
             for other in records.bindings.values():
                 if cluster_id and other.cluster_id == cluster_id and other.alias in in_file:
                     raise ConfigError(
-                        f"'{alias}' and '{other.alias}' lead to the same Kafka cluster {cluster_id}, so that its "
-                        f"topics would be taken for those of two; correct the addresses of one of them, and run "
-                        f"srm-control rebind --alias {other.alias} when that is the one"
+                        f"'{alias}' and '{other.alias}' lead to the same Kafka cluster {cluster_id}, so its "
+                        f"topics would be counted twice; correct the addresses of one of them, and run "
+                        f"srm-control rebind --alias {other.alias} if that is the one"
                     )
     known = knowledge.records.get(name.target)
     bound_here = {} if known is None else known.bindings

@@ -5,7 +5,7 @@ Two rules keep a graph of copies sound, whatever topics are called:
 * no record comes back to a cluster where it was (a *cycle*);
 * no record comes into a topic by two ways (a *diamond*).
 
-What is copied is told by the records on the clusters. A flow reads those of its source and its target; what lies
+What is copied is known from the records on the clusters. A flow reads those of its source and its target; what lies
 beyond, it knows from lineages, which may be older than the newest flow. So where a flow is about to begin to copy
 into a topic that exists already, and the configuration file has flows by which one of the rules *might* be broken,
 the answer is to ask the clusters concerned first.
@@ -43,7 +43,7 @@ class Answer(StrEnum):
 
     REFUSE = "refuse"
     WAIT = "wait"
-    """Another flow claimed at the same moment, and is the one to give way."""
+    """Another flow claimed at the same moment, and has to yield."""
     ASK = "ask"
     """Nothing that is known forbids it; what is not known might."""
 
@@ -177,7 +177,7 @@ class CopyGraph:
                 reason = (
                     f"{place[1]} on {self.alias(place[0])} gets the records of {shared[1]} on "
                     f"{self.alias(shared[0])} by {self._path(other.trail)} already; by "
-                    f"{self._path((*above.trail, *below.trail))} they would come twice"
+                    f"{self._path((*above.trail, *below.trail))} they would arrive twice"
                 )
                 guessed = above.guessed | below.guessed | other.guessed
                 yield self._judged(Rule.DIAMOND, own, guessed, reason, other.by)
@@ -192,7 +192,7 @@ class CopyGraph:
                 if alias in self._knowledge.unreadable
             ]
             reason = (
-                f"it cannot be told whether {reason.removeprefix('it ')}, because the records of "
+                f"it is unknown whether {reason.removeprefix('it ')}, because the records of "
                 f"{', '.join(sorted(guessed))} are not known"
                 + (f" ({'; '.join(faults)})" if faults else "")
                 + "; the next refresh looks again"
@@ -242,7 +242,7 @@ class CopyGraph:
                     place = piece[-1]
                     if place in found:
                         continue
-                    # A guess that comes back to a cluster is refused by the flow concerned; names may grow for ever.
+                    # A guess that comes back to a cluster is refused by the flow concerned; names may grow forever.
                     if guessed and any(place[0] == passed for passed, _ in before.trail):
                         continue
                     trail = (*reversed(piece), *before.trail) if backward else (*before.trail, *piece)

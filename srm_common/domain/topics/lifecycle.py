@@ -1,8 +1,8 @@
-"""Topics that are deleted or made again on either side, told by their ids, and what a flow does about it.
+"""Topics that are deleted or re-created on either side, identified by topic ids, and what a flow does about it.
 
 ===========================  ==========================================================================
 the source topic is gone     its copy is kept and marked (``SOURCE_DELETED``)
-... and made again           ``on.data.loss`` decides, when the run finds it (:mod:`srm_common.domain.runs.data_loss`)
+... and re-created           ``on.data.loss`` decides, when the run finds it (:mod:`srm_common.domain.runs.data_loss`)
 the filters drop a topic     its copy is kept and marked (``DELISTED``)
 the copy is gone             ``on.target.loss``: ``fail`` refuses the topic (``TARGET_DELETED``), so that what was
                              deleted does not come back by accident; ``skip`` makes it again and goes on where the
@@ -26,7 +26,7 @@ from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 _BY_FILTERS = frozenset({"excluded", "not_included"})
 #: Codes of the decisions made here.
 SOURCE_DELETED, TARGET_DELETED, TARGET_RECREATED = "source_deleted", "target_deleted", "target_recreated"
-#: Refusals that somebody has to do something about: data is missing on the target.
+#: Refusals that need an operator: data is missing on the target.
 LOSSES = frozenset({TARGET_DELETED, TARGET_RECREATED})
 
 
@@ -110,12 +110,12 @@ def _settled(
             replace(decision, accepted=False, reason=f"{what}; {_way_out(flow, decision)}", code=code), state
         )
     again = choice is OnDataLoss.RESET
-    doing = "everything is copied again" if again else "the copy goes on where the flow stopped"
+    doing = "everything is copied again" if again else "copying continues where the flow stopped"
     return Settled(decision, TopicState.REPLICATING, start_over=again, notice=f"{what}; {doing}")
 
 
 def _renamed(decision: TopicDecision, record: TopicRecord) -> Settled:
-    """After a forced switch of policy the offset map describes another topic, so that the new one begins anew."""
+    """After a forced switch of policy the offset map describes another topic, so that the new one starts over."""
     if record.state is TopicState.CLAIMED:  # nothing was copied under the other name
         return Settled(decision, TopicState.REPLICATING)
     notice = f"{decision.topic} is copied again as {decision.remote_topic}; {record.downstream_topic} stays as it is"
@@ -132,7 +132,7 @@ def _lost(flow: FlowSettings, record: TopicRecord, exists: bool, ids: TopicIds) 
         return None
     return (
         TARGET_RECREATED,
-        f"{remote} on {target} was deleted and made again by somebody (id {record.downstream_topic_id} became {now}), "
+        f"{remote} on {target} was deleted and re-created by others (id {record.downstream_topic_id} became {now}), "
         "so what was copied before is gone",
     )
 
@@ -140,8 +140,8 @@ def _lost(flow: FlowSettings, record: TopicRecord, exists: bool, ids: TopicIds) 
 def _way_out(flow: FlowSettings, decision: TopicDecision) -> str:
     command = f'srm-control apply --flow "{flow.name}"'
     return (
-        f"copy everything again with: {command} --recreate {decision.topic}, or go on where the flow stopped with: "
-        f"{command} --resume {decision.topic}, or take the topic off the filters"
+        f"copy everything again with: {command} --recreate {decision.topic}, or continue where the flow stopped with: "
+        f"{command} --resume {decision.topic}, or remove the topic from the filters"
     )
 
 
@@ -152,11 +152,11 @@ def _source_recreated(
     if not now or not record.upstream_topic_id or now == record.upstream_topic_id:
         return None
     what = (
-        f"{decision.topic} was deleted and made again on {flow.name.source} (id {record.upstream_topic_id} became "
+        f"{decision.topic} was deleted and re-created on {flow.name.source} (id {record.upstream_topic_id} became "
         f"{now}); on.data.loss = {flow.on_data_loss}"
     )
     if flow.on_data_loss is OnDataLoss.FAIL:
-        # The id stays the former one, until somebody chooses.
+        # The id stays the former one until the operator decides.
         notice = f"{what}: its partitions are not copied until that is skip or reset"
         return Settled(decision, TopicState.RECREATED, what, notice=notice)
     return Settled(decision, TopicState.REPLICATING, notice=f"{what}: the new topic is copied from its start")

@@ -61,7 +61,7 @@ class RecordTopic:
         )
 
     def to_json(self) -> dict[str, Any]:
-        # Without times and ids, so that a plan made again is the same.
+        # Without times and ids, so that the same plan compares equal.
         return action_json(self, _described(self.before) or None, _described(self.after))
 
 
@@ -117,12 +117,12 @@ def _copied(
         # What once came into the copy is in it still.
         lineage = _together(lineage, before.lineage)
         upstream_id = upstream_id or before.upstream_topic_id
-        if ids[1] is not None:  # else the copy is made anew, and will have another id
+        if ids[1] is not None:  # else the copy is re-created, and will have another id
             downstream_id = downstream_id or before.downstream_topic_id
         previous = before.previous_upstream_ids
         if before.upstream_topic_id not in (NO_TOPIC_ID, upstream_id):
             if state is TopicState.RECREATED:
-                upstream_id = before.upstream_topic_id  # until somebody says what to do about the new one
+                upstream_id = before.upstream_topic_id  # until the operator decides about the new one
             else:
                 previous = (*previous, before.upstream_topic_id)
         former = tuple(name for name in before.former_downstream_topics if name != decision.remote_topic)

@@ -47,7 +47,7 @@ class Alteration:
 
 @dataclass(frozen=True)
 class Alterations:
-    """The changes of the last days by (topic, key): a change that is needed again was undone by somebody."""
+    """The changes of the last days by (topic, key): a change that is needed again was reverted."""
 
     by_setting: Mapping[tuple[str, str], Alteration] = field(default_factory=dict)
 

@@ -71,7 +71,7 @@ def select_topics(
                 decision = _not_taken(decision, taken)
             if decision.accepted and decision.remote_topic is not None:
                 decision = _renamed(flow, decision, own.get(topic)) or _sound(graph, decision)
-        except Exception as error:  # a policy of somebody else may raise anything; the other topics go on
+        except Exception as error:  # a third-party policy may raise anything; the other topics continue
             if is_shipped(flow.policy):
                 raise
             fault = f"policy {policy_name(flow.policy)} failed on it: {type(error).__name__}: {error}"
@@ -97,7 +97,7 @@ def _decide(flow: FlowSettings, chosen: Chooser, topic: str) -> TopicDecision:
     remote = policy.format_remote_topic(flow.name.source, topic)
     if not isinstance(remote, str) or not _LEGAL.fullmatch(remote) or remote in (".", ".."):
         return TopicDecision(
-            topic, False, f"its copy's name would be {remote!r}, which is no name for a topic", code="name_refused"
+            topic, False, f"its copy's name would be {remote!r}, which is not a valid topic name", code="name_refused"
         )
     if remote == policy.heartbeats_topic():
         reason = f"its copy would be mixed with the heartbeats that are written to {remote} on '{target}'"

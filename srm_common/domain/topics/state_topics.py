@@ -43,7 +43,7 @@ class StateTopic:
 
     ``partitions`` and ``replication_factor`` (-1: the broker's default) are what it is created with.
     ``exact_partitions``: with any other number it cannot be used. ``precious``: records that are gone cannot be
-    derived again, so a cleanup policy that may have deleted some is not mended silently. ``at_least`` are numeric
+    derived again, so a cleanup policy that may have deleted some is not fixed silently. ``at_least`` are numeric
     settings that may be larger, ``at_most`` such as may be smaller and are there for speed alone. ``cleanup_policy`` is
     what the topic must have.
     """
@@ -68,7 +68,7 @@ class StateTopic:
 
 @dataclass(frozen=True)
 class FoundTopic:
-    """What a cluster has. ``log_starts_at_zero`` is None where nobody looked."""
+    """What a cluster has. ``log_starts_at_zero`` is None if not checked."""
 
     partitions: int
     replication_factor: int
@@ -95,7 +95,7 @@ class Repair:
 
 @dataclass(frozen=True)
 class Refuse:
-    """The topic cannot be believed. ``setting`` is what is wrong, ``command`` what mends it."""
+    """The topic cannot be believed. ``setting`` is what is wrong, ``command`` what fixes it."""
 
     topic: StateTopic
     setting: str
@@ -239,7 +239,7 @@ def judge(topic: StateTopic, found: FoundTopic | None, bootstrap_servers: str) -
     policy = found.settings.get("cleanup.policy", "compact")
     repairs: dict[str, str] = {}
     if int(found.settings.get("min.insync.replicas", "1")) > found.replication_factor:
-        # The brokers' default may ask for more replicas than the flow gives. Before Kafka 3.7 (KIP-966) nobody can
+        # The brokers' default may ask for more replicas than the flow gives. Before Kafka 3.7 (KIP-966) nothing can
         # write to such a topic; since then this is what the brokers make of it.
         repairs["min.insync.replicas"] = str(found.replication_factor)
     if policy != topic.cleanup_policy:

@@ -2,7 +2,7 @@
 
 A cluster's records are about what is copied *into* it, so that two clusters' records answer what a flow between
 them has to know: where the data of an upstream topic came from, and who else feeds the downstream topic. Nothing
-here is told by a name; names may be anything under a policy of the user's own.
+here is derived from a name; names may be anything under a policy of the user's own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TopicState(StrEnum):
     SOURCE_DELETED = "source_deleted"
     TARGET_DELETED = "target_deleted"
     RECREATED = "recreated"
-    """One of the two was deleted and made again."""
+    """One of the two was deleted and re-created."""
     CUT = "cut"
     """It was copied until that would have gone round in a circle or brought the same records twice; see the reason."""
 

@@ -249,7 +249,7 @@ class Drift:
 
 
 def undone(action: AlterConfigs, alterations: Alterations) -> list[str]:
-    """A sentence for each change of the action that was made before: somebody undoes it."""
+    """A sentence for each change of the action that was made before and reverted."""
     return [
         f"{action.topic}: {change.key} was set to {_value(change.after)} {counted(earlier.times, 'time')} since "
         f"{_time(earlier.first_ms)}, last at {_time(earlier.last_ms)}, and is {change.before} again: something on "

@@ -60,7 +60,7 @@ class ClusterTopics:
 
 @dataclass(frozen=True, slots=True)
 class TopicFacts:
-    """``topic_id`` is what tells a topic from a later one of the same name; empty for brokers without ids."""
+    """``topic_id`` distinguishes a topic from a later one of the same name; empty for brokers without ids."""
 
     topic_id: str
     partitions: int

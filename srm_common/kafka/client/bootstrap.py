@@ -1,4 +1,4 @@
-"""The first connection to a cluster: every server and every address of it, until one tells who the brokers are."""
+"""The first connection to a cluster: every server and every address of it, until one returns the brokers."""
 
 from __future__ import annotations
 
@@ -176,7 +176,9 @@ class Bootstrap:
         except Errors.KafkaConnectionError as error:
             # A listener with SASL answers nothing but the versions before the login.
             hint = (
-                "" if connection.sasl_enabled else "; if its listener wants a login, set security.protocol to SASL_..."
+                ""
+                if connection.sasl_enabled
+                else "; if its listener requires authentication, set security.protocol to SASL_..."
             )
             raise Errors.KafkaConnectionError(f"{connection.server}: {fault_text(error)}{hint}") from error
         if not answer.brokers:

@@ -124,11 +124,11 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             return
         for number, answer in self.parser.receive_bytes(data):
             if not self.in_flight_requests:
-                self.close(Errors.KafkaConnectionError("an answer came that was not asked for"))
+                self.close(Errors.KafkaConnectionError("an unexpected response arrived"))
                 return
             asked, future, _since, _limit, timer = self.in_flight_requests.popleft()
             if asked != number:
-                self.close(Errors.KafkaConnectionError("an answer came for another request"))
+                self.close(Errors.KafkaConnectionError("a response to another request arrived"))
                 return
             if timer is not _Never:
                 self.net.cancel(timer)
@@ -244,7 +244,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         except SrmError as error:
             raise Errors.KafkaConnectionError(str(error)) from error
         except Errors.KafkaTimeoutError as error:
-            raise Errors.KafkaConnectionError(f"no token came from the OAuth server in {seconds:g} s") from error
+            raise Errors.KafkaConnectionError(f"the OAuth server returned no token within {seconds:g} s") from error
 
     def connection_lost(self, exc: Exception | None) -> None:
         """As the library does; why it could not be made is one sentence."""

@@ -30,7 +30,7 @@ def foreign_answer(server: str, head: bytes) -> str:
     if len(head) >= 2 and head[0] in _TLS_RECORDS and head[1] == 3:
         return f"{server} speaks TLS; set security.protocol to {_TLS}"
     if head.startswith(b"HTTP"):
-        return f"{server} speaks HTTP, so that it is not a listener of Kafka; correct bootstrap.servers"
+        return f"{server} speaks HTTP, so it is not a Kafka listener; correct bootstrap.servers"
     return f"{server} does not speak Kafka's protocol (its answer begins with 0x{head[:4].hex()}); correct the address"
 
 
@@ -41,16 +41,16 @@ def handshake_fault(server: str, error: BaseException) -> str:
     reason = error.reason if isinstance(error, ssl.SSLError) else None
     closed = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionError))
     if closed or reason in ("WRONG_VERSION_NUMBER", "UNEXPECTED_MESSAGE", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
-        how = "closed the connection" if closed else "did not answer in TLS"
+        how = "closed the connection" if closed else "did not respond with TLS"
         return f"{server} {how} during the TLS handshake; if its listener has no TLS, set security.protocol to {_PLAIN}"
     return f"the TLS handshake with {server} failed: {reason or error}"
 
 
 def silence(server: str, step: str | None) -> str:
-    """What a server does that does not answer; ``step`` is what is waited for, None for the connection itself."""
+    """The message about a silent server; ``step`` is what it does not respond to, None for the connection itself."""
     if step is None:
         return f"{server} does not take a connection"
-    return f"{server} takes connections, but does not answer {step}"
+    return f"{server} accepts connections, but does not respond to {step}"
 
 
 def explained(server: str, step: str | None, seconds: float, tls: bool, error: Exception) -> Exception:

@@ -35,7 +35,7 @@ _MOST_REMEMBERED = 10_000
 
 
 class SilentPlaces:
-    """Hosts and ports that took no connection or did not answer lately. Shared by all links of a process.
+    """Hosts and ports that took no connection or did not respond lately. Shared by all links of a process.
 
     They are tried last, never left out: one that is back costs nothing.
     """
@@ -86,7 +86,7 @@ async def resolve(loop: EventLoop, host: str, port: int, timeout_at: float) -> l
     """All addresses of a name, the families by turns (RFC 8305, section 4), without holding up the loop.
 
     Raises:
-        KafkaConnectionError: the name has none, or the name server did not answer before ``timeout_at``.
+        KafkaConnectionError: the name has none, or the name server did not respond before ``timeout_at``.
     """
     try:
         try:
@@ -97,7 +97,7 @@ async def resolve(loop: EventLoop, host: str, port: int, timeout_at: float) -> l
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise Errors.KafkaConnectionError(f"the name {host} cannot be resolved: {reason}") from error
     except Errors.KafkaTimeoutError as error:
-        raise Errors.KafkaConnectionError(f"the name {host} cannot be resolved: no answer in time") from error
+        raise Errors.KafkaConnectionError(f"the name {host} cannot be resolved: no response in time") from error
     by_family: dict[int, list[Address]] = {}
     for family, _kind, _protocol, _name, sockaddr in found:
         addresses = by_family.setdefault(family, [])

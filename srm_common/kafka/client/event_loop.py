@@ -2,7 +2,7 @@
 
 The library registers a socket for each wait and takes it out again, which costs 11 to 14 us of CPU; to find it
 registered already costs 1. What one turn of the loop has to send may go in one system call at its end. And a turn
-writes no trace, which takes five calls of the library's even where nobody reads it.
+writes no trace, which takes five calls of the library's even if it is not read.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _OF_THREAD = threading.local()
 def interrupt() -> None:
     """What a handler of signals calls to end what its thread is doing, by KeyboardInterrupt.
 
-    A loop at work raises it between two of its tasks. Within one the library would write it into the log and go on, and
-    whoever waits for that task would wait for ever.
+    A running loop raises it between two of its tasks. Within one the library would write it into the log and go on, and
+    whoever waits for that task would wait forever.
     """
     loop: EventLoop | None = getattr(_OF_THREAD, "loop", None)
     if loop is None:

@@ -103,11 +103,11 @@ def cluster_error(
     where = f"cluster '{cluster.alias}' ({cluster.bootstrap_servers})"
     if code in _UNREACHABLE:
         return UnreachableCluster(
-            f"{where} did not answer when asked to {doing}: {reason}; check the addresses and the network"
+            f"{where} did not respond to a request to {doing}: {reason}; check the addresses and the network"
         )
     if found is not None and found.name().endswith("_AUTHORIZATION_FAILED"):
         known = needs is not None and found.name().startswith(needs.kind.replace("-", "_").upper())
-        missing = needs.missing(cluster) if needs and known else f"{login_name(cluster)} lacks a right for it"
+        missing = needs.missing(cluster) if needs and known else f"{login_name(cluster)} lacks the permission for it"
         return AccessDenied(f"{where} refused to {doing}: {reason}; {missing}")
     if code in _DENIED:
         return AccessDenied(f"{where} refused to {doing}: {reason}; check the login")

@@ -132,7 +132,7 @@ class ClusterLink(Closing):
         except (Errors.SaslAuthenticationFailedError, Errors.UnsupportedSaslMechanismError) as error:
             raise AccessDenied(f"cluster {self.alias} refused the login: {fault_text(error)}") from error
         except Errors.IncompatibleBrokerVersion as error:
-            raise UnsupportedBroker(f"cluster {self.alias} does not tell its brokers: {error}") from error
+            raise UnsupportedBroker(f"cluster {self.alias} does not list its brokers: {error}") from error
         self._check_versions()
         self._opened = True
 
@@ -168,7 +168,7 @@ class ClusterLink(Closing):
         try:
             await cluster.refresh_metadata()
         except Errors.KafkaError as error:
-            raise UnreachableCluster(f"cluster {self.alias} does not tell its topics: {fault_text(error)}") from error
+            raise UnreachableCluster(f"cluster {self.alias} does not list its topics: {fault_text(error)}") from error
         return {topic: frozenset(cluster.partitions_for_topic(topic) or ()) for topic in wanted}
 
     def leader(self, topic: str, partition: int) -> int | None:
@@ -225,7 +225,7 @@ class ClusterLink(Closing):
         except Errors.IncompatibleBrokerVersion as error:
             raise UnsupportedBroker(f"cluster {self.alias}: {error}") from error
         except Errors.KafkaError as error:
-            raise RetriableFault(f"broker of {self.alias} did not answer: {error}") from error
+            raise RetriableFault(f"broker of {self.alias} did not respond: {error}") from error
 
     def disconnect(self, node: Any) -> None:
         """Close the connection to a node; whatever waits for an answer fails at once."""
@@ -333,7 +333,7 @@ class ClusterLink(Closing):
             except RetriableFault as error:
                 if time.monotonic() > deadline:
                     raise UnreachableCluster(
-                        f"cluster {self.alias} did not tell its features within {timeout_seconds:g} s: {error}"
+                        f"cluster {self.alias} did not return its features within {timeout_seconds:g} s: {error}"
                     ) from error
                 await self.loop.sleep(0.1)
                 await self.refresh()
@@ -359,7 +359,7 @@ class ClusterLink(Closing):
     async def listed(
         self, places: Mapping[Partition, int], *, committed: bool = True, timeout_seconds: float = 30.0
     ) -> tuple[dict[Partition, LogOffset], dict[Partition, str]]:
-        """What ListOffsets tells of many partitions, one request a leader: (found, faults with a sentence each).
+        """ListOffsets for many partitions, one request per leader: (found, faults with a sentence each).
 
         ``places``: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
         Retriable errors are tried again until ``timeout_seconds`` are over.

@@ -1,4 +1,4 @@
-"""Commits offsets for groups that nobody reads with."""
+"""Commits offsets for groups without active members."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ class GroupReader:
                         continue
                     fault = cluster_error(
                         self._cluster,
-                        f"tell the offsets of group {group}",
+                        f"return the offsets of group {group}",
                         self._reason(error),
                         Right("Describe", "group", group),
                     )

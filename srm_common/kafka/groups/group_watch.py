@@ -23,7 +23,7 @@ _FIND_COORDINATOR_VERSION = 4
 _LIST_GROUPS_VERSION = 4
 _GROUP_COORDINATOR = 0
 _GROUP_ID_NOT_FOUND = 69
-#: Of classic and of new consumer groups; empty where somebody commits without being a member.
+#: Of classic and of new consumer groups; empty if a client commits without being a member.
 _PROTOCOL_TYPES = ("consumer", "")
 #: So that an answer stays small: a group may have thousands of partitions.
 _GROUPS_A_REQUEST = 500
@@ -61,7 +61,7 @@ class GroupWatch(Closing):
             return link.run(lambda: self._committed(link, chosen))
         except RetriableFault as error:
             self.close()
-            raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not tell its groups: {error}") from error
+            raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not list its groups: {error}") from error
         except ClusterError:
             self.close()
             raise
@@ -116,7 +116,7 @@ class GroupWatch(Closing):
             try:
                 answer = await link.answer(future)
             except RetriableFault as error:
-                faults.append(f"cluster '{link.alias}' did not tell the offsets of {len(part)} groups: {error}")
+                faults.append(f"cluster '{link.alias}' did not return the offsets of {len(part)} groups: {error}")
                 self._forget(part)
                 continue
             for one in answer.groups:
@@ -124,7 +124,9 @@ class GroupWatch(Closing):
                     self._forget([one.group_id])
                 elif one.error_code not in (codes.NONE, _GROUP_ID_NOT_FOUND):
                     problem = codes.name(one.error_code)
-                    faults.append(f"cluster '{link.alias}' did not tell the offsets of group {one.group_id}: {problem}")
+                    faults.append(
+                        f"cluster '{link.alias}' did not return the offsets of group {one.group_id}: {problem}"
+                    )
                 else:
                     found.append(GroupOffsets(one.group_id, _offsets(one)))
         return found, faults

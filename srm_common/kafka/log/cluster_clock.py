@@ -31,12 +31,12 @@ class ClockOffset:
 
 
 def clock_offset(cluster: ClusterSettings) -> ClockOffset | None:
-    """The clock of the cluster's active controller; None where it cannot be told: the cluster does not answer, has
+    """The clock of the cluster's active controller; None where it cannot be told: the cluster does not respond, has
     ZooKeeper, is older than Kafka 3.3, or does not grant DESCRIBE on the cluster."""
     try:
         with ClusterLink(cluster.of_client(Client.ADMIN), part="clock", at_most_ms=_TIMEOUT_MS) as link:
             return link.run(lambda: _asked(link))
-    except (SrmError, RetriableFault):  # a figure less, and who needs the cluster for more says why it does not answer
+    except (SrmError, RetriableFault):  # a figure less, and who needs the cluster for more says why it does not respond
         return None
 
 

@@ -32,7 +32,7 @@ def read_acl_record(flow: FlowSettings) -> frozenset[AclBinding]:
     except (AttributeError, TypeError, ValueError) as error:
         raise CorruptRecord(
             f"'{_KEY}' in {names.flow_state_topic(flow.name.source)} on cluster '{flow.target.alias}' cannot be read; "
-            f"after a tombstone with that key the flow's bindings there count as made by others"
+            f"after a tombstone with that key the flow's bindings there count as created by others"
         ) from error
 
 

@@ -26,7 +26,7 @@ class NewestCheckpoints:
 def newest_checkpoints(reader: StateReader, topic: str) -> NewestCheckpoints:
     """What ``topic`` says now; nothing where it does not exist.
 
-    An unreadable record hides what was written under its key before: nobody knows whether that still holds.
+    An unreadable record hides what was written under its key before: it is unknown whether that is still valid.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.

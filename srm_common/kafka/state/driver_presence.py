@@ -1,4 +1,4 @@
-"""A run says that it is there, so that nobody moves its offsets meanwhile.
+"""A run announces itself, so that its offsets are not edited in the meantime.
 
 It writes a record of its own before it takes the flow, renews it every few seconds, and takes it back at its end. A
 record that is not renewed is that of a run which died. Clocks play no part: whoever asks watches for the next beat.
@@ -25,7 +25,7 @@ _LOG = logging.getLogger(__name__)
 #: What the keys of these records in the flow's state begin with.
 PREFIX = "driver "
 BEAT_SECONDS = 5.0
-#: How long somebody watches who wants to know whether a run lives: two beats, and some time for slow brokers.
+#: How long to watch to find out whether a run is alive: two beats, and some time for slow brokers.
 WATCH_SECONDS = 12.0
 _LOOK_SECONDS = 0.5
 
@@ -62,7 +62,7 @@ class DriverPresence:
             self._store.write(self._key, None)
         except SrmError as fault:
             # The run's own result counts more. Who moves offsets next waits for a beat in vain.
-            _LOG.warning("the end of the run could not be told: %s", fault)
+            _LOG.warning("the end of the run could not be recorded: %s", fault)
 
     def forget_others(self, drivers: Mapping[str, Any]) -> None:
         """Take back what runs left that died; the flow must be ours. One that lives after all writes again."""

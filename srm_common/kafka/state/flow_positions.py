@@ -54,14 +54,14 @@ class FlowPositions:
         """None for a flow that never ran; or why nothing newer can be read of it.
 
         Raises:
-            UnreachableCluster, AccessDenied: the cluster does not answer, or refuses the login.
+            UnreachableCluster, AccessDenied: the cluster does not respond, or refuses the login.
         """
         topics = {name(flow.source): flow.source for flow in flows for name in _TOPICS}
         known = await self._link.know(topics)
         places = [(topic, number) for topic, numbers in known.items() for number in numbers]
         ends, faults = await self._link.offsets(places, LATEST, timeout_seconds=patience_seconds)
         if faults and not ends:
-            raise UnreachableCluster(f"cluster {self._link.alias} does not answer: {next(iter(faults.values()))}")
+            raise UnreachableCluster(f"cluster {self._link.alias} does not respond: {next(iter(faults.values()))}")
         failed: dict[str, SrmError] = {topics[place[0]]: UnreachableCluster(fault) for place, fault in faults.items()}
         by_topic: dict[str, dict[int, int]] = {topic: {} for topic in topics}
         for (topic, number), end in ends.items():
@@ -88,7 +88,7 @@ class FlowPositions:
         flow = self._flows.setdefault(source, _Flow())
         before = flow.read.get(topic, {})
         if any(end < before.get(number, 0) for number, end in ends.items()) or (before and not ends):
-            # It was made again: nothing that was read of it counts any more.
+            # It was re-created: nothing that was read of it is valid any more.
             before = {}
             if topic == names.offsets_topic(source):
                 flow.committed.clear()

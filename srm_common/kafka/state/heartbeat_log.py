@@ -103,6 +103,6 @@ def _heartbeats(records: list[LogRecord]) -> list[LoggedHeartbeat]:
     for record in records:
         try:
             found.append(LoggedHeartbeat(record.offset, decode_heartbeat(record.key, record.value)))
-        except CorruptRecord:  # anybody may write to the topic, and who asks wants those that can be read
+        except CorruptRecord:  # any client may write to the topic, and the caller wants the readable ones
             continue
     return found

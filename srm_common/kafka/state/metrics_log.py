@@ -44,7 +44,7 @@ class MetricsLog:
         self._since_ms = since_ms
         self._next: int | None = None
         self._assembly = ReportAssembly()
-        #: Records that nobody can read, so far.
+        #: Unreadable records, so far.
         self.unreadable = 0
 
     def news(self) -> Iterator[RunReport]:
@@ -68,7 +68,7 @@ class MetricsLog:
                 self._next = start = until
 
     def _start(self, reader: StateReader, end: int) -> int:
-        """Where to go on. Records may have been deleted for their age, or the topic made anew."""
+        """Where to go on. Records may have been deleted for their age, or the topic re-created."""
         first = reader.offsets(self._topic, [0], EARLIEST)[0]
         if self._next is None:
             found = reader.offsets(self._topic, [0], OffsetSpec.for_timestamp(max(0, self._since_ms)))[0]

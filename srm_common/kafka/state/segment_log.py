@@ -82,7 +82,7 @@ class SegmentLog:
         """What was committed since ``positions`` (partition -> next offset), and the positions after it.
 
         A partition that is not named is read from its start, and so is one whose log ends before its position:
-        the topic was made anew.
+        the topic was re-created.
         """
         wanted = range(self._partitions)
         ends = self._reader.offsets(self._topic, wanted, LATEST)

@@ -33,7 +33,7 @@ Partition = tuple[str, int]
 class SourceOffsets(dict[Partition, int]):
     """(upstream topic, partition) -> next offset to copy. Partitions without a position are absent.
 
-    ``faults`` has the partitions whose record cannot be read: they must not be copied until it is mended. ``resets``
+    ``faults`` has the partitions whose record cannot be read: they must not be copied until it is fixed. ``resets``
     are those whose record says "no position": somebody wants them copied from their start. ``epochs`` has the leader
     epochs in the source logs of the offsets before the positions, where they are known.
     """
@@ -236,7 +236,7 @@ def _lost(flow: FlowSettings, state: StateTopics, segments: int) -> StateTopicIn
     return StateTopicInvalid(
         f"state topic {state.offsets_topic} on cluster '{flow.target.alias}' holds no offsets of flow "
         f"{flow.name}, although the map in {state.segments_topic} ({segments} segments) proves that it has "
-        f"copied data: its records were lost, and going on would copy everything again; rebuild it with: "
+        f"copied data: its records were lost, and continuing would copy everything again; rebuild it with: "
         f"srm-control repair --flow '{flow.name}'"
     )
 

@@ -274,7 +274,8 @@ class StateReader(Closing):
                 for message in messages:
                     error, partition, offset = message.error(), message.partition(), message.offset()
                     if error is not None and error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED:
-                        # The client looks for its group's coordinator, though nobody joins it: no right is needed.
+                        # The client looks for its group's coordinator, although nothing joins it: no permission is
+                        # needed.
                         continue
                     if error is not None and error.code() == KafkaError._AUTO_OFFSET_RESET and again:
                         # Retention has taken the beginning since it was listed, or a broker is behind what was listed.
@@ -322,7 +323,7 @@ class StateReader(Closing):
             return cluster_error(self._cluster, doing, self._last_fault)
         return UnreachableCluster(
             f"cluster '{self._cluster.alias}' ({self._cluster.bootstrap_servers}) sent nothing for "
-            f"{self._timeout:.0f} s when asked to {doing}; check the addresses and the network"
+            f"{self._timeout:.0f} s in response to a request to {doing}; check the addresses and the network"
         )
 
 

@@ -45,7 +45,7 @@ _PAUSE_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class StateTopics:
-    """The state topics of a flow as they are. ``notes`` say what was made, mended or is not as asked."""
+    """The state topics of a flow as they are. ``notes`` say what was made, fixed or is not as asked."""
 
     offsets_topic: str
     offsets_partitions: int
@@ -58,13 +58,13 @@ def ensure_state_topics(flow: FlowSettings, *, patience_seconds: float = 0.0) ->
     """Create what is missing, repair what can be, refuse the rest.
 
     Args:
-        patience_seconds: how long clusters that do not answer, or are just changing leaders, are asked again.
+        patience_seconds: how long clusters that do not respond, or are just changing leaders, are asked again.
 
     Where the source does not let us have the offset-syncs topic there, replication goes on without: a note says
     so, and who writes offset syncs gets the error.
 
     Raises:
-        StateTopicInvalid: names the topic, the setting and the command that mends it.
+        StateTopicInvalid: names the topic, the setting and the command that fixes it.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     topics = state_topics(flow)
@@ -83,7 +83,7 @@ def ensure_state_topics(flow: FlowSettings, *, patience_seconds: float = 0.0) ->
 
 
 def present_state_topics(flow: FlowSettings, offsets_topic: str = "") -> StateTopics:
-    """The state topics of a flow for whoever only looks: nothing is made or mended, and what does not exist has no
+    """The state topics of a flow for whoever only looks: nothing is made or fixed, and what does not exist has no
     partitions.
 
     Args:
@@ -140,7 +140,7 @@ def _brought_into_order(
             if isinstance(verdict, Refuse):
                 raise StateTopicInvalid(
                     f"state topic {verdict.topic.name} on cluster '{cluster.alias}' cannot be used: "
-                    f"{verdict.reason}; mend it with: {verdict.command}"
+                    f"{verdict.reason}; fix it with: {verdict.command}"
                 )
         missing = [verdict.topic for verdict in verdicts if isinstance(verdict, Create)]
         for verdict in verdicts:

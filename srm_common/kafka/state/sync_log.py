@@ -21,7 +21,7 @@ _WINDOW = 100_000
 def read_syncs(reader: StateReader, topic: str, places: Collection[Partition]) -> dict[Partition, list[OffsetSync]]:
     """What the syncs of these source partitions say now, ordered by upstream offset.
 
-    Records that nobody can read are passed over, and so is what lies outside of the one partition that
+    Unreadable records are skipped, and so is what lies outside of the one partition that
     MirrorMaker 2 uses. A topic that does not exist holds nothing.
 
     Raises:

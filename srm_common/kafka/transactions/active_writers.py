@@ -45,7 +45,7 @@ def active_writers(flow: FlowSettings, mirror_maker: ConnectNames | None = None)
 
 
 def mirror_maker_workers(flow: FlowSettings) -> list[str]:
-    """One sentence when workers of a dedicated MirrorMaker 2 are at work on the flow; raises as above, soon."""
+    """One sentence when workers of a dedicated MirrorMaker 2 are active on the flow; raises as above, soon."""
     with ClusterLink(
         flow.target.of_client(Client.ADMIN),
         part="driver",
@@ -68,7 +68,7 @@ async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[Conne
     ours = re.compile(f"{re.escape(driver_transactional_id(flow.name))}|{theirs}")
     seconds = flow.transaction_timeout_ms / 1000
     return [
-        f"a transaction of '{state.transactional_id}' is open; if whoever began it has died, it ends within "
+        f"a transaction of '{state.transactional_id}' is open; if its producer has died, it ends within "
         f"{seconds:g} s: do it again then"
         for answer in await _of_each_broker(
             link, lambda: ListTransactionsRequest(version=0, state_filters=[], producer_id_filters=[])
@@ -96,12 +96,10 @@ async def _of_each_broker(link: ClusterLink, make_request: Callable[[], Any]) ->
         if isinstance(answer, ClusterError):
             raise answer
         if isinstance(answer, RetriableFault):
-            raise UnreachableCluster(
-                f"cluster '{link.alias}' cannot tell which writers are active: {answer}"
-            ) from answer
+            raise UnreachableCluster(f"cluster '{link.alias}' cannot list its active writers: {answer}") from answer
         if answer.error_code:
             raise UnreachableCluster(
-                f"cluster '{link.alias}' cannot tell which writers are active: broker {node}: "
+                f"cluster '{link.alias}' cannot list its active writers: broker {node}: "
                 f"{codes.name(answer.error_code)}; do it again"
             )
     return list(answers.values())

@@ -29,8 +29,8 @@ async def left_open(
     """Where a transaction of ``producer_id`` began that is still open, though none should be.
 
     Asks for more than two lists of offsets only where the last stable offset lags behind the high watermark. A lost
-    answer is asked for again. A partition that cannot be asked all the same (no right to read it, no leader) counts as
-    clean.
+    answer is asked for again. A partition that cannot be queried all the same (no right to read it, no leader) counts
+    as clean.
     """
     suspects = set(partitions)
     if not link.offers(_DESCRIBE_PRODUCERS_API):
@@ -55,7 +55,7 @@ async def left_open(
 
 
 async def held_back(link: ClusterLink, partitions: set[Partition]) -> set[Partition]:
-    """Those whose last stable offset lies before their end; one that cannot be asked is not among them."""
+    """Those whose last stable offset lies before their end; one that cannot be queried is not among them."""
     return (await _lagging(link, partitions))[0]
 
 

@@ -163,7 +163,9 @@ class Producer:
             if not await self._begin(partitions, deadline):
                 return False
             if not await self._abort(deadline):
-                raise UncertainCommit(f"{self.transactional_id}: the abort of an empty transaction was not answered")
+                raise UncertainCommit(
+                    f"{self.transactional_id}: there was no response to the abort of an empty transaction"
+                )
         await self.renew(answered=True, deadline=deadline)
         return True
 
@@ -267,7 +269,7 @@ class Producer:
 
         Raises:
             Fenced: the epoch is not ours any more.
-            RetriableFault: the coordinator did not answer; the chunk must be started over.
+            RetriableFault: the coordinator did not respond; the chunk must be started over.
         """
         if not self.transactional or self._v2:
             return {}

@@ -1,7 +1,7 @@
 """Copies that a forgotten transaction of any slot holds back, freed by the driver.
 
 A slot ends its own leftovers in the partitions it writes to. But the next run may deal a partition to another slot, or
-to none when nothing is new there; its readers would then wait for ever.
+to none when nothing is new there; its readers would then wait forever.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class Freed:
 
 
 def free_held_partitions(job: CopyJob, identities: Sequence[ProducerIdentity], copies: Iterable[Copy]) -> Freed:
-    """End what transactions of ``identities`` left open in ``copies``. None of them may be at work.
+    """End what transactions of ``identities`` left open in ``copies``. None of them may be active.
 
     Costs two lists of offsets where nothing is held back, which is nearly always.
 
     Raises:
         Fenced: another run took the flow.
-        UnreachableCluster, AccessDenied, ClusterError: the target does not answer.
+        UnreachableCluster, AccessDenied, ClusterError: the target does not respond.
     """
     wanted = {copy.downstream: copy for copy in copies}
     if not wanted:

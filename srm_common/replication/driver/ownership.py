@@ -70,7 +70,7 @@ class Ownership:
         timeout_seconds: float | None = None,
         task_id_prefix: str | None = None,
     ) -> Ownership:
-        """Fence everybody else and become the owner.
+        """Fence all other owners and become the owner.
 
         Args:
             slots: how many slots this run may use.

@@ -1,6 +1,6 @@
 """The passes of a run: list, place, cut, copy, take in the results, again.
 
-What always holds: between two passes no slot is at work; a slot whose outcome is uncertain is fenced, and the
+What always holds: between two passes no slot is active; a slot whose outcome is uncertain is fenced, and the
 committed offsets are read again, before anything else is copied; and no Spark stage is started for nothing.
 """
 
@@ -81,7 +81,7 @@ class Passes:
         record_bytes: observed record size by upstream topic.
         max_seconds: 0: one pass, until each partition reached the end it had at first.
         patience_seconds: how long a partition, or the whole source, may stay unlisted.
-        watch: called before and after each pass, with the ranges at work.
+        watch: called before and after each pass, with the active ranges.
     """
 
     job: CopyJob
@@ -268,7 +268,7 @@ class Passes:
         return listed
 
     def _unlisted(self, tracks: list[PartitionTrack], faults: Mapping[Partition, str], others: bool) -> None:
-        """Partitions that the source does not answer for: deleted, without a leader, or the source is
+        """Partitions that the source does not return: deleted, without a leader, or the source is
         down."""
         ids = self.points.source.topic_ids(sorted({track.upstream_topic for track in tracks})) if others else {}
         # Asked after the listing, so that waiting for it counts.
@@ -283,13 +283,13 @@ class Passes:
                 continue
             if not others and len(tracks) == len(self.tracks):
                 raise UnreachableCluster(
-                    f"the source of flow {self.job.flow} has not answered for {self.patience_seconds:g} s: "
+                    f"the source of flow {self.job.flow} has not responded for {self.patience_seconds:g} s: "
                     f"{faults[track.place]}"
                 )
             track.fail(faults[track.place], "ClusterError", now)
 
     def _identities_for(self, slots: int) -> list[ProducerIdentity | None]:
-        """A usable identity for each slot: what it had after the last pass, or all anew."""
+        """A usable identity for each slot: what it had after the last pass, or new ones."""
         if self.owner is None:
             return [None] * slots
         if None in self._identities[:slots]:

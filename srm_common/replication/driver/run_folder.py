@@ -44,7 +44,7 @@ def remove_forgotten() -> None:
     with os.scandir(tempfile.gettempdir()) as entries:
         found = [Path(entry) for entry in entries if entry.name.startswith(PREFIX)]
     for folder in found:
-        # Somebody else's, or gone meanwhile, or in use.
+        # Another process's, or already gone, or in use.
         with suppress(OSError):
             if folder.lstat().st_uid == os.geteuid():
                 lock = _lock(folder)

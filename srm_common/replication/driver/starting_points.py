@@ -300,7 +300,7 @@ class StartingPoints:
             elif end is not None and end > position:
                 found[topic, partition] = (
                     f"{topic}-{partition} was copied up to offset {position} before; since then the flow in the other "
-                    f"direction wrote up to {end}, and those records would go back; move on behind them with: "
+                    f"direction wrote up to {end}, and those records would be copied back; move past them with: "
                     f"srm-control source-offsets reset --topic '{topic}' --to opposite"
                 )
         self._checked |= asked.keys() - found.keys()

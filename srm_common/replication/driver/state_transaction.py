@@ -1,4 +1,5 @@
-"""Records of state topics written in one transaction of the flow's owner: all of them or none, and nobody else's."""
+"""Records of state topics written in one transaction of the flow's owner: all of them or none, and no other
+writer's."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class Answers:
                     return
                 fault = (
                     f"partition {_name(state)} at {self._source.alias}: broker {node} answered {answer} for offset "
-                    f"{offset}, though the log has the offsets {facts.start} to {facts.end}"
+                    f"{offset}, although the log has the offsets {facts.start} to {facts.end}"
                 )
                 # Nothing is told by it: a log without epochs, or one that compaction took the epoch's batches from.
                 state.epochs.clear()

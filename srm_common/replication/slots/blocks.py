@@ -86,6 +86,6 @@ class Turn:
         """The next batch goes into the chunk."""
         packed, self.packed = self.packed, None
         if packed is None:
-            raise AssertionError("a portion was asked for a batch that it does not have")
+            raise AssertionError("a portion of a batch was requested that it does not contain")
         self.state.open_share().upstream_end = packed.upstream_end
         return packed

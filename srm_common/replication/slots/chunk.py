@@ -183,7 +183,7 @@ class Chunk:
 
         Raises:
             ChunkFailed, Fenced: as in :meth:`put`.
-            UncertainCommit: nobody knows; the slot must stop.
+            UncertainCommit: the outcome is unknown; the slot must stop.
         """
         await self._sending.finish()
         moved = [s for s in states if s.share is not None and s.share.upstream_end > s.share.upstream_start]

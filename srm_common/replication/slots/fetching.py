@@ -150,7 +150,7 @@ class Fetching:
         self._nodes = {node for node in nodes if node is not None}
 
     async def _refresh(self) -> None:
-        """In the background: a broker that does not answer must not keep an open transaction waiting."""
+        """In the background: a broker that does not respond must not keep an open transaction waiting."""
         try:
             await self._source.refresh()
         finally:

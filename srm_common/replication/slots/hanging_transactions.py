@@ -221,8 +221,8 @@ def _error(job: CopyJob, state: Copied, producer: Producer, found: dict[Partitio
     where = ", ".join(f"{topic}-{partition} from offset {found[topic, partition]} on" for topic, partition in places)
     return PartitionError(
         f"partition {state.downstream[0]}-{state.downstream[1]} at {alias} is not written to: a transaction of "
-        f"{producer.transactional_id} was never ended in {where}, though its coordinator says so, and whether its "
-        f"records count cannot be told; docs/operations.md says how to find out and end it"
+        f"{producer.transactional_id} was never ended in {where}, although its coordinator says so, and it is "
+        f"unknown whether its records count; docs/operations.md says how to find out and end it"
     )
 
 

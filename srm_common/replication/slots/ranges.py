@@ -288,7 +288,7 @@ class RangeState:
         return False
 
     def _retried(self, error: SrmError) -> PartitionError:
-        first = "" if str(error) == self._first_fault else f"; it began with: {self._first_fault}"
+        first = "" if str(error) == self._first_fault else f"; first error: {self._first_fault}"
         return PartitionError(f"{error}; gave up after retrying{first}")
 
     def result(self) -> RangeResult:

@@ -285,7 +285,7 @@ class Sending:
         if self._settle(request):
             self._lost = True
             self._routes[request.leader].timed_out()
-            reason = f"a leader at {self._target.alias} did not answer: {error}"
+            reason = f"a leader at {self._target.alias} did not respond: {error}"
             self._fail(ChunkFailed(reason, request.states))
 
     def _refuse(self, part: StoredPartition, batch: Outgoing) -> None:
@@ -317,7 +317,7 @@ class Sending:
                 error = CorruptBatch(
                     f"partition {states[0].upstream[0]}-{states[0].upstream[1]}: the batch at offset {offset} was read "
                     f"and verified twice, and {self._target.alias} refused it both times: {text}; "
-                    f"look at the memory of the worker and at the network"
+                    f"check the memory of the worker and the network"
                 )
             elif code in codes.DENIED:
                 missing = Right("Write", "topic", partition[0]).missing(self._target.settings)

@@ -23,7 +23,7 @@ async def produce_state(
 
     Raises:
         Fenced: another run took the flow.
-        RetriableFault: they were refused, or nobody knows; the transaction must not be committed.
+        RetriableFault: they were refused, or the outcome is unknown; the transaction must not be committed.
     """
     for start in range(0, len(entries), _BATCH_RECORDS):
         await _produce(producer, link, home, entries[start : start + _BATCH_RECORDS], request_timeout_ms)

@@ -21,7 +21,7 @@ class NeedsSpark(Exception):
 class DriverPassRunner:
     """Copies passes of less than ``min_bytes`` here and gives all others to ``spark``.
 
-    A pass counts as large when nobody knows how large its records are, and when its slots are to go on with what is
+    A pass counts as large if the size of its records is unknown, and if its slots are to continue with what is
     written meanwhile, since these last.
 
     Raises :class:`NeedsSpark` for a large first pass when ``spark`` is None. Large passes that follow are then copied

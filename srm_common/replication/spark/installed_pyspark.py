@@ -1,4 +1,4 @@
-"""Spark puts its Python library before everything else as a zip file, which Python compiles anew in every process:
+"""Spark puts its Python library before everything else as a zip file, which Python recompiles in every process:
 0.6 instead of 0.1 CPU-seconds. Where the same library lies unpacked beside it, as pip installs it, that is used."""
 
 from __future__ import annotations

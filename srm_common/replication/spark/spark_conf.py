@@ -114,5 +114,5 @@ def patient_master(master: str) -> str:
 
 
 def local_master(threads: int | str) -> str:
-    """A master in this process with so many slots at work at a time; ``*`` is one a core."""
+    """A master in this process with that many concurrent slots; ``*`` is one a core."""
     return f"local[{threads},{TASK_ATTEMPTS}]"

@@ -166,7 +166,7 @@ def copied(copy: CopySlot, job: CopyJob, task: SlotTask) -> SlotResult:
 
 
 def not_copied(task: SlotTask, error: str | None = None) -> SlotResult:
-    """The result of a task that copied nothing, or nobody knows how much: its producer needs a new epoch."""
+    """The result of a task that copied nothing, or an unknown amount: its producer needs a new epoch."""
     return SlotResult(
         slot=task.slot,
         ranges=tuple(

@@ -46,7 +46,7 @@ def _files() -> Iterator[tuple[Path, str]]:
         except importlib.metadata.PackageNotFoundError as error:
             raise ConfigError(f"{needed} is not installed here; install srm-kafka with its dependencies") from error
         for file in distribution.files or ():
-            # Scripts lie outside of the folder for packages; compiled files are made again.
+            # Scripts lie outside of the folder for packages; compiled files are created again.
             if ".." in file.parts or "__pycache__" in file.parts:
                 continue
             origin = Path(str(file.locate()))

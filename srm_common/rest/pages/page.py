@@ -1,6 +1,6 @@
 """The Replications page: its shell, and the files that it loads.
 
-The shell is the same for everybody and holds no data, so it needs no login; all that it shows comes from the API, with
+The shell is the same for all users and has no data, so it needs no login; all that it shows comes from the API, with
 the rights of whoever looks. Files lie under a path with the version of their content and may be kept by browsers for
 ever; the shell itself is asked for every time.
 """

@@ -24,7 +24,7 @@ _TIMEOUT_SECONDS = 10.0
 class Advertiser:
     """Renews the record on every target, in a thread of its own, by the file as it is each time.
 
-    A target that does not answer is logged once, and tried again at the next renewal; nothing else depends on it.
+    A target that does not respond is logged once, and tried again at the next renewal; nothing else depends on it.
     """
 
     def __init__(self, configuration: Callable[[], Configuration]) -> None:

@@ -49,7 +49,7 @@ def ask(
     No redirection is followed: a login is for the host that it was given for.
 
     Raises:
-        PeerSilent: it does not answer within ``service.peers.timeout.seconds``.
+        PeerSilent: it does not respond within ``service.peers.timeout.seconds``.
         PeerRefusal: it says what is wrong with the question, or with itself.
         PeerError: it may not be asked, refuses, or answers something else.
     """
@@ -60,7 +60,7 @@ def ask(
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise PeerError(
-            f"service '{peer.name}' ({peer.url}) answered what cannot be read: {place or 'the text'}: {first['msg']}"
+            f"service '{peer.name}' ({peer.url}) returned an unreadable response: {place or 'the text'}: {first['msg']}"
         ) from None
 
 
@@ -68,7 +68,7 @@ def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], sett
     """The body of the answer. Raises as :func:`ask`."""
     who = f"service '{peer.name}' ({peer.url})"
     if not settings.may_ask(peer.host):
-        raise PeerError(f"{who} is not asked, as service.peers.hosts does not allow its host")
+        raise PeerError(f"{who} is not queried, since service.peers.hosts does not allow its host")
     seconds = settings.peers_timeout_seconds
     deadline = time.monotonic() + seconds
     target = f"{peer.root_path}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -83,7 +83,7 @@ def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], sett
             pieces.append(piece)
             size += len(piece)
             if size > _MOST_BYTES:
-                raise PeerError(f"{who} answers with more than {_MOST_BYTES >> 20} MB")
+                raise PeerError(f"{who} returns more than {_MOST_BYTES >> 20} MB")
             if time.monotonic() > deadline:
                 raise TimeoutError
         body = b"".join(pieces)
@@ -91,7 +91,7 @@ def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], sett
             raise _refused(who, answer.status, body)
         return body
     except TimeoutError:
-        raise PeerSilent(f"{who} did not answer within {seconds:g} s") from None
+        raise PeerSilent(f"{who} did not respond within {seconds:g} s") from None
     except ssl.SSLCertVerificationError as error:
         trusted = settings.peers_ca_location or "those of this system"
         raise PeerError(
@@ -100,7 +100,7 @@ def fetch(peer: Advertisement, path: str, query: Sequence[tuple[str, str]], sett
         ) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         # What is no HTTP at all is part of its error, as it came.
-        raise PeerError(f"{who} cannot be asked: {' '.join(str(error).split()) or type(error).__name__}") from None
+        raise PeerError(f"{who} cannot be queried: {' '.join(str(error).split()) or type(error).__name__}") from None
     finally:
         connection.close()
 
@@ -126,17 +126,17 @@ def _login(settings: ServiceSettings, host: str) -> dict[str, str]:
 
 
 def _refused(who: str, status: int, body: bytes) -> PeerError:
-    """With what a service such as this one says of it; anybody else's words are not repeated."""
+    """With the message of a service such as this one; other texts are not repeated."""
     try:
         faults = Faults.model_validate_json(body).errors
     except ValidationError:
         faults = []
     if not faults:
-        return PeerError(f"{who} answers with HTTP {status}")
-    return PeerRefusal(status, faults, f"{who} answers with HTTP {status}: {faults[0].message[:_LONGEST_SENTENCE]}")
+        return PeerError(f"{who} responds with HTTP {status}")
+    return PeerRefusal(status, faults, f"{who} responds with HTTP {status}: {faults[0].message[:_LONGEST_SENTENCE]}")
 
 
 def _refusal(status: int, host: str) -> str:
     if status in (401, 403):
         return f"refuses the login (HTTP {status}); see service.peer.{host}.user and .password"
-    return f"sends elsewhere (HTTP {status}); it should advertise the address where it answers"
+    return f"redirects (HTTP {status}); it should advertise the address at which it responds"

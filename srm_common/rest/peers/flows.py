@@ -134,7 +134,7 @@ def _plain(help: Helping | None) -> Helping | None:
     return None if help is None else help.model_copy(update={"action": None})
 
 
-#: What whoever asked can mend; other refusals are the service's own trouble.
+#: What whoever asked can fix; other refusals are the service's own trouble.
 _OF_THE_QUESTION = frozenset({404, 409, 422})
 
 Told = TypeVar("Told", bound=Answer)

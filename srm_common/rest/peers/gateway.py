@@ -1,6 +1,6 @@
 """The other services: a gateway finds them in Kafka, asks them when it is asked, and computes nothing of theirs.
 
-Whoever does not answer is an entry of ``errors[]`` and holds up nobody: each question has a time limit, all are asked
+Whoever does not respond is an entry of ``errors[]`` and holds up nobody: each question has a time limit, all are asked
 at once, and who let a limit pass is left alone for a while.
 """
 
@@ -26,9 +26,9 @@ from srm_common.rest.schemas import Fault, Service
 from srm_common.settings_files.configuration import Configuration
 from srm_common.settings_files.service_settings import ServiceSettings, service_settings
 
-#: How old a cluster's list of services may be; an older one is read anew meanwhile.
+#: How old a cluster's list of services may be; an older one is read again meanwhile.
 _LIST_SECONDS = 10.0
-#: How long somebody is left alone who let the time limit pass.
+#: How long a service that timed out is skipped.
 _LEFT_ALONE_SECONDS = 30.0
 #: What threads and the machine may take on top of a limit.
 _GRACE_SECONDS = 0.5
@@ -76,7 +76,7 @@ class Peers:
     """The other services as one web app sees them. Does nothing unless ``service.gateway.enabled``.
 
     Args:
-        read: lists the services that a cluster knows; Kafka's unless somebody else does.
+        read: lists the services that a cluster knows; Kafka's by default.
     """
 
     def __init__(self, configuration: Callable[[], Configuration], read: ReadServices = read_services) -> None:
@@ -133,7 +133,7 @@ class Peers:
         """
         setting = self._setting()
         if setting is None:
-            raise PeerError(f"{_called(peer)} is not asked, as this service is no gateway")
+            raise PeerError(f"{_called(peer)} is not queried, since this service is not a gateway")
         _, settings = setting
         future = self._begin(peer, path, query, model, settings)
         wait([future], settings.peers_timeout_seconds + _GRACE_SECONDS)
@@ -145,7 +145,7 @@ class Peers:
             self._book.tellers.update(tellers)
 
     def teller(self, flow: str) -> Advertisement | None:
-        """The service that told of the flow when somebody asked last, while it advertises itself."""
+        """The service that reported the flow last, while it advertises itself."""
         setting, url = self._setting(), self._book.tellers.get(flow)
         if setting is None or url is None:
             return None
@@ -176,7 +176,7 @@ class Peers:
         """Raises :class:`PeerError` for one that is left alone."""
         left = self._book.open_until.get(peer.url, 0.0) - time.monotonic()
         if left > 0:
-            raise PeerError(f"{_called(peer)} did not answer; it is asked again in {left:.0f} s")
+            raise PeerError(f"{_called(peer)} did not respond; it is tried again in {left:.0f} s")
         return self._pool.submit(ask, peer, path, [*query, ("local", "true")], model, settings)
 
     def _result(
@@ -186,7 +186,7 @@ class Peers:
             if future.done():
                 return future.result()
             future.cancel()
-            raise PeerSilent(f"{_called(peer)} did not answer within {settings.peers_timeout_seconds:g} s")
+            raise PeerSilent(f"{_called(peer)} did not respond within {settings.peers_timeout_seconds:g} s")
         except PeerSilent:
             if held_against:
                 with self._lock:
@@ -216,7 +216,7 @@ class Peers:
         for cluster in clusters:
             listing = self._book.listings.get(cluster.alias)
             if listing is None:
-                text = f"cluster '{cluster.alias}' has not told its services within {limit:g} s"
+                text = f"cluster '{cluster.alias}' has not listed its services within {limit:g} s"
                 listing = _Listing(fault=fault_of(PeerError(text)))
             if listing.fault is not None:
                 faults.append(listing.fault)
@@ -241,7 +241,7 @@ def peers(request: Request) -> Peers:
 
 
 PeersDep = Annotated[Peers, Depends(peers)]
-#: What a gateway asks the others with, so that two gateways do not ask each other for ever.
+#: What a gateway asks the others with, so that two gateways do not ask each other forever.
 Local = Annotated[bool, Query(description="what this service knows by itself, even where it is a gateway")]
 
 

@@ -77,9 +77,9 @@ def _skew(cluster: str) -> Callable[[FlowRow], float | None]:
     return lambda row: _seconds((row.clock or {}).get(f"{cluster}_ms"))
 
 
-BUILD_INFO: Series[int] = Series("srm_build_info", "The version that answers; always 1.", int)
+BUILD_INFO: Series[int] = Series("srm_build_info", "The version of the service; always 1.", int)
 STORE_UP: Series[bool] = Series("srm_store_up", "1 when the history can be read.", int)
-SCHEDULER_UP: Series[bool] = Series("srm_scheduler_up", "1 when Airflow can be asked.", int)
+SCHEDULER_UP: Series[bool] = Series("srm_scheduler_up", "1 if Airflow can be queried.", int)
 
 FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series(
@@ -109,7 +109,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_lag_unknown_partitions",
-        "Partitions whose lag is unknown: without a leader, without an answer, or hidden.",
+        "Partitions whose lag is unknown: without a leader, without a response, or hidden.",
         _row(lambda row: None if row.lag_now is None else row.lag_now.unknown),
     ),
     Series(
@@ -119,7 +119,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_lag_timestamp_seconds",
-        "When both clusters were asked for the lag.",
+        "When the lag was queried from both clusters.",
         _row(lambda row: None if row.lag_now is None else _seconds(row.lag_ms)),
     ),
     Series(
@@ -145,7 +145,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_copied_bytes_total",
-        "Bytes copied by all runs, as the batches lie in the source's log.",
+        "Bytes copied by all runs, as batches are stored in the source's log.",
         _row(lambda row: row.bytes_total),
         kind="counter",
     ),
@@ -159,12 +159,12 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series("srm_flow_groups", "Consumer groups whose offsets the flow translates.", _row(lambda row: row.groups)),
     Series(
         "srm_flow_untranslated_groups",
-        "Groups without a place on the target for some of their offsets.",
+        "Groups with offsets that cannot be translated to the target.",
         _history(lambda known: known.untranslated_groups),
     ),
     Series(
         "srm_flow_lost_records",
-        "Records that the newest loss has cost: they vanished at the source before they were copied.",
+        "Records lost in the newest loss: they disappeared at the source before they were copied.",
         _history(lambda known: known.lost_records),
     ),
     Series(
@@ -188,7 +188,7 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     ),
     Series(
         "srm_flow_last_run_retries",
-        "Chunks that the last run had to begin again.",
+        "Chunks that the last run had to restart.",
         _row(lambda row: row.last_run.retries),
     ),
     Series(
@@ -220,7 +220,7 @@ HEALTH: Series[bool] = Series("srm_flow_health", "1 for the state that the flow 
 ALARM: Series[int] = Series("srm_flow_alarm", "0: no such alarm; 1: a warning; 2: critical.", int)
 HEARTBEAT_WRITTEN: Series[Mapping[str, float | None]] = Series(
     "srm_flow_heartbeat_timestamp_seconds",
-    "When the newest heartbeat was written that came by the flow, by the clock of its writer.",
+    "When the newest heartbeat that the flow copied was written, by the clock of its writer.",
     lambda beat: _seconds(beat["written_ms"]),
 )
 HEARTBEAT_LATENCY: Series[Mapping[str, float | None]] = Series(

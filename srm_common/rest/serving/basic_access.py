@@ -67,5 +67,5 @@ class OpenAccess:
 
     def caller(self, request: Request) -> Person:
         if self._this_machine and (request.url.hostname or "") not in _THIS_MACHINE:
-            raise ApiError(403, "forbidden", "without logins this service answers to localhost only")
+            raise ApiError(403, "forbidden", "without users this service is only available on localhost")
         return Person("anybody", frozenset(Right))

@@ -111,7 +111,7 @@ def read_logins(path: Path) -> list[Login]:
             raise ConfigError(fault, file=str(path), line=number)
         logins[name] = Login(name, role, secret)
     if not logins:
-        raise ConfigError("there is no login in it; write lines such as NAME:ROLE:PASSWORD", file=str(path))
+        raise ConfigError("it has no users; add lines such as NAME:ROLE:PASSWORD", file=str(path))
     return list(logins.values())
 
 
@@ -123,7 +123,7 @@ def environment_login(environment: Mapping[str, str]) -> Login | None:
     if not name or not password:
         raise ConfigError(f"{USER} and {PASSWORD} go together, and {PASSWORD if name else USER} is not set")
     if ":" in name:
-        raise ConfigError(f"{USER} must hold no colon, which HTTP's Basic login does not know in names")
+        raise ConfigError(f"{USER} must not contain a colon, which HTTP Basic authentication does not allow in names")
     return Login(name, "op", password)
 
 
@@ -165,7 +165,7 @@ _LOG = logging.getLogger(__name__)
 class WatchedLogins:
     """Those of ``path`` as it is now, and ``others``.
 
-    A file that cannot be used any more changes nothing: a slip of the pen must not lock everybody out. The log says so.
+    A file that cannot be used any more changes nothing: a typo must not lock everyone out. The log says so.
 
     Raises:
         ConfigError: it cannot be used at the start.
@@ -191,7 +191,7 @@ class WatchedLogins:
                 try:
                     self._logins = self._read()
                 except ConfigError as error:
-                    _LOG.error("%s; the logins from before go on to count", error)
+                    _LOG.error("%s; the previous users stay in effect", error)
             return self._logins
 
     def _read(self) -> Logins:

@@ -36,7 +36,7 @@ from srm_common.usecases.monitoring.raw_metrics import follow_metrics_topic
 # A service without Airflow's history takes the raw metrics that flows write to Kafka (``metrics.topic.enabled``).
 
 
-#: A cluster that does not answer must not keep the service from ending.
+#: A cluster that does not respond must not keep the service from ending.
 _PATIENCE_SECONDS = 5.0
 
 
@@ -63,7 +63,7 @@ class MetricsFollower:
 KEY_PASSWORD = "SRM_SERVE_TLS_KEY_PASSWORD"
 #: Of one request to Airflow: a page must not wait for one that hangs.
 _AIRFLOW_SECONDS = 5.0
-#: Requests at work when the service is ended have this long.
+#: Active requests when the service is ended have this long.
 _GRACE_SECONDS = 5
 
 

@@ -55,7 +55,7 @@ class WatchedCertificate:
                     _LOG.warning("the certificate %s is read again", self._files[0])
                 except OSError as error:
                     _LOG.error(
-                        "the certificate %s cannot be used: %s; the one from before goes on to count",
+                        "the certificate %s cannot be used: %s; the previous one stays in effect",
                         *(self._files[0], error.strerror or error),
                     )
             return self._context

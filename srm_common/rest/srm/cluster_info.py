@@ -38,7 +38,7 @@ _ClusterId = Annotated[
 
 @router.get("/cluster-info/{kafkaClusterId}", responses=responses(404, 422, 503, 504))
 def cluster_info(context: AppContextDep, caller: ReaderDep, cluster_id: _ClusterId, span: RangeDep) -> ClusterInfo:
-    """Flows from and to a cluster. The clusters are asked for their ids; ``errors`` has those that do not answer."""
+    """Flows from and to a cluster. The clusters are asked for their ids; ``errors`` has those that do not respond."""
     seen = load_overview(context, caller, now_ms())
     aliases = {alias for flow in seen.names for alias in (flow.source, flow.target)}
     faults = [fault.message for fault in seen.faults]
@@ -50,7 +50,7 @@ def cluster_info(context: AppContextDep, caller: ReaderDep, cluster_id: _Cluster
         ids, more = CALLS.ask("the ids of the clusters", lambda: _ids(asked))
         faults += more
         if cluster_id not in ids:
-            silent = f"; {len(more)} clusters do not answer: {more[0]}" if more else ""
+            silent = f"; {len(more)} clusters do not respond: {more[0]}" if more else ""
             raise ApiError(
                 404,
                 "unknown_cluster",

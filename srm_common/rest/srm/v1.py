@@ -152,7 +152,7 @@ def replication_infos(
 
 
 def status_of(verdict: Verdict) -> schemas.Status:
-    """WARNING: it works, and somebody should look at it; INACTIVE: it does not work, has not run yet, or nobody knows.
+    """WARNING: it works, but needs attention; INACTIVE: it does not work, has not run yet, or is unknown.
     A flow that copies heartbeats only works, as there, where a disabled one does so: version 2 tells which it is."""
     state = verdict.health.state
     if state in _WELL:

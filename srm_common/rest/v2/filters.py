@@ -30,7 +30,7 @@ _TOPICS = ("topics", "topics.exclude")
 _GROUPS = ("groups", "groups.exclude")
 #: Sentences of the answer to an edit.
 _SAID = 5
-#: Lists are shown as the file has them where nobody says more in time.
+#: Lists are shown as the file has them if no more is known in time.
 _SHOWING_SECONDS = 5.0
 
 
@@ -68,7 +68,7 @@ def filters(flow: ReadableFlow, caller: CallerDep, context: AppContextDep) -> Fi
 
 @router.put("/flows/{source}/{target}/filters", responses=responses(404, 409, 415, 422, 502, 503, 504))
 def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerDep, context: AppContextDep) -> Done:
-    """Edit the lists; it acts at the flow's next run. With ``revision`` the edit is refused when somebody else has
+    """Edit the lists, from the flow's next run on. With ``revision`` the edit is refused if another one has
     edited since it was read."""
     settings, place = filters_of(context, flow, caller)
 
@@ -116,15 +116,15 @@ def decision_shown(one: TopicDecision) -> Decision:
 def _edited(
     settings: FlowSettings, place: FilterPlace, effective: EffectiveFilters, request: FilterEditRequest
 ) -> Edited:
-    """The lists after the edit. A list that is sent as it is now is not edited, so that it goes on following the file.
+    """The lists after the edit. A list that is sent unchanged is not edited, so that it keeps following the file.
 
     Raises:
-        EditConflict: the caller has looked at other lists than those there are.
+        EditConflict: the lists have changed since the caller read them.
         ApiError: 422 for a list or an expression that cannot be used.
     """
     if request.revision is not None and request.revision != place.revision:
         raise EditConflict(
-            f"somebody edited the filters of {settings.name} in {place.place} meanwhile; nothing was changed, look at "
+            f"the filters of {settings.name} in {place.place} were edited concurrently; nothing was changed, check "
             f"them and repeat the edit"
         )
     try:

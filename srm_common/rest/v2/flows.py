@@ -89,7 +89,7 @@ def flow(context: AppContextDep, caller: ReaderDep, name: LocalFlow, span: Range
 
 
 class Figures:
-    """Statistics and sparklines of flows over ``span``; none, and ``fault``, when the store does not answer."""
+    """Statistics and sparklines of flows over ``span``; none, and ``fault``, when the store does not respond."""
 
     def __init__(self, span: TimeRange) -> None:
         self.span = span

@@ -55,7 +55,7 @@ def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, context: App
 
 @router.post("/flows/{source}/{target}/offsets", responses=responses(404, 409, 415, 422, 502, 503, 504))
 def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContextDep) -> OffsetsApplied:
-    """Commit offsets for groups that nobody reads with at the target: those of the newest checkpoints, or those that
+    """Commit offsets for groups without active members at the target: those of the newest checkpoints, or those that
     are sent. Nothing is set while a single one cannot be; every one is read again afterwards."""
     settings = hurried(context.configuration().flow(flow))
     sent = _sent(request)

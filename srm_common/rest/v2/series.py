@@ -24,7 +24,7 @@ router = APIRouter(prefix="/api/v2", tags=["metrics"])
 _KNOWN = responses(404, 422, 502, 503)
 _Topic = Annotated[str | None, Query(min_length=1, max_length=249, description="of this upstream topic")]
 _Partition = Annotated[int | None, Query(ge=0, le=2_147_483_647, description="of this partition of the topic")]
-Samples = Annotated[int, Query(ge=1, le=5000, description="most points of the answer")]
+Samples = Annotated[int, Query(ge=1, le=5000, description="maximum number of points")]
 DownstreamTopic = Annotated[str, Path(min_length=1, max_length=249, examples=["east.orders"])]
 
 

@@ -57,10 +57,10 @@ def known(context: AppContext, flow: FlowName) -> None:
 
 @router.post("/flows/{source}/{target}/pause", responses=responses(404, 409, 415, 422, 502, 503))
 def pause(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> Done:
-    """Start no more runs. A run that is at work goes on to the end of the task it is in."""
+    """Start no more runs. A run that is active goes on to the end of the task it is in."""
     known(context, flow)
     scheduler_of(context, "stop whatever starts srm-control run").set_paused(flow, True, caller)
-    return Done(done=f"{flow} is paused: no more runs begin", now_ms=now_ms())
+    return Done(done=f"{flow} is paused: no more runs start", now_ms=now_ms())
 
 
 @router.post("/flows/{source}/{target}/resume", responses=responses(404, 409, 415, 422, 502, 503))
@@ -73,7 +73,7 @@ def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppCon
 
 @router.post("/flows/{source}/{target}/runs", responses=responses(404, 409, 415, 422, 502, 503))
 def run(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> Done:
-    """Start a run now. Where one is at work, it begins after that; where the flow is paused, once it is resumed."""
+    """Start a run now. Where one is active, it begins after that; where the flow is paused, once it is resumed."""
     known(context, flow)
     scheduler = scheduler_of(context, f'run it with srm-control run --flow "{flow}"')
     started = scheduler.trigger(flow.dag_id, {}, note.note or f"started by {caller.name}", caller)

@@ -11,7 +11,7 @@ from srm_common.rest.schemas import Answer, Decision, GroupOffset
 
 class Filters(Answer):
     """GET /flows/{s}/{t}/filters. ``lists`` by key (topics, topics.exclude, groups, ...): what counts now; ``in_file``:
-    what the file has; ``revision`` goes back with an edit, which is refused when somebody edited meanwhile."""
+    what the file has; ``revision`` goes back with an edit, which is refused after a concurrent edit."""
 
     lists: dict[str, list[str]]
     in_file: dict[str, list[str]]
@@ -86,7 +86,7 @@ class MoveState(Answer):
     positions: list[dict[str, Any]] = Field(default=[])
     read_again: dict[str, Any] | None = Field(
         default=None,
-        description="records that all groups together may read twice; most is null where there is no upper limit",
+        description="records that all groups together may read twice; most is null if there is no upper limit",
     )
     url: str | None = None
 

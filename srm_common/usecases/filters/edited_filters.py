@@ -42,14 +42,14 @@ class FilterPlace(Protocol):
 
     @property
     def revision(self) -> str:
-        """Differs whenever somebody has edited; as of the last :meth:`effective`."""
+        """Changes with every edit; as of the last :meth:`effective`."""
         ...
 
     def effective(self) -> EffectiveFilters:
         """What counts for the flow now.
 
         Raises:
-            AirflowError: there is an Airflow, and it does not answer.
+            AirflowError: there is an Airflow, and it does not respond.
             UnreachableCluster, AccessDenied, ClusterError: the target, which keeps the edits, cannot be read.
         """
         ...
@@ -119,17 +119,17 @@ class VariableFilters:
     def write(self, lists: FilterLists, effective: EffectiveFilters, note: str) -> list[str]:
         if self._variables.variable(self._name) != self._text:
             raise EditConflict(
-                f"{self.place} was edited while this edit was made; nothing was changed, look at it and repeat the edit"
+                f"{self.place} was edited concurrently; nothing was changed, check it and repeat the edit"
             )
         self._variables.set_variable(self._name, lists.format(), f"What the flow {self._flow.name} copies")
         kept = self._variables.variable(self._name)
         if kept is None or FilterLists.parse(kept) != lists:
-            raise EditConflict(f"{self.place} was edited again right after this edit; look at it and repeat the edit")
+            raise EditConflict(f"{self.place} was edited again right after this edit; check it and repeat the edit")
         try:
             last = last_edit(self._flow)
             record_edit(self._flow, lists, origin=IN_AIRFLOW, who=self._who, note=note, writes_to=self._writes_to)
         except (ClusterError, StateError) as error:
-            return [f"the edit is made, but not written down with its author: {error}"]
+            return [f"the edit is in effect, but could not be recorded with its author: {error}"]
         if last is not None and last.origin == IN_ENVIRONMENT:
             return [
                 f"the last run found its filters in environment variable {self.in_environment}, which Airflow goes by "

@@ -73,7 +73,7 @@ def effective_filters(flow: FlowSettings, found: EditedLists | None) -> Effectiv
 
 
 def record_found(flow: FlowSettings, effective: EffectiveFilters) -> ControlRecord | None:
-    """Keep a record of lists that somebody edited where nobody told us, as in Airflow's own pages.
+    """Record lists that were edited elsewhere, as in Airflow's own pages.
 
     Returns:
         The new record; None when the lists are those of the last one, or cannot be read.
@@ -107,7 +107,7 @@ def _last_good(flow: FlowSettings, found: EditedLists, reason: str) -> Effective
         lists,
         f"the last good edit, of {last.when}",
         last.origin,
-        f"{fault}; the flow goes on with its last good filters, of {last.when}",
+        f"{fault}; the flow continues with its last valid filters, of {last.when}",
     )
 
 

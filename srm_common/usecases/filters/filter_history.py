@@ -90,8 +90,8 @@ def _refuse_later(standing: list[ControlRecord], based_on: ControlRecord | None,
     last = standing[-1] if standing else None
     if last is not None and (based_on is None or last.key != based_on.key):
         raise EditConflict(
-            f"{last.who or 'somebody'} edited the filters of {flow.name} at {last.when}, while this edit was made; "
-            f"nothing was changed, look at them and repeat it"
+            f"the filters of {flow.name} were edited concurrently by {last.who or 'an unknown user'} at {last.when}; "
+            f"nothing was changed, check them and repeat the edit"
         )
 
 

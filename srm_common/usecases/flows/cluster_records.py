@@ -85,7 +85,7 @@ def refuse_switch(flow: FlowSettings, decisions: Iterable[TopicDecision]) -> Non
     listed = ", ".join(decision.topic for decision in renamed[:_LISTED])
     more = f" and {len(renamed) - _LISTED} more" if len(renamed) > _LISTED else ""
     raise ConfigError(
-        f"{policy_name(flow.policy)} gives other names to {len(renamed)} topics that flow {flow.name} copies already: "
+        f"{policy_name(flow.policy)} renames {len(renamed)} topics that flow {flow.name} copies already: "
         f"{listed}{more} ({renamed[0].topic}: {renamed[0].reason}); their present copies would stay as they are"
     )
 

@@ -42,10 +42,10 @@ def replicated_topics(
     A topic without a record is left to the next refresh, which records it before anything is copied.
 
     Args:
-        lost: told of each topic that is left out because its copy was deleted, or made again by somebody.
+        lost: called for each topic that is left out because its copy was deleted, or re-created by others.
 
     Raises:
-        ConfigError: an alias means another cluster than before, or a policy gives other names to what is copied.
+        ConfigError: an alias means another cluster than before, or a policy renames what is copied.
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
     """
     source, target = admins(flow)
@@ -106,6 +106,6 @@ def replicated_topics(
 
 
 def _is_copied(record: TopicRecord, remote: str) -> bool:
-    # What was made again at the source is for the run to judge, which knows what was copied.
+    # What was re-created at the source is for the run to judge, which knows what was copied.
     copied = (TopicState.REPLICATING, TopicState.RECREATED)
     return record.state in copied and record.downstream_topic == remote

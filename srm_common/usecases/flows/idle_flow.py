@@ -1,6 +1,6 @@
 """A flow held while nothing runs it: who moves its offsets, or hands it over, must be alone.
 
-"Not running" is proved in two steps. Nobody may show signs of life: no beat of a run, no open transaction of the flow's
+"Not running" is proved in two steps. There must be no sign of life: no beat of a run, no open transaction of the flow's
 ids, no worker of MirrorMaker 2. Then the flow is taken by the fence, which makes the target refuse whatever an
 unnoticed writer still sends. A run that starts meanwhile says so before it takes the flow: either it is seen after our
 fence, and nothing is written; or its fence comes after ours, and our transaction is refused.
@@ -33,11 +33,11 @@ def idle_flow(
 
     Args:
         undone: the beginning of the refusal, as "the source offsets of flow a->b were not changed".
-        mirror_maker: one with names of its own, which must not be at work either and is fenced, too.
+        mirror_maker: one with names of its own, which must not be active either and is fenced, too.
         before_fence: further proofs that nothing runs; raises FlowRunning.
 
     Raises:
-        FlowRunning: a run, or MirrorMaker 2, is at work, or a run took the flow within the block.
+        FlowRunning: a run, or MirrorMaker 2, is active, or a run took the flow within the block.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     seen = drivers(store.read_all(prefix=PREFIX))
@@ -55,7 +55,7 @@ def idle_flow(
         # Whoever took the flow before us had said so before that.
         begun = living_driver(store, seen, 0)
         if begun is not None:
-            raise FlowRunning(f"{undone}: {begun} began at the same moment, and was fenced: start it again")
+            raise FlowRunning(f"{undone}: {begun} started at the same moment, and was fenced: start it again")
         yield owner
     except Fenced as error:
         raise FlowRunning(f"{undone}: a run took the flow meanwhile") from error
@@ -72,7 +72,7 @@ def signs_of_life(
     seen: dict[str, object] | None = None,
     watch_seconds: float = WATCH_SECONDS,
 ) -> list[str]:
-    """One sentence for each sign that a run, or MirrorMaker 2, is at work on the flow.
+    """One sentence for each sign that a run, or MirrorMaker 2, is active on the flow.
 
     Args:
         seen: presences that were read before; read now where not given.
@@ -83,4 +83,4 @@ def signs_of_life(
         return signs
     known = drivers(store.read_all(prefix=PREFIX)) if seen is None else seen
     alive = living_driver(store, known, watch_seconds)
-    return [] if alive is None else [f"{alive} is at work; pause the DAG and wait for its end"]
+    return [] if alive is None else [f"{alive} is active; pause the DAG and wait for its end"]

@@ -28,7 +28,7 @@ from srm_common.kafka.groups.other_groups import other_groups
 def apply_offsets(
     cluster: ClusterSettings, wanted: Sequence[GroupOffset], *, dry_run: bool = False, rewind: bool = False
 ) -> list[AppliedOffset]:
-    """Commit ``wanted`` for groups that nobody reads with, each group by one request.
+    """Commit ``wanted`` for groups without active members, one request per group.
 
     Nothing is written while one of them has a problem. What the cluster refuses then is a problem of that group, and
     the others are done; every offset is read again afterwards.

@@ -17,7 +17,7 @@ from srm_common.kafka.groups.other_groups import other_groups
 class GroupDecision:
     """``state`` is Kafka's word, None for a group that the source does not have; ``kind`` is ``consumer`` (of either
     protocol), ``share`` or ``streams``. ``topics``: of those it has committed offsets on, the ones that are copied and
-    the ones that are not; None where nobody looked."""
+    the ones that are not; None if not checked."""
 
     group: str
     accepted: bool
@@ -46,7 +46,7 @@ class GroupDecision:
 
 
 def decide_group_names(flow: FlowSettings, groups: Iterable[str]) -> list[GroupDecision]:
-    """The decisions by name alone; asks nobody."""
+    """The decisions by name alone, without any query."""
     chosen = group_filter(flow)
     decisions = ((group, chosen.decide(group)) for group in groups)
     return [GroupDecision(group, decision.accepted, decision.reason) for group, decision in decisions]

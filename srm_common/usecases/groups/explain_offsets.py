@@ -71,7 +71,7 @@ def explain_offsets(
 ) -> ExplainedOffsets:
     """The exported checkpoints, and every other position of ``groups`` (None: of all) with the reason why it has none.
 
-    Where the source does not answer, reasons are those of the flow's last round, and a note says so.
+    Where the source does not respond, reasons are those of the flow's last round, and a note says so.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.

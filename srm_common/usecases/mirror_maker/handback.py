@@ -53,7 +53,7 @@ def hand_back(flow: FlowSettings, request: HandbackRequest, *, dry_run: bool = F
         What was found. Where there are ``obstacles``, no offset was written.
 
     Raises:
-        FlowRunning: a run, or MirrorMaker 2, is at work; nothing was changed.
+        FlowRunning: a run, or MirrorMaker 2, is active; nothing was changed.
         ConfigError: an alias means another cluster, a policy gives other names, or a topic does not exist.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """

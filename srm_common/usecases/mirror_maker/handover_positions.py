@@ -217,7 +217,7 @@ def _copy_logs(flow: FlowSettings, topics: Iterable[TopicMapping]) -> dict[Parti
         if copy in starts and copy in ends:
             found[place] = LogRange(starts[copy], ends[copy])
         else:
-            found[place] = faults.get(copy, "the target does not answer for it")
+            found[place] = faults.get(copy, "the target does not return it")
     return found
 
 

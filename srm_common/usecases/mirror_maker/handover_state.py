@@ -50,7 +50,7 @@ def state_of(flow: FlowSettings, mirror_maker: ConnectNames) -> StateTopics:
     state = present_state_topics(flow, topic)
     if not state.offsets_partitions and topic != names.offsets_topic(flow.name.source):
         raise ConfigError(
-            f"cluster '{flow.target.alias}' has no topic {topic}; name the right one with --offsets-topic"
+            f"cluster '{flow.target.alias}' has no topic {topic}; pass the correct one with --offsets-topic"
         )
     return state
 
@@ -124,6 +124,6 @@ def _held(
     if place in faults:
         return faults[place]
     return (
-        f"{place[0]}-{place[1]} on {flow.target.alias} cannot be read beyond offset {stable.get(place)}, because a "
-        f"transaction of somebody else is open there (kafka-transactions.sh find-hanging names it)"
+        f"{place[0]}-{place[1]} on {flow.target.alias} cannot be read beyond offset {stable.get(place)}, because "
+        f"another producer's transaction is open there (kafka-transactions.sh find-hanging names it)"
     )

@@ -65,13 +65,13 @@ def take_over(flow: FlowSettings, request: TakeoverRequest, *, dry_run: bool = F
     """Carry it out, all of it or nothing; may be repeated.
 
     Args:
-        dry_run: only say what would be done; nothing is fenced or written, and MirrorMaker 2 may be at work.
+        dry_run: only say what would be done; nothing is fenced or written, and MirrorMaker 2 may be active.
 
     Returns:
         What was found. Where there are ``obstacles``, no position was written.
 
     Raises:
-        FlowRunning: MirrorMaker 2, or a run, is at work; nothing was changed.
+        FlowRunning: MirrorMaker 2, or a run, is active; nothing was changed.
         ConfigError: an alias means another cluster, a policy gives other names, or a topic does not exist.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """

@@ -73,7 +73,7 @@ def _traced(
     # When it came to each cluster of the path, or why that is not known.
     arrivals: dict[str, int | str] = {
         copied.origin: beat.timestamp_ms,
-        flow.name.target: "is not known: the offset map does not tell"
+        flow.name.target: "is unknown: the offset map does not have it"
         if copied.arrived_ms is None
         else copied.arrived_ms,
     }
@@ -110,7 +110,7 @@ def _arrival(
             arrived = arrival_ms(reader, before, upstream, found.offset, beat.timestamp_ms)
     except SrmError as error:
         return f"is not known: {error}"
-    return f"is not known: the offset map on '{alias}' does not tell" if arrived is None else arrived
+    return f"is unknown: the offset map on '{alias}' does not tell" if arrived is None else arrived
 
 
 def _clusters(flow: FlowSettings) -> dict[str, ClusterSettings]:

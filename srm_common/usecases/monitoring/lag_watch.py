@@ -1,7 +1,7 @@
-"""How far flows are behind at this moment, asked in the background while somebody wants to know.
+"""The current lag of flows, queried in the background while it is in use.
 
-Nobody waits for a cluster: whoever asks gets what was found last, with its time. Each cluster has a thread of its own,
-which ends when nobody has asked for a while, and its connections with it.
+Callers never wait for a cluster: they get the latest value, with its time. Each cluster has a thread of its own,
+which ends, together with its connections, when it has not been used for a while.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def lag_now(flow: FlowSettings, *, patience_seconds: float = _PATIENCE_SECONDS) 
 
 @dataclass
 class _Wanted:
-    """A flow that somebody has looked at. ``until``: monotonic seconds; ``told``: it was asked about once, or could not
+    """A flow that was looked at. ``until``: monotonic seconds; ``told``: it was asked about once, or could not
     be."""
 
     flow: FlowSettings
@@ -101,7 +101,7 @@ class LagWatch:
         self._closed = False
 
     def of(self, flows: Iterable[FlowSettings]) -> dict[FlowName, FlowLag]:
-        """What is known of the flows now, and that somebody wants to know it. Waits for nobody."""
+        """The latest values of the flows, which also keeps them being queried. Does not block."""
         with self._changed:
             if self._closed:
                 return {}
@@ -198,7 +198,7 @@ class LagWatch:
             _closed(ends)
 
     def _due(self, side: str, cluster: ClusterSettings, asked: float) -> dict[FlowName, _Wanted]:
-        """The flows to ask the cluster about, when it is time for that; none when nobody wants to know any more, and
+        """The flows to ask the cluster about, when it is time for that; none when they are not in use any more, and
         then the thread ends. A target is asked at once about a flow that it was not asked about before, a source only
         when something newer is known of its flows."""
         with self._changed:

@@ -125,7 +125,7 @@ class _Looks:
         try:
             found = status(flow)
         except SrmError as error:
-            cause = f"the clusters cannot be asked: {error}"
+            cause = f"the clusters cannot be queried: {error}"
             return FlowLine(name, Health(HealthState.UNKNOWN, cause, None, help_with(HealthState.UNKNOWN, name)))
         seen = observe_status(flow, found, self.schedule.flows.get(flow.name), self.schedule.fault)
         verdict = judge(seen)

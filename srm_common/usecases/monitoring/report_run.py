@@ -97,7 +97,7 @@ def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
 
 
 def unreachable_report(flow: str, run_id: str, reason: str) -> RunReport:
-    """Of a run whose target does not answer, so nothing is known but that."""
+    """Of a run whose target does not respond, so nothing is known but that."""
     return RunReport(flow, run_id, _now_ms(), None, fault=reason)
 
 

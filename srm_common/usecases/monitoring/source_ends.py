@@ -78,7 +78,7 @@ class SourceEnds:
         places = {place for ones in positions.values() for place in ones}
         ends, faults = await self._link.offsets(places, LATEST, committed=committed, timeout_seconds=LISTING_SECONDS)
         if faults and not ends:
-            raise UnreachableCluster(f"cluster {self._link.alias} does not answer: {next(iter(faults.values()))}")
+            raise UnreachableCluster(f"cluster {self._link.alias} does not respond: {next(iter(faults.values()))}")
         new = {place for ones in positions.values() for place, at in ones.items() if at is None and place in ends}
         starts, _ = await self._link.offsets(new, EARLIEST, timeout_seconds=LISTING_SECONDS)
         now_ms = time.time_ns() // 1_000_000

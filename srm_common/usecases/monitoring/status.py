@@ -24,7 +24,7 @@ from srm_common.usecases.runs.last_run import last_run
 def status(flow: FlowSettings) -> StatusReport:
     """The last run's record, with the positions and the source's ends of this moment and the heartbeats that have come.
 
-    A source that does not answer is said in the report, which then has the ends that the run saw.
+    A source that does not respond is said in the report, which then has the ends that the run saw.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers, where the record is.

@@ -3,7 +3,7 @@
 A failback is the same along the flow in the other direction, and a change of direction one of everything. What a step
 found and did is kept in the flow's state on the target, under ``move``, so that the steps may run in processes of their
 own and a move that was interrupted can be looked at. Doing all steps once more is how to go on after a crash: positions
-are asked anew, and no group is moved back behind what it has committed on the target.
+are queried again, and no group is moved back behind what it has committed on the target.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def last_move(flow: FlowSettings) -> MoveReport | None:
     except (ValueError, TypeError, KeyError) as error:
         raise CorruptRecord(
             f"the record of the last move along {flow.name} on cluster '{flow.target.alias}' cannot be read "
-            f"({error!r}); it is replaced when a move begins with step {StepName.CHECK}"
+            f"({error!r}); it is replaced when a move starts with step {StepName.CHECK}"
         ) from error
 
 
@@ -121,8 +121,8 @@ class Move:
         found = last_move(self._flow)
         if found is None or found.request != self._request:
             raise ConfigError(
-                f"step {step} of this {self._request.kind} along {self._flow.name} goes on with what the steps before "
-                f"it found, and the last move was another one; begin with step {self._request.steps[0]}"
+                f"step {step} of this {self._request.kind} along {self._flow.name} depends on the steps before "
+                f"it, and the last move was another one; start with step {self._request.steps[0]}"
             )
         self._steps.report = found
         self._begun = True

@@ -45,7 +45,7 @@ LastPass = Callable[[FlowSettings], RunRecord]
 
 _IDLE = (EMPTY, DEAD, ABSENT)
 _PAUSE_SECONDS = 1.0
-#: How long the source has to answer: every step asks, and where it may be gone nobody wants to wait.
+#: How long the source has to respond: every step queries it, and it may be gone.
 _PATIENCE, _PATIENCE_ON_A_BAD_DAY = 15.0, 4.0
 #: Sentences about single groups or partitions in a step's result; the positions have all of them.
 _NAMED = 20
@@ -79,7 +79,7 @@ class MoveSteps:
             )
         said = [f"'{self._here}' answers, '{self._there}' does, too"]
         if away is not None:
-            said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' tell where groups stood"]
+            said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
         positions = self._positions(away)
         others, unlisted = groups_left_out(self.flow, self.request.groups, source_answers=away is None)
         said += [why_not_moved(name, kind, self._here) for name, kind in others[:_NAMED]]
@@ -121,10 +121,8 @@ class MoveSteps:
             try:
                 with FlowState(flow) as store, idle_flow(flow, store, f"no group was moved along {flow.name}") as owner:
                     if owner is None:
-                        return _done(StepName.STOP, "no run is at work; a flow that copies at least once has no fence")
-                    return _done(
-                        StepName.STOP, "no run is at work, and whatever a forgotten one still sends is refused"
-                    )
+                        return _done(StepName.STOP, "no run is active; a flow that copies at least once has no fence")
+                    return _done(StepName.STOP, "no run is active, and a forgotten one is fenced")
             except FlowRunning:
                 if time.monotonic() >= deadline:
                     raise
@@ -136,11 +134,11 @@ class MoveSteps:
         if mode is MoveMode.DISASTER:
             if away is not None:
                 return _skipped(
-                    StepName.DRAIN, f"'{self._there}' does not answer: what it had beyond the copy stays there"
+                    StepName.DRAIN, f"'{self._there}' does not respond: its records beyond the copy stay there"
                 )
             return self._drain_if_possible()
         if away is not None:
-            return failed(StepName.DRAIN, f"{away}; begin again with mode {MoveMode.DISASTER}", exit_code=3)
+            return failed(StepName.DRAIN, f"{away}; start again with mode {MoveMode.DISASTER}", exit_code=3)
         if mode is MoveMode.CONTINUOUS:
             return self._await(self._positions_not_copied, "everything that the groups have read is copied")
         return self._await(self._records_not_copied, "everything is copied, and nothing more is written")
@@ -173,11 +171,11 @@ class MoveSteps:
         if left.partitions:
             return (
                 f"{left}; stop the producers and run the flow once more "
-                f'(srm-control run --flow "{self.flow.name}"), then do this again'
+                f'(srm-control run --flow "{self.flow.name}"), then repeat this step'
             )
         time.sleep(_PAUSE_SECONDS)
         if uncopied(self.flow).ends != left.ends:
-            return "records still arrive; stop the producers, then do this again"
+            return "records still arrive; stop the producers, then repeat this step"
         return ""
 
     def _positions_not_copied(self) -> str:
@@ -192,13 +190,13 @@ class MoveSteps:
             return ""
         return (
             f"{behind[0].from_topic}-{behind[0].partition} is not copied up to {behind[0].upstream} yet, where group "
-            f"{behind[0].group} stands; let flow {self.flow.name} run, then do this again"
+            f"{behind[0].group} is; let flow {self.flow.name} run, then repeat this step"
         )
 
     def translate(self) -> StepResult:
         away = self._source_away()
         if away is not None and self.request.mode is not MoveMode.DISASTER:
-            return failed(StepName.TRANSLATE, f"{away}; begin again with mode {MoveMode.DISASTER}", exit_code=3)
+            return failed(StepName.TRANSLATE, f"{away}; start again with mode {MoveMode.DISASTER}", exit_code=3)
         found = self._positions(away)
         busy = self._busy(sorted({one.group for one in found.reports}), away)
         positions = tuple(
@@ -243,7 +241,7 @@ class MoveSteps:
         said = f"{counted(committed, 'offset')} of {counted(groups, 'group')} committed on '{self._here}'"
         if faults:
             return failed(
-                StepName.APPLY, f"{said}, which stay; do this again once the others are mended", *_first(faults)
+                StepName.APPLY, f"{said}, which stay; repeat this step once the others are fixed", *_first(faults)
             )
         kept = sum(one.translated for one in self.report.positions) - committed
         return _done(StepName.APPLY, said, *([f"{counted(kept, 'offset')} needed no change"] if kept else []))
@@ -288,7 +286,7 @@ class MoveSteps:
         )
         broken = [one.step for one in report.steps if one.failed]
         if broken:
-            return failed(StepName.REPORT, f"step {broken[0]} failed: do this again once that is mended", *said)
+            return failed(StepName.REPORT, f"step {broken[0]} failed: repeat it once that is fixed", *said)
         return _done(StepName.REPORT, *said)
 
     # ---- what steps look at
@@ -309,7 +307,7 @@ class MoveSteps:
             return found
 
     def _with_readers_left(self, positions: tuple[PositionReport, ...]) -> tuple[PositionReport, ...]:
-        """Consumers that are left at the source go on reading, and nobody can say how much."""
+        """Consumers that are left at the source keep reading an unknown number of records."""
         states = group_states(self.flow.source, {one.group for one in positions})
         left = {group for group, state in states.items() if state not in _IDLE}
         why = f"the group is in use on '{self._there}': what it reads there from now on is read again"
@@ -321,7 +319,7 @@ class MoveSteps:
         )
 
     def _busy(self, groups: Iterable[str], away: str | None) -> dict[str, str]:
-        """The groups that cannot be moved now, each with a sentence: somebody reads with them."""
+        """The groups that cannot be moved now, each with a message: they have active members."""
         wanted = set(groups)
         busy = {
             group: f"group {group} is in use on '{self._here}' ({state}): stop its consumers there"
@@ -349,7 +347,7 @@ class MoveSteps:
             return []
         ago = duration(max(0, int(time.time() * 1000) - record.started_ms))
         left = record.backlog.text("partition")
-        return [f"offsets that the last run, {ago} ago, left uncopied: {left}; what came since is not known"]
+        return [f"offsets that the last run, {ago} ago, left uncopied: {left}; what arrived since is unknown"]
 
     def _moved_since(self) -> list[str]:
         """Whether the source stands as it did when positions were translated."""
@@ -363,7 +361,7 @@ class MoveSteps:
         ]
         if self.request.mode is MoveMode.CONTROLLED:
             left = str(uncopied(self.flow))
-            moved += [f"{left}: somebody still writes there; do this again"] if left else []
+            moved += [f"{left}: there is still a writer; repeat this step"] if left else []
         return moved
 
 

@@ -71,7 +71,7 @@ def check_turn(flow: FlowSettings, back: FlowSettings) -> tuple[str, ...]:
     if names_tell(flow, back):
         return (f"{back.name} takes over at once: it knows by their names the topics that {flow.name} has copied",)
     ends = _ends(flow, back)
-    said = [f"{back.name} will begin behind what {flow.name} has copied into {counted(len(ends), 'partition')}"]
+    said = [f"{back.name} will start after what {flow.name} has copied into {counted(len(ends), 'partition')}"]
     if flow.enabled or not back.enabled:
         said.append(f"before it does, turn the configuration file: {_lines(flow, back)}")
     return tuple(said)
@@ -86,7 +86,7 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
         ConfigError: the file still says that ``flow`` copies, or ``back`` would send records back.
         StateError: where the copied records end is not known.
         DataLost: they end outside a log.
-        FlowRunning: ``back`` is at work; nothing was changed.
+        FlowRunning: ``back`` is active; nothing was changed.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     if names_tell(flow, back):
@@ -99,7 +99,7 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
         )
     offsets = _beginnings(back, ends)
     if not offsets:
-        return (f"nothing to do: {back.name} begins behind what {flow.name} has copied everywhere",)
+        return (f"nothing to do: {back.name} starts after what {flow.name} has copied everywhere",)
     edits = edit_source_offsets(back, Request("", offsets=offsets, command="switch-direction"), dry_run=dry_run)
     for edit in edits:
         if edit.problem is not None:
@@ -122,7 +122,7 @@ def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[Partition, int]:
             raise StateError(end)
         if rules.of(place[0])[0].kind is not StartKind.OPPOSITE:
             raise ConfigError(
-                f"{back.name} would send records of {place[0]} back to where they came from; set "
+                f"{back.name} would copy records of {place[0]} back to where they came from; set "
                 f"'{back.name}.start.positions = .*=opposite', as docs/start-positions.md explains"
             )
         found[place] = end

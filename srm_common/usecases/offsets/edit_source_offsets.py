@@ -61,7 +61,7 @@ def edit_source_offsets(flow: FlowSettings, request: Request, *, dry_run: bool =
         One edit per partition. Where any has a ``problem``, nothing was written.
 
     Raises:
-        FlowRunning: a run, or MirrorMaker 2, is at work; nothing was changed.
+        FlowRunning: a run, or MirrorMaker 2, is active; nothing was changed.
         ConfigError: the request names no partition that there is.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer; nothing was changed.
     """
@@ -180,6 +180,6 @@ def _resolved(
         at, faults = source.at(list(ranges), to.timestamp_ms or 0)
     for place, log in ranges.items():
         offset = at.get(place)
-        missing = faults.get(place, "the source does not answer for it")
+        missing = faults.get(place, "the source does not return it")
         found[place] = missing if offset is None else log.end if offset < 0 else offset
     return found

@@ -141,7 +141,7 @@ class ExactTranslation:
             why = (
                 record.reason or f"{topic} was created again on {self._flow.name.source}, and on.data.loss is undecided"
             )
-            return Unmapped(f"{why}: its positions cannot be told from those of the former topic")
+            return Unmapped(f"{why}: its positions cannot be distinguished from those of the former topic")
         if newest.generation in former - {now}:
             return NotReplicatedYet(position, newest.downstream_end)  # nothing of the new topic is copied yet
         return found

@@ -38,7 +38,7 @@ class CopiesChecked:
             return None
         affected = len({(one.topic, one.partition) for one in self.found})
         return (
-            f"{affected} of {self.copies} partitions hold records that the flow did not write, the first: "
+            f"{affected} of {self.copies} partitions contain records that the flow did not write, the first: "
             f"{self.found[0]}; srm-control check-copies --flow '{self.flow}' lists them"
         )
 
@@ -57,7 +57,7 @@ def check_copies(flow: FlowSettings) -> CopiesChecked:
     """Read what lies between the runs of each copy's map, and behind its end. Changes nothing; the flow may be running.
 
     Raises:
-        ConfigError: an alias means another cluster than before, or a policy gives other names to what is copied.
+        ConfigError: an alias means another cluster than before, or a policy renames what is copied.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     places = {

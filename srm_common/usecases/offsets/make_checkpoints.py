@@ -212,7 +212,7 @@ def _ends(log: SegmentLog, places: Iterable[Partition]) -> dict[Partition, int]:
 def _judge(one: _Position, translation: Translation, end: int | None, made: CheckpointsMade) -> None:
     before, void = one.before, one.void
     if before is not None and end is not None and before.downstream > end:
-        # Nobody can have gone on from behind the end: it is of a former copy, or not of this flow.
+        # No group can have resumed after the end: it is of a former copy, or not of this flow.
         before, void = None, True
     downstream = downstream_of(translation)
     if isinstance(downstream, str):

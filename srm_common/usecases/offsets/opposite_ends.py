@@ -40,13 +40,13 @@ def opposite_ends(flow: FlowSettings, places: Iterable[Partition]) -> dict[Parti
                 try:
                     ends[place] = known[-1].downstream_end
                 except CorruptRecord as error:
-                    ends[place] = f"{place[0]}-{place[1]} cannot start behind what flow {other} copied: {error}"
+                    ends[place] = f"{place[0]}-{place[1]} cannot start after what flow {other} copied: {error}"
         for upstream in committed_places(reader, other):
             place = _downstream(flow, upstream)
             if place in wanted and place not in ends:
                 ends[place] = (
-                    f"{place[0]}-{place[1]} cannot start behind what flow {other} copied: that flow has progress "
-                    f"there but no offset map, so where its records end is not known; name the offset with "
+                    f"{place[0]}-{place[1]} cannot start after what flow {other} copied: that flow has progress "
+                    f"there but no offset map, so it is unknown where its records end; give the offset with "
                     f"start.positions = {place[0]}=offsets:{place[1]}=<offset>"
                 )
     return ends

@@ -35,7 +35,7 @@ def prune_segments(
     """Write joined segments, and tombstones for those that they hold, for replaced ones, and for those whose records
     have left the target.
 
-    A copy whose log cannot be asked (its topic is gone, a right is missing) keeps its map.
+    A copy whose log cannot be queried (its topic is gone, a right is missing) keeps its map.
 
     Args:
         topic: the segments topic.

@@ -1,4 +1,5 @@
-"""Where groups that move from a flow's source to its target go on there: asked and translated anew, nothing changed."""
+"""Where groups that move from a flow's source to its target go on there: queried and translated again, nothing
+changed."""
 
 from __future__ import annotations
 
@@ -123,7 +124,7 @@ class CopiedTopics:
 
 
 def answers(flow: FlowSettings, patience_seconds: float = 15.0) -> str | None:
-    """Why the flow's source cannot be asked, None when it answers in time."""
+    """Why the flow's source cannot be queried, None when it answers in time."""
     try:
         ClusterAdmin(flow.source, timeout_seconds=patience_seconds).topics()
     except SrmError as error:
@@ -184,7 +185,7 @@ def last_known_standings(flow: FlowSettings, copied: CopiedTopics, groups: Itera
 def groups_left_out(
     flow: FlowSettings, groups: Iterable[str] | None, *, source_answers: bool
 ) -> tuple[list[tuple[str, str]], list[str]]:
-    """Share and streams groups (name, kind) that somebody may expect to be moved; and what could not be asked.
+    """Share and streams groups (name, kind) that may be expected to move; and what could not be queried.
 
     Args:
         source_answers: otherwise the flow's last round tells.
@@ -258,7 +259,7 @@ class _Mover:
                     stand.committed.offset,
                     age_ms=stand.age_ms,
                     read_again=Amount.not_known(),
-                    reason=f"flows {self._along.shared[copy]} write to {copy}: no place skips nothing of all of them",
+                    reason=f"flows {self._along.shared[copy]} write to {copy}: no offset is safe for all of them",
                 )
                 continue
             for goes_to in sorted({copy, original} - {None}, key=str):
@@ -294,7 +295,7 @@ def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_a
 
     Args:
         groups: None: all that the flow translates and that have read something of what is copied.
-        source_answers: otherwise checkpoints tell where groups stood.
+        source_answers: otherwise checkpoints have the positions of groups.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
@@ -304,9 +305,7 @@ def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_a
     with ExitStack() as stack:
         along = stack.enter_context(CopiedTopics(flow))
         if not source_answers:
-            out.notes.append(
-                f"'{flow.source.alias}' does not answer: checkpoints on '{flow.target.alias}' tell where groups stood"
-            )
+            out.notes.append(f"'{flow.source.alias}' does not respond: checkpoints on '{flow.target.alias}' are used")
             back = None
             found = last_known_standings(flow, along, named)
         else:

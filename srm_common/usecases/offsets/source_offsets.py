@@ -49,7 +49,7 @@ class ListedOffset:
 def list_source_offsets(flow: FlowSettings) -> list[ListedOffset]:
     """Everything the flow has a position for, or remembers a start of. Changes nothing; a run may be going on.
 
-    A source that does not answer is noted beside each partition.
+    A source that does not respond is noted beside each partition.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
@@ -95,7 +95,7 @@ def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, 
     return {
         place: LogRange(starts[place], ends[place])
         if place in starts and place in ends
-        else faults.get(place, "the source does not answer for it")
+        else faults.get(place, "the source does not return it")
         for place in wanted
     }
 
@@ -112,13 +112,15 @@ def _listed(place: Partition, offsets: SourceOffsets, memory: SourceTopics, log:
     elif committed is None and position is not None and chosen is not None:
         notes.append(f"nothing committed yet; starts here by {chosen.why}")
     elif position != committed:
-        notes.append(f"goes on here instead of the committed {committed}")
+        notes.append(f"continues here instead of the committed {committed}")
     elif committed is None and place in offsets.resets:
         notes.append("forgotten; starts like a partition without progress")
     if isinstance(log, str):
         notes.append(log)
     elif position is not None and position < log.start:
-        notes.append(f"behind the log's start by {log.start - position}: these were deleted before they were copied")
+        notes.append(
+            f"before the log start offset by {log.start - position}: these were deleted before they were copied"
+        )
     elif position is not None and position > log.end:
         notes.append(f"beyond the log's end by {position - log.end}: the topic was truncated or created again")
     return ListedOffset(*place, position, log if isinstance(log, LogRange) else None, "; ".join(notes))

@@ -48,9 +48,9 @@ _SHARE = 10
 _LONGEST_PAUSE_SECONDS = 60.0
 #: How long a run that has copied waits for its last round.
 _LAST_ROUND_SECONDS = 5.0
-#: How long the end of any other run waits for a round that is at work.
+#: How long the end of any other run waits for a round that is active.
 _LAST_SECONDS = 1.0
-#: What was added to the map in this time is read anew in each round, so that a group that lags by less needs no more.
+#: What was added to the map in this time is read again in each round, so that a group that lags by less needs no more.
 _TAIL_SECONDS = 120.0
 #: How often it is looked up what is copied where.
 _MAPPING_SECONDS = 30.0

@@ -152,7 +152,7 @@ def _keep_untranslated(state: FlowState, made: CheckpointsMade) -> None:
     record = untranslated_record(made.untranslated, made.unsupported)
     try:
         known = state.read(UNTRANSLATED)
-    except CorruptRecord:  # it is written anew
+    except CorruptRecord:  # it is written again
         known = None
     if record != (known or untranslated_record(())):
         state.write(UNTRANSLATED, record)
@@ -174,7 +174,7 @@ def _keep_groups(state: FlowState, made: CheckpointsMade, acknowledged: float, s
     )
     try:
         before = state.read(GROUPS)
-    except CorruptRecord:  # it is written anew
+    except CorruptRecord:  # it is written again
         before = None
     samples = found_out.samples(groups_from(before))
     state.write(GROUPS, groups_record(samples, found_out.topic_groups(topics_from(before))))

@@ -1,4 +1,4 @@
-"""Who else runs a flow: another installation, another run of this one, a MirrorMaker 2 that nobody stopped."""
+"""Competing runs of a flow: of another installation, of this one, or of a MirrorMaker 2 that was not stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _KEY = "installation"
 
 
 def competing_runs(flow: FlowSettings, run: RunOptions, store: FlowState) -> list[str]:
-    """One sentence for each sign that somebody else copies this flow; says in the flow's state that this run does.
+    """A message for each sign of a competing replicator; announces this run in the flow's state.
 
     Runs without an installation, as those of the command line, are not recorded and told nothing.
 
@@ -30,7 +30,7 @@ def competing_runs(flow: FlowSettings, run: RunOptions, store: FlowState) -> lis
         signs = mirror_maker_workers(flow)
     except ClusterError as error:
         # A broker that is just away: no reason not to copy.
-        _LOG.info("%s: nobody knows whether MirrorMaker 2 is at work: %s", flow.name, error)
+        _LOG.info("%s: it is unknown whether MirrorMaker 2 is running: %s", flow.name, error)
         signs = []
     notes = [f"{sign}, since both copy, and then run: srm-control takeover" for sign in signs]
     if run.installation is not None:

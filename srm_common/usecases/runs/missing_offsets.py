@@ -39,16 +39,16 @@ def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
     unknown = faults | more_faults
     if unknown and not known:
         raise StateUnavailable(
-            f"flow {flow.name} has no progress, and whether MirrorMaker 2 has copied for it cannot be told now: "
+            f"flow {flow.name} has no progress, and it is currently unknown whether MirrorMaker 2 has copied for it: "
             f"{next(iter(unknown.values()))}; run again"
         )
     if known:
         more = "" if len(known) == 1 else f" and {len(known) - 1} more partitions"
         raise StateTopicInvalid(
             f"flow {flow.name} has no progress, although MirrorMaker 2 has copied {known[0][0]}-{known[0][1]}{more}: "
-            f"its offsets were lost, or lie under other names, and going on would copy everything again; take the flow "
-            f"over with: srm-control takeover --flow '{flow.name}' (to copy from the start all the same: srm-control "
-            f"source-offsets reset --topic '.*' --to earliest)"
+            f"its offsets were lost, or are stored under other names, and continuing would copy everything again; "
+            f"take the flow over with: srm-control takeover --flow '{flow.name}' (to copy from the start anyway: "
+            f"srm-control source-offsets reset --topic '.*' --to earliest)"
         )
 
 

@@ -183,7 +183,7 @@ class _Run:
         return Ownership.take(self._flow, slots, max(slots, highest))
 
     def _free(self, owner: Ownership, job: CopyJob, copies: Iterable[Copy]) -> None:
-        """Free the copies that earlier transactions hold back; no slot is at work."""
+        """Free the copies that earlier transactions hold back; no slot is active."""
         freed = free_held_partitions(job, owner.all_identities, copies)
         for fault in freed.faults:
             self._journal.note(fault)
@@ -280,7 +280,7 @@ class _Run:
             self._report({}, copying=False)
 
     def _watched(self, job: CopyJob, tasks: Sequence[Any]) -> list[Any]:
-        """The runner, with somebody watching."""
+        """The runner, watched by a :class:`PassWatch`."""
         ranges = [one for task in tasks for one in task.ranges]
         with PassWatch(
             self._flow.target,

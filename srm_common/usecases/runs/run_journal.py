@@ -67,7 +67,7 @@ class RunJournal:
 
     @property
     def is_due(self) -> bool:
-        """Whether the record of a run at work is to be written again."""
+        """Whether the record of an active run is to be written again."""
         return time.monotonic() - self._written > _RECORD_SECONDS
 
     def write_so_far(self, passes: Passes) -> None:

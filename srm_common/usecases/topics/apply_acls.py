@@ -19,7 +19,7 @@ _NO_DENY = "left as it is, because a DENY before it could not be created"
 def create_acls(applying: Applying, actions: Sequence[CreateAcls]) -> list[ActionResult]:
     """Create bindings, each DENY before any ALLOW; without the DENYs there are no ALLOWs.
 
-    A binding that somebody else has made meanwhile stays theirs.
+    A binding that another client has created in the meantime stays that client's.
     """
     flow, admin = applying.flow, _admin(applying)
     wanted = [binding for action in actions for binding in action.bindings]
@@ -95,5 +95,9 @@ def _outcome(
         of = "" if len(failed) == len(action.bindings) else f" of {rights}"
         return ActionResult(action, error=f"{len(failed)} of {len(action.bindings)}{of}: {faults[failed[0]]}")
     others = [binding.right for binding in action.bindings if binding in theirs]
-    note = f"somebody else has made {', '.join(others)} meanwhile; that is not ours to delete later" if others else None
+    note = (
+        f"another client has created {', '.join(others)} in the meantime; it is not ours to delete later"
+        if others
+        else None
+    )
     return ActionResult(action, note=note)

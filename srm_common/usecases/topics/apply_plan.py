@@ -37,7 +37,7 @@ def apply_plan(flow: FlowSettings, plan: Plan) -> list[ActionResult]:
     """Carry out the actions of a plan; results are in the plan's order. Harmless when repeated.
 
     Raises:
-        UnreachableCluster, AccessDenied: a cluster cannot be asked at all; nothing is known of what was done.
+        UnreachableCluster, AccessDenied: a cluster cannot be queried at all; nothing is known of what was done.
     """
     kinds: dict[type[Action], list[Action]] = {kind: [] for kind in HANDLERS}
     for action in plan.actions:

@@ -1,4 +1,4 @@
-"""Write the records of a plan: claim what is new, look whether anybody else claimed as well, then record."""
+"""Write the records of a plan: claim what is new, check for concurrent claims, then record."""
 
 from __future__ import annotations
 

@@ -14,18 +14,20 @@ from srm_common.usecases.topics.applying import Applying
 
 _LEADERS_SECONDS = 30.0
 _RIGHTS: dict[type[Action], str] = {CreateTopic: "Create", GrowPartitions: "Alter", AlterConfigs: "AlterConfigs"}
-_UNKNOWN = "whether it was done is not known, the next refresh looks; with a quota on the target the answer comes late"
+_UNKNOWN = (
+    "it is unknown whether it was done, the next refresh checks; with a quota on the target the response comes late"
+)
 #: What a person can do about refusals that are not about rights.
 _HINTS = {
     KafkaError._TIMED_OUT: _UNKNOWN,
     KafkaError.REQUEST_TIMED_OUT: _UNKNOWN,
     KafkaError.THROTTLING_QUOTA_EXCEEDED: (
-        "the login is over its controller_mutation_rate quota on the target; the next run tries again, or raise it "
-        "with kafka-configs.sh --alter --entity-type users --add-config controller_mutation_rate=..."
+        "the principal has exceeded its controller_mutation_rate quota on the target; the next run retries, or raise "
+        "it with kafka-configs.sh --alter --entity-type users --add-config controller_mutation_rate=..."
     ),
     KafkaError.POLICY_VIOLATION: (
         "a policy of the target's brokers (create.topic.policy.class.name, alter.config.policy.class.name) forbids it; "
-        "make the topic like that by hand, or leave the setting out by config.properties.exclude"
+        "create the topic by hand, or leave the setting out by config.properties.exclude"
     ),
     KafkaError.INVALID_CONFIG: (
         "the target does not take a setting of the source; leave it out by config.properties.exclude"

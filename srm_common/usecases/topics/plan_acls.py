@@ -26,7 +26,7 @@ from srm_common.errors import AccessDenied
 from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.state.acl_record import read_acl_record
 
-#: A broker's setting by which a topic is open to everybody until the first binding is about it.
+#: A broker setting by which a topic is open to everyone until its first binding is created.
 OPEN_UNTIL_FIRST = "allow.everyone.if.no.acl.found"
 
 
@@ -83,7 +83,7 @@ def copies_of(
 
 
 def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings: Mapping[str, str | None]) -> AclPlan:
-    """What has to change so that readers of the source, and nobody else, may read the copies.
+    """What has to change so that readers of the source, and no others, may read the copies.
 
     Args:
         broker_settings: of a broker of the target, as far as they can be seen.

@@ -44,7 +44,7 @@ def plan_topics(
         restore: what to do about single topics whose copies are lost, by topic or copy.
 
     Raises:
-        ConfigError: an alias means another cluster than before, a policy gives other names to what is copied, or
+        ConfigError: an alias means another cluster than before, a policy renames what is copied, or
             ``restore`` names what is not a topic of the flow.
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
     """

@@ -37,7 +37,7 @@ def rebind(flows: Iterable[GraphFlow], alias: str, *, dry_run: bool = False) -> 
 
     Raises:
         ConfigError: no flow uses the alias, or its cluster does not tell its id.
-        UnreachableCluster, AccessDenied, ClusterError: a cluster cannot be asked; those before it are done.
+        UnreachableCluster, AccessDenied, ClusterError: a cluster cannot be queried; those before it are done.
     """
     involved = [flow for flow in flows if alias in (flow.name.source, flow.name.target)]
     if not involved:
@@ -45,7 +45,7 @@ def rebind(flows: Iterable[GraphFlow], alias: str, *, dry_run: bool = False) -> 
     first = involved[0]
     cluster_id = ClusterAdmin(first.source if first.name.source == alias else first.target).cluster_id()
     if not cluster_id:
-        raise ConfigError(f"cluster '{alias}' does not tell its id, so there is nothing to record")
+        raise ConfigError(f"cluster '{alias}' does not return its id, so there is nothing to record")
     places: dict[str, ClusterSettings] = {flow.name.target: flow.target for flow in involved}
     done = []
     for place, cluster in sorted(places.items()):

@@ -61,7 +61,7 @@ def refresh_topics(
         told: gets the plan before it is carried out.
 
     Raises:
-        UnreachableCluster, AccessDenied, ClusterError, StateError: a cluster cannot be asked, or not be changed at
+        UnreachableCluster, AccessDenied, ClusterError, StateError: a cluster cannot be queried, or not be changed at
             all. What of the plan was carried out before is not known.
     """
     with FlowState(flow) as state:

@@ -68,9 +68,9 @@ def test_a_failed_run_says_why() -> None:
 
 
 def test_a_run_without_a_record_of_its_own_failed() -> None:
-    found = report(LEFT_NO_RECORD, fault="cluster 'a' did not answer")
+    found = report(LEFT_NO_RECORD, fault="cluster 'a' did not respond")
     assert found.health.state is HealthState.FAILING
-    assert found.reason == "the last run failed: cluster 'a' did not answer"
+    assert found.reason == "the last run failed: cluster 'a' did not respond"
 
 
 def test_heartbeats_are_told_and_missed() -> None:
@@ -87,7 +87,7 @@ def test_heartbeats_are_told_and_missed() -> None:
     assert fresh.warning is None
     assert "after 250 ms on its way" in fresh.text()
     silent = report(DONE, warnings=("w",), heartbeats=make_heartbeat_report(flow, 9_000_000, [beat]))
-    assert str(silent.warning).startswith("w; the newest heartbeat of 'a' that came by a->b is 2 h old")
+    assert str(silent.warning).startswith("w; the newest heartbeat of 'a' copied by a->b is 2 h old")
     assert silent.asset_state(None, 0)["heartbeats"]["silent"]
 
 

@@ -47,10 +47,10 @@ def client(stage: Stage, taken_ms: int, fault: str | None = None) -> tuple[TestC
 
 def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> None:
     taken = now_ms()
-    asked, lag = client(same_stage, taken, fault="cluster x does not answer")
+    asked, lag = client(same_stage, taken, fault="cluster x does not respond")
     (flow,) = [one for one in asked.get("/api/v2/flows").json()["flows"] if one["flow"] == str(FLOW)]
     assert (flow["lag"], flow["lag_ms"], flow["behind_ms"]) == (lag.whole.records.most, taken, 7000)
-    assert flow["lag_fault"] == "cluster x does not answer"
+    assert flow["lag_fault"] == "cluster x does not respond"
     assert flow["metrics"]["replication-records-lag"]["latest"] == lag.whole.records.most
     assert flow["metrics"]["replication-lag-ms"]["latest"] == 7000
 
@@ -67,7 +67,7 @@ def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> 
         assert (one["lag"], one["end"], one["position"], one["lag_ms"]) == (known.records, known.end, 5, taken)
     old = f"/api/v1/cluster-metrics/{FLOW.source}"
     wanting = asked.get(f"{old}/replication-records-lag?target={FLOW.target}").json()
-    assert wanting["errors"] == ["the lag of now is not known: cluster x does not answer"]
+    assert wanting["errors"] == ["the lag of now is not known: cluster x does not respond"]
     assert asked.get(f"{old}/byte-rate?target={FLOW.target}").json()["errors"] == []
     points = asked.get(f"{PATH}/metrics/replication-records-lag").json()["points"]
     assert (points[-1]["latest"], points[-1]["latest_ms"]) == (lag.whole.records.most, taken)

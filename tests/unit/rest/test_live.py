@@ -39,10 +39,10 @@ def test_who_waits_too_long_is_told_and_the_call_counts_until_its_end() -> None:
         end.wait(60)
         ended.set()
 
-    with pytest.raises(ApiError, match=r"the plan: .* not answered within 0\.01 s") as late:
+    with pytest.raises(ApiError, match=r"the plan: .* not responded within 0\.01 s") as late:
         calls.ask("the plan", hangs)
     assert (late.value.status, late.value.fault.code) == (504, "clusters_slow")
-    with pytest.raises(ApiError, match="other questions") as busy:
+    with pytest.raises(ApiError, match="other requests") as busy:
         calls.ask("another", lambda: 1)
     assert (busy.value.status, busy.value.fault.code) == (503, "busy")
     end.set()

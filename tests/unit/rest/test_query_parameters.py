@@ -37,7 +37,7 @@ def test_the_default_ends_now() -> None:
     ("given", "sentence"),
     [
         ({"from_ms": 2, "to_ms": 1}, r"the range ends \(1\) before it starts \(2\)"),
-        ({"from_ms": 1, "hours": 1}, "do not go together"),
+        ({"from_ms": 1, "hours": 1}, "cannot be combined"),
         ({"from_ms": 0, "to_ms": LONGEST_MS + 1}, "longer than 1830 days"),
         ({"to_ms": NOON, "days": 1830, "minutes": 1}, "longer than 1830 days"),
     ],

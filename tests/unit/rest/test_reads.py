@@ -1,4 +1,4 @@
-"""What is read, from a day of history; and what is left of it when a part does not answer."""
+"""What is read, from a day of history; and what is left of it when a part does not respond."""
 
 from __future__ import annotations
 
@@ -248,16 +248,16 @@ def test_a_topic_that_is_not_copied_any_more_leaves_the_lists_and_keeps_its_hist
     assert get(stage, f"{F}/metrics/byte-rate?topic={gone}&days=1")["points"]
 
 
-# ---- parts that do not answer
+# ---- parts that do not respond
 
 
 def test_without_airflow_everything_else_is_told(stage: Stage) -> None:
-    stage.scheduler.fault = "Airflow's database does not answer"
+    stage.scheduler.fault = "Airflow's database does not respond"
     found = get(stage, "/api/v2/flows")
     assert [fault["code"] for fault in found["errors"]] == ["airflow_failed"]
     assert found["total"] == len(NAMES)
     assert all(flow["paused"] is None for flow in found["flows"])
-    assert get(stage, "/api/v2/health")["schedule"] == "Airflow's database does not answer"
+    assert get(stage, "/api/v2/health")["schedule"] == "Airflow's database does not respond"
 
 
 def with_store(stage: Stage, url: str) -> Stage:

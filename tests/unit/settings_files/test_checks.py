@@ -74,11 +74,11 @@ def test_offset_syncs_that_are_switched_off(check: Check) -> None:
     (found,) = check(BASE.replace(", C", "").replace("C.", "#C.") + "A->B.enabled = true\nA->B.offset.lag.max = 5\n"
                      "emit.offset-syncs.enabled = false\n")  # fmt: skip
     assert found.key == "A->B.offset.lag.max"
-    assert found.text.startswith("does nothing for A->B, as ")
+    assert found.text.startswith("has no effect for A->B, as ")
 
 
 def test_group_sync_without_checkpoints(check: Check) -> None:
     lines = "A->B.enabled = true\nA->B.sync.group.offsets.enabled = true\nemit.checkpoints.enabled = false\n"
     (found,) = check(BASE.replace(", C", "").replace("C.", "#C.") + lines)
     assert found.key == "A->B.sync.group.offsets.enabled"
-    assert found.text.startswith("does nothing for A->B, as offsets are committed by checkpoints, and ")
+    assert found.text.startswith("has no effect for A->B, as offsets are committed by checkpoints, and ")

@@ -335,7 +335,7 @@ def test_unknown_flows(load: Load) -> None:
     [
         ("", "names no clusters"),
         ("# nothing\n", "names no clusters"),
-        ("x=1\nclusters = \n", r"srm\.properties:2: the file names no clusters"),
+        ("x=1\nclusters = \n", r"srm\.properties:2: the file has no clusters"),
         ("clusters = A, A\n", r":1: cluster alias 'A' is listed twice"),
         ("clusters = A,,B\n", "'' is not a cluster alias"),
         ("clusters = A, B\nx = \\u00g0\n", r"srm\.properties:2: "),

@@ -56,7 +56,7 @@ def test_a_file_of_a_list_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.properties: there is no such file"):
         load_configuration(Path(f"{tmp_path}/a.properties{os.pathsep}{tmp_path}/none.properties"))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match=r"empty: the folder holds no file \*\.properties"):
+    with pytest.raises(ConfigError, match=r"empty: the folder has no \*\.properties files"):
         load_configuration(tmp_path / "empty")
 
 
@@ -74,8 +74,8 @@ def test_a_file_of_a_list_that_is_not_there(tmp_path: Path) -> None:
         ("A->B.fetch.bytes = 16MB", "4: A->B.fetch.bytes must be a whole number of bytes, and is '16MB'"),
         ("A->B.chunk.seconds = 5s", "4: A->B.chunk.seconds must be a number of seconds, and is '5s'"),
         ("A->B.tasks.max = \u0664", "4: A->B.tasks.max must be a whole number, and is '\u0664'"),
-        ("A->B.enabled = true\ntransforms = mask", "5: transforms asks for Java transformations, which are not loaded: "
-         "records would be copied as they are; remove the key where that is meant"),
+        ("A->B.enabled = true\ntransforms = mask", "5: transforms configures transforms, which are not loaded: "
+         "records would be copied unchanged; remove the key where that is meant"),
         ("A->B.topics = \\\n  one, \\\n  two(", "4: A->B.topics has an expression that cannot be used: 'two(' is not a "
          "usable expression: a '(' is not closed at position 5"),
     ],
@@ -103,8 +103,8 @@ def test_an_alias_that_holds_the_separator(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [
-        (b"", ": the file is empty and so names no clusters; begin with 'clusters = a, b'"),
-        (b"\r\n# only a comment\r\n", ": the file is empty and so names no clusters"),
+        (b"", ": the file is empty, so there are no clusters; start with 'clusters = a, b'"),
+        (b"\r\n# only a comment\r\n", ": the file is empty, so there are no clusters"),
         ("clusters = Köln, B\n".encode(), ":1: 'Köln' is not a cluster alias: it becomes part of topic names"),
         (b"clusters = A, B C\n", "'.', '_' and '-', but not ' '"),
         (b"x = 1\nstreams.replication.manager.driver.target.cluster = C\nclusters = A, B\n",

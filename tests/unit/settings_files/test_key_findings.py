@@ -41,28 +41,28 @@ def test_nothing_to_say_about_a_right_file(check: Check) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("task.max = 3", "is not known and does nothing; did you mean tasks.max?"),
-        ("A->B.tasks_max = 3", "is not known and does nothing; did you mean A->B.tasks.max?"),
-        ("A->B.topic.exclude = 3", "is not known and does nothing; did you mean A->B.topics.exclude?"),
-        ("A->B.connectors.topics = 3", "is not known and does nothing; did you mean A->B.topics?"),
-        ("flarp = 3", "is not known and does nothing"),
-        ("B.topics = t", "does nothing at this level; write topics or A->B.topics"),
-        ("enabled = true", "does nothing at this level; write A->B.enabled"),
-        ("workers.topics = t", "does nothing at this level; write topics or A->B.topics"),
-        ("connectors.offset.storage.partitions = 3", "does nothing at this level; write offset.storage.partitions or "
+        ("task.max = 3", "is not known and has no effect; did you mean tasks.max?"),
+        ("A->B.tasks_max = 3", "is not known and has no effect; did you mean A->B.tasks.max?"),
+        ("A->B.topic.exclude = 3", "is not known and has no effect; did you mean A->B.topics.exclude?"),
+        ("A->B.connectors.topics = 3", "is not known and has no effect; did you mean A->B.topics?"),
+        ("flarp = 3", "is not known and has no effect"),
+        ("B.topics = t", "has no effect at this level; write topics or A->B.topics"),
+        ("enabled = true", "has no effect at this level; write A->B.enabled"),
+        ("workers.topics = t", "has no effect at this level; write topics or A->B.topics"),
+        ("connectors.offset.storage.partitions = 3", "has no effect at this level; write offset.storage.partitions or "
          "A->B.offset.storage.partitions or B.offset.storage.partitions"),
-        ("A->B.worker.topics = t", "does nothing at this level; write topics or A->B.topics"),
-        ("A.tasks.max = 3", "does nothing: it is about flows, and no flow leads to A; write tasks.max or "
+        ("A->B.worker.topics = t", "has no effect at this level; write topics or A->B.topics"),
+        ("A.tasks.max = 3", "has no effect: it is about flows, and no flow leads to A; write tasks.max or "
          "A->B.tasks.max or B.tasks.max"),
-        ("B.consumer.auto.offset.reset = latest", "does nothing: it is about flows, and no flow begins at B; write "
+        ("B.consumer.auto.offset.reset = latest", "has no effect: it is about flows, and no flow begins at B; write "
          "consumer.auto.offset.reset or A->B.consumer.auto.offset.reset"),
-        ("bootstrap.servers = h:1", "does nothing; write A.bootstrap.servers and so on"),
-        ("A->B.bootstrap.servers = h:1", "does nothing; write A.bootstrap.servers, or "
+        ("bootstrap.servers = h:1", "has no effect; write A.bootstrap.servers and so on"),
+        ("A->B.bootstrap.servers = h:1", "has no effect; write A.bootstrap.servers, or "
          "A->B.source.cluster.bootstrap.servers for this flow alone"),
-        ("A.ssl.truststore.locaton = x", "is not known and does nothing; did you mean A.ssl.truststore.location?"),
-        ("A.bootstrap.server = x", "is not known and does nothing; did you mean"),
-        ("D.bootstrap.servers = x", "does nothing: 'D' is not one of the clusters (A, B, C)"),
-        ("A->BB.topics = x", "does nothing: 'BB' is not one of the clusters (A, B, C)"),
+        ("A.ssl.truststore.locaton = x", "is not known and has no effect; did you mean A.ssl.truststore.location?"),
+        ("A.bootstrap.server = x", "is not known and has no effect; did you mean"),
+        ("D.bootstrap.servers = x", "has no effect: 'D' is not one of the clusters (A, B, C)"),
+        ("A->BB.topics = x", "has no effect: 'BB' is not one of the clusters (A, B, C)"),
     ],
 )  # fmt: skip
 def test_a_key_that_does_nothing_is_told_with_the_one_that_acts(check: Check, line: str, text: str) -> None:
@@ -76,17 +76,20 @@ def test_a_key_that_does_nothing_is_told_with_the_one_that_acts(check: Check, li
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("key.converter.schemas.enable = false", "does nothing here: Records are copied unopened."),
-        ("A->B.producer.override.retry.backoff.ms = 5", "does nothing here: `request.timeout.ms` and "),
+        ("key.converter.schemas.enable = false", "has no effect here: Records are copied unopened."),
+        ("A->B.producer.override.retry.backoff.ms = 5", "has no effect here: `request.timeout.ms` and "),
         (
             "A.consumer.enable.auto.commit = true",
-            "does nothing here: Offsets are written in the data's own transaction.",
+            "has no effect here: Offsets are committed in the same transaction as the data.",
         ),
-        ("B.offset.flush.timeout.ms = 5", "does nothing here: Offsets are written in the data's own transaction."),
-        ("errors.log.enable = true", "does nothing here: A faulty partition is tried again"),
-        ("A.ssl.protocol = TLSv1.3", "does nothing here: it is about TLS or logins inside Java"),
+        (
+            "B.offset.flush.timeout.ms = 5",
+            "has no effect here: Offsets are committed in the same transaction as the data.",
+        ),
+        ("errors.log.enable = true", "has no effect here: A failing partition is retried"),
+        ("A.ssl.protocol = TLSv1.3", "has no effect here: it is about TLS or logins inside Java"),
         ("A->B.topics.blacklist = t", "is the older name of A->B.topics.exclude; both act"),
-        ("streams.replication.manager.config = x", "does nothing here: Its entries are not read; `srm-control config"),
+        ("streams.replication.manager.config = x", "has no effect here: Its entries are not read; `srm-control config"),
         ("B->A = false", "is read as B->A.enabled; write that"),
     ],
 )
@@ -99,9 +102,9 @@ def test_a_key_without_effect_here_says_why(check: Check, line: str, text: str) 
 def test_of_two_spellings_the_one_that_counts_is_named(check: Check) -> None:
     text = BASE + "A->B = false\nA->B.topics.exclude = t\nA->B.topics.blacklist = u\ntasks.max = 3\ntasks.max = 4\n"
     found = {finding.key: finding.text for finding in check(text)}
-    assert found["A->B"].startswith("does nothing: A->B.enabled in ")
-    assert found["A->B.topics.blacklist"].startswith("does nothing: A->B.topics.exclude in ")
-    assert found["tasks.max"] == "does nothing: it is written again in line 12, which counts"
+    assert found["A->B"].startswith("has no effect: A->B.enabled in ")
+    assert found["A->B.topics.blacklist"].startswith("has no effect: A->B.topics.exclude in ")
+    assert found["tasks.max"] == "has no effect: it is written again in line 12, which counts"
 
 
 def test_a_flow_is_told_of_its_own_keys_its_clusters_and_all_flows(tmp_path: Path) -> None:

@@ -159,36 +159,36 @@ def test_a_run_does_not_say_what_makes_no_difference(tmp_path: Path, line: str) 
         (
             "consumer.isolation.level = read_uncommitted",
             "consumer.isolation.level",
-            "does nothing for A->B: aborted records are never copied",
+            "has no effect for A->B: aborted records are never copied",
         ),
         (
             "config.providers.vault.class = x.FileConfigProvider",
             "config.providers.vault.class",
-            "does nothing, as config.providers does not list 'vault'",
+            "has no effect, as config.providers does not list 'vault'",
         ),
         (
             "config.providers = file\nconfig.providers.file.param.allowed.path = /x",
             "config.providers.file.param.allowed.path",
-            "is not known and does nothing; a provider has class, ",
+            "is not known and has no effect; a provider has class, ",
         ),
         (
             "alarm.notifier.x.class = a.B",
             "alarm.notifier.x.class",
-            "does nothing, as alarm.notifiers does not list 'x'",
+            "has no effect, as alarm.notifiers does not list 'x'",
         ),
-        ("A.ssl.keystore.password = x", "A.ssl.keystore.password", "does nothing, as security.protocol is PLAINTEXT"),
-        ("A.sasl.username = x", "A.sasl.username", "does nothing, as security.protocol is PLAINTEXT"),
+        ("A.ssl.keystore.password = x", "A.ssl.keystore.password", "has no effect, as security.protocol is PLAINTEXT"),
+        ("A.sasl.username = x", "A.sasl.username", "has no effect, as security.protocol is PLAINTEXT"),
         (
             "security.protocol = SSL\nssl.ca.location = /a\nssl.truststore.certificates = X\nssl.truststore.type = PEM",
             "ssl.truststore.type",
-            "does nothing beside the other settings of this connection",
+            "has no effect beside the other settings of this connection",
         ),
-        ("A->B.consumer.flarp = x", "A->B.consumer.flarp", "is no setting of Kafka's clients that is known here"),
-        ("A->B.admin.bootstrap.servers = x:1", "A->B.admin.bootstrap.servers", "does nothing; write A.bootstrap"),
+        ("A->B.consumer.flarp = x", "A->B.consumer.flarp", "is not a known setting of Kafka's clients"),
+        ("A->B.admin.bootstrap.servers = x:1", "A->B.admin.bootstrap.servers", "has no effect; write A.bootstrap"),
         (
             "workers.consumer.fetch.max.bytes = 5",
             "workers.consumer.fetch.max.bytes",
-            "does nothing at this level; write",
+            "has no effect at this level; write",
         ),
     ],
 )
@@ -227,4 +227,4 @@ def test_the_spellings_of_kip_382_act(tmp_path: Path) -> None:
     assert (flow.emit_heartbeats, flow.emit_checkpoints, flow.sync_topic_configs) == (False, False, False)
     told = {finding.key: finding.text for finding in findings(configuration)}
     assert told["cluster.primary.broker.list"] == "is an older spelling of primary.bootstrap.servers; both act"
-    assert told["connector.primary->backup.groups"].startswith("does nothing: primary->backup.groups in ")
+    assert told["connector.primary->backup.groups"].startswith("has no effect: primary->backup.groups in ")

@@ -86,8 +86,8 @@ def test_a_class_of_a_user_is_made_and_configured(module: str) -> None:
     ("name", "reason"),
     [
         ("{}.Bare", r"lacks topic_source, upstream_topic, original_topic, is_heartbeats_topic, .*policies\.md"),
-        ("{}.Choosy", "cannot be made: KeyError: 'replication.policy.regions'"),
-        ("{}.Needy", "cannot be made: TypeError: .*region"),
+        ("{}.Choosy", "cannot be instantiated: KeyError: 'replication.policy.regions'"),
+        ("{}.Needy", "cannot be instantiated: TypeError: .*region"),
         ("{}.Missing", "has no 'Missing'"),
         ("{}.function", "is not a class"),
         ("{}_broken.Policy", "cannot be imported: ModuleNotFoundError: No module named 'nowhere_to_be_found'"),

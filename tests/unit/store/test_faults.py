@@ -66,7 +66,7 @@ def test_a_damaged_database(file: Path) -> None:
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     store = MetricsStore(f"sqlite:///{tmp_path / 'file' / 'metrics.db'}")
-    with pytest.raises(StoreError, match="cannot be made"):
+    with pytest.raises(StoreError, match="cannot be created"):
         store.write(report(T, partition()))
 
 

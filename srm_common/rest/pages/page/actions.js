@@ -13,15 +13,15 @@ const STEERING = {
     picture: "pause",
     right: "trigger",
     sentences: (name) => [
-      `${name} starts no more runs until somebody resumes it. A run at work ends first; nothing is lost.`,
-      "While it is paused the lag grows. Records that the source deletes meanwhile can no longer be copied.",
+      `${name} starts no more runs until it is resumed. An active run finishes first; nothing is lost.`,
+      "While it is paused the lag grows. Records that the source deletes in the meantime cannot be copied any more.",
     ],
   },
   resume: {
     label: "Resume",
     picture: "resume",
     right: "trigger",
-    sentences: (name) => [`${name} goes on where it stopped, with its next scheduled run.`],
+    sentences: (name) => [`${name} continues where it stopped, with its next scheduled run.`],
   },
   runs: {
     label: "Run now",
@@ -29,13 +29,13 @@ const STEERING = {
     right: "trigger",
     sentences: (name, flow) => [
       flow.paused
-        ? `${name} is paused: the run waits until somebody resumes it.`
-        : `Start a run of ${name} now. When one is at work already, the new one waits for it to end.`,
+        ? `${name} is paused: the run waits until it is resumed.`
+        : `Start a run of ${name} now. If a run is active, the new one waits until it has finished.`,
     ],
   },
 };
 
-/** Ask, do, tell; then `done` is called, so that the page shows it. */
+/** Confirm, act, report; then call `done`, so that the page is refreshed. */
 async function steer(kind, flow, done) {
   const { label, sentences } = STEERING[kind];
   const name = `${flow.source} → ${flow.target}`;

@@ -42,7 +42,7 @@ async function ask(method, path, { query = {}, body, signal }) {
     });
   } catch (error) {
     if (signal?.aborted) throw error;
-    const late = error.name === "TimeoutError" ? `did not answer within ${PATIENCE_MS / 1000} s` : "cannot be reached";
+    const late = error.name === "TimeoutError" ? `did not respond within ${PATIENCE_MS / 1000} s` : "cannot be reached";
     throw new ApiFault(0, [{ code: "unreachable", message: `The server ${late}.` }]);
   }
   const answer = await response.json().catch(() => null);
@@ -56,7 +56,7 @@ async function ask(method, path, { query = {}, body, signal }) {
 function faults(response, answer) {
   if (Array.isArray(answer?.errors) && answer.errors.length) return answer.errors;
   if (response.status === 401)
-    return [{ code: "unauthorized", message: "You are not logged in (any more): log in, then reload." }];
+    return [{ code: "unauthorized", message: "Your session has ended or you are not logged in: log in, then reload." }];
   if (response.status === 403) return [{ code: "forbidden", message: "Your role does not allow this." }];
   return [
     { code: `http_${response.status}`, message: `The server answered ${response.status} ${response.statusText}.` },

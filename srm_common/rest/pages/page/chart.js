@@ -1,4 +1,4 @@
-// A metric over time: the average as a line, from the least to the most as a band, what 99 of 100 records did not exceed
+// A metric over time: the average as a line, minimum to maximum as a band, what 99 of 100 records did not exceed
 // as a dashed line where that is known. uPlot draws it (vendor/), loaded when the first chart is shown.
 
 import { h } from "./dom.js";
@@ -31,7 +31,7 @@ function loadLibrary() {
 
 /**
  * A chart. `series` is the API's Series, null while it is loading; `fault` a sentence instead; `format` makes texts of
- * values; `tone` is one of theme.css. Drawn anew with the same key it takes over the new figures and keeps the cursor.
+ * values; `tone` is one of theme.css. Redrawn with the same key it takes the new values and keeps the cursor.
  */
 export function chart({ key, title, series, fault, format, tone, testid }) {
   const told = h("b", { class: "number" });
@@ -54,7 +54,7 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
     const empty = !state.data[0].length;
     nothing.hidden = !empty;
     plot.hidden = empty;
-    nothing.textContent = state.fault ?? (state.series ? "Nothing was reported in this time." : "Loading…");
+    nothing.textContent = state.fault ?? (state.series ? "No data in this time range." : "Loading…");
     latest();
     if (empty) return;
     if (!state.uplot) build();
@@ -152,7 +152,7 @@ function times(_, splits, __, ___, step) {
   );
 }
 
-/** [times, least, average, most, p50, p95, p99] as uPlot wants them, with a null where reports are missing. */
+/** [times, min, average, max, p50, p95, p99] in uPlot's format, with a null where reports are missing. */
 function columns(series) {
   const result = [[], ...FIGURES.map(() => [])];
   const points = series?.points ?? [];

@@ -64,7 +64,7 @@ export async function confirm({ title, sentences, label, act, testid = "confirm"
           kind,
           testid: `${testid}-ok`,
           autofocus: true,
-          why: state.busy ? "It is being done" : null,
+          why: state.busy ? "In progress" : null,
           onclick: () => run(self),
         }),
       ),

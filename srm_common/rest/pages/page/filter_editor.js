@@ -9,15 +9,15 @@ import { whyNot } from "./session.js";
 import { button, faults, loading, toast } from "./widgets.js";
 
 const LISTS = {
-  topics: ["Topics", "Names or regular expressions of topics to copy, one a line."],
-  "topics.exclude": ["Topics, excluded", "These are not copied, whatever the list above says."],
+  topics: ["Topics", "Names or regular expressions of topics to copy, one per line."],
+  "topics.exclude": ["Topics, excluded", "Never copied, even if the list above matches."],
   groups: ["Consumer groups", "Groups whose offsets are translated."],
-  "groups.exclude": ["Consumer groups, excluded", "These are left alone."],
+  "groups.exclude": ["Consumer groups, excluded", "Never translated, even if the list above matches."],
   "reverse.checkpointed.topics": [
     "Reverse checkpoints",
-    "Topics whose groups may go back: their offsets are translated in the other direction.",
+    "Topics whose groups may fail back: their offsets are translated in the other direction.",
   ],
-  "reverse.checkpointed.topics.exclude": ["Reverse checkpoints, excluded", "These are left out."],
+  "reverse.checkpointed.topics.exclude": ["Reverse checkpoints, excluded", "Never translated back, even if the list above matches."],
 };
 const SHOWN = 200;
 
@@ -31,7 +31,7 @@ export function editFilters(flow, done) {
     preview: null,
     previewed: null,
     errors: [],
-    busy: "reading the lists",
+    busy: "loading the lists",
   };
   const dialog = openDialog({
     title: `Filters of ${flow.source} → ${flow.target}`,
@@ -54,7 +54,7 @@ export function editFilters(flow, done) {
   }
 
   const read = () =>
-    attempt("reading the lists", async () => {
+    attempt("loading the lists", async () => {
       state.filters = await get(path);
       state.texts = Object.fromEntries(
         Object.entries(state.filters.lists).map(([key, list]) => [key, list.join("\n")]),
@@ -91,7 +91,7 @@ export function editFilters(flow, done) {
   const untouched = () => changes() === "[{},[]]";
 
   const preview = () =>
-    attempt("asking the source for its topics", async () => {
+    attempt("querying the source", async () => {
       const asked = changes();
       // What an earlier edit would have done must not stand for this one, should it be refused.
       state.preview = null;
@@ -119,14 +119,14 @@ export function editFilters(flow, done) {
     const busy = state.busy ? "Please wait" : null;
     const fresh = state.preview && state.previewed === changes();
     const whyNotSave =
-      readOnly ?? busy ?? (untouched() ? "Nothing is changed yet" : fresh ? null : "Look at the preview first");
+      readOnly ?? busy ?? (untouched() ? "Nothing is changed yet" : fresh ? null : "Preview the edit first");
     return [
       h(
         "p",
         { class: "muted break" },
-        "What counts now is from ",
+        "In effect now: from ",
         h("b", null, origin),
-        ". An edit acts at the flow's next run; copies that are there already stay.",
+        ". An edit takes effect in the flow's next run; existing copies stay.",
         readOnly ? h("b", null, ` ${readOnly}.`) : null,
       ),
       h(
@@ -137,7 +137,7 @@ export function editFilters(flow, done) {
       h(
         "label",
         { class: "field" },
-        h("span", null, "Why (for the history)"),
+        h("span", null, "Reason (for the history)"),
         h("input", {
           value: state.note,
           maxlength: 1000,
@@ -152,7 +152,7 @@ export function editFilters(flow, done) {
       footer(
         h("span", { class: "muted grow" }, state.busy ? `${state.busy}…` : ""),
         state.errors.some((one) => one.code === "edit_conflict")
-          ? button("Read the lists again", { testid: "filter-reload", onclick: read })
+          ? button("Reload the lists", { testid: "filter-reload", onclick: read })
           : null,
         button("Cancel", { testid: "filter-cancel", onclick: () => dialog.close() }),
         button("Preview", {
@@ -245,17 +245,17 @@ function outcome(preview, fresh) {
     h(
       "h2",
       null,
-      fresh ? "What this edit would change" : "The lists were changed since this preview",
-      h("span", { class: "muted" }, ` ${plural(preview.unchanged, "topic")} stay as they are`),
+      fresh ? "What this edit would change" : "The lists have changed since this preview",
+      h("span", { class: "muted" }, ` ${plural(preview.unchanged, "topic")} unchanged`),
     ),
-    nothing ? h("p", { class: "muted" }, "No topic and no group that exists now is touched.") : null,
+    nothing ? h("p", { class: "muted" }, "No existing topic or group is affected.") : null,
     h(
       "div",
       { class: "columns" },
-      changed("Starts to be copied", starts, "good", "starts", topic),
-      changed("Is no longer copied", stops, "bad", "stops", topic),
-      changed("Groups that are translated from now on", groupsStart, "good", "groups-start", group),
-      changed("Groups that are no longer translated", groupsStop, "bad", "groups-stop", group),
+      changed("Copied from now on", starts, "good", "starts", topic),
+      changed("No longer copied", stops, "bad", "stops", topic),
+      changed("Groups translated from now on", groupsStart, "good", "groups-start", group),
+      changed("Groups no longer translated", groupsStop, "bad", "groups-stop", group),
     ),
     preview.warnings.map((one) => h("p", { class: "fault warn break" }, icon("warning"), one)),
     faults(preview.errors, "preview-faults"),
@@ -286,7 +286,7 @@ function past(history) {
       { class: "break" },
       h("span", { class: "number" }, String(one.when ?? "")),
       " ",
-      h("b", null, String(one.who ?? "somebody")),
+      h("b", null, String(one.who ?? "unknown")),
       one.note ? `: ${one.note}` : "",
       one.origin ? h("span", { class: "muted" }, ` (${one.origin})`) : "",
     );

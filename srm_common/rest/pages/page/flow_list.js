@@ -144,12 +144,12 @@ function attention(flows, reload) {
   const total = [
     plural(flows.length, "flow"),
     told.length ? byteRate(rate) : null,
-    told.length ? `${silent ? "at least " : ""}${count(lag)} records behind in all` : null,
+    told.length ? `${silent ? "at least " : ""}${count(lag)} records behind in total` : null,
     silent ? (told.length ? `lag unknown in ${silent} of them` : "lag unknown") : null,
   ];
   const headline = waiting.length
     ? `${plural(waiting.length, "flow")} ${waiting.length === 1 ? "needs" : "need"} attention`
-    : "All flows are well";
+    : "All flows are healthy";
   return h(
     "section",
     { class: "panel attention", "aria-label": "Attention", "data-testid": "attention" },
@@ -208,7 +208,7 @@ function picture(clusters, flows) {
   if (clusters.length < 2 || clusters.length > MOST_CLUSTERS) return null;
   return h(
     "section",
-    { class: "panel map", "aria-label": "Picture of clusters and flows" },
+    { class: "panel map", "aria-label": "Clusters and flows" },
     clusterGraph(clusters, flows),
   );
 }
@@ -360,7 +360,7 @@ function row(flow, reload) {
         sparkline(
           flow.sparklines["replication-records-lag"],
           tone === "good" ? "info" : tone,
-          "Lag over the chosen time",
+          "Lag over the selected time range",
         ),
       ),
     ),
@@ -370,7 +370,7 @@ function row(flow, reload) {
         "span",
         { class: "with-spark" },
         figure("byte-rate", byteRate),
-        sparkline(flow.sparklines["byte-rate"], "good", "Throughput over the chosen time"),
+        sparkline(flow.sparklines["byte-rate"], "good", "Throughput over the selected time range"),
       ),
     ),
     cell("Latency", figure("replication-latency-ms", duration)),

@@ -25,7 +25,7 @@ import {
 } from "./widgets.js";
 
 const POINTS = 200;
-/** Later than this, a time is told with its day. */
+/** Beyond this, a time is shown with its day. */
 const SOON_MS = 12 * 3600 * 1000;
 const CHARTS = [
   { metric: "replication-records-lag", title: "Lag in records", format: count, tone: "info" },
@@ -172,7 +172,7 @@ export function flowView(page, source, target) {
     const found = value.partitions;
     return [
       told,
-      found.partitions.length ? partitionTable(found.partitions, flow) : empty("No partitions were reported", null),
+      found.partitions.length ? partitionTable(found.partitions, flow) : empty("No partitions reported", null),
       listPager(found),
     ];
   }
@@ -241,7 +241,7 @@ function alarmLine(alarm, flow) {
   );
 }
 
-/** What an alarm says, without the error that the cause above it has told already. */
+/** The text of an alarm, without the error that is already in the cause above it. */
 function alarmText(alarm, { health: state, last_run: run }) {
   const error = run?.error ?? run?.partition_errors[0];
   return error && state.cause.includes(error) ? alarm.text.replace(`: ${error}`, "") : alarm.text;
@@ -273,10 +273,10 @@ function tiles(flow) {
     .map((hop) => `${hop.flow}: ${duration(hop.corrected_ms ?? hop.latency_ms)}`)
     .join(", ");
   const travelled = heartbeats?.silent
-    ? (heartbeats.sentence ?? "none arrives")
+    ? (heartbeats.sentence ?? "none arrived")
     : known(way)
-      ? `${duration(way)} on its way`
-      : "none was seen";
+      ? `${duration(way)} in transit`
+      : "none seen";
   return h(
     "dl",
     { class: "tiles", key: "tiles", "data-testid": "tiles" },
@@ -284,23 +284,23 @@ function tiles(flow) {
     tile(
       `Throughput, ${stat}`,
       byteRate(figure("byte-rate")),
-      known(figure("record-rate")) ? `${count(figure("record-rate"))} records/s` : "none was reported",
+      known(figure("record-rate")) ? `${count(figure("record-rate"))} records/s` : "none reported",
       latest("byte-rate"),
     ),
     tile(
       `Replication latency, ${stat}`,
       duration(figure("replication-latency-ms")),
-      percentiles(metrics["replication-latency-ms"], duration) ?? "percentiles are not known",
+      percentiles(metrics["replication-latency-ms"], duration) ?? "percentiles unknown",
       latest("replication-latency-ms"),
     ),
     tile(
       `Checkpoint latency, ${stat}`,
       duration(figure("checkpoint-latency-ms")),
-      listed(flow) ? `${plural(flow.groups, "group")}, ${flow.untranslated_groups} untranslated` : "no group was seen",
+      listed(flow) ? `${plural(flow.groups, "group")}, ${flow.untranslated_groups} untranslated` : "no groups seen",
       latest("checkpoint-latency-ms"),
     ),
     tile(
-      "Age of the heartbeat",
+      "Heartbeat age",
       heard,
       h("span", { title: hops || heartbeats?.sentence }, travelled),
       flow.reported_ms,
@@ -311,13 +311,13 @@ function tiles(flow) {
       run ? `${count(run.records)} records${took(run)}` : "none yet",
       run?.finished_ms ?? run?.started_ms ?? run?.reported_ms,
     ),
-    tile("Next run", nextRun(flow), flow.paused ? "resume the flow" : "by its schedule", null),
+    tile("Next run", nextRun(flow), flow.paused ? "resume the flow" : "as scheduled", null),
   );
 }
 
 /** In words what the tile's large figure does not say. */
 function lagTold(flow) {
-  if (flow.lag_fault) return h("span", { class: "fault-text", title: flow.lag_fault }, "a cluster does not answer");
+  if (flow.lag_fault) return h("span", { class: "fault-text", title: flow.lag_fault }, "a cluster does not respond");
   const bounds = flow.lag_bounds;
   if (!known(flow.lag)) return bounds ? `unknown in ${bounds.unknown} of ${plural(bounds.parts, "partition")}` : "unknown";
   const records = count(flow.lag) === exact(flow.lag) ? "records" : exact(flow.lag);
@@ -326,7 +326,7 @@ function lagTold(flow) {
 
 function took(run) {
   if (run.started_ms && run.finished_ms) return `, ${duration(run.finished_ms - run.started_ms)}`;
-  return run.state === "running" ? ", at work" : "";
+  return run.state === "running" ? ", running" : "";
 }
 
 function nextRun(flow) {

@@ -1,4 +1,4 @@
-// Figures and times as people read them. Times of the API are the server's; ages are told by its clock, not by ours.
+// Figures and times as people read them. Times of the API are the server's; ages are computed with its clock, not ours.
 
 import { h } from "./dom.js";
 
@@ -37,10 +37,10 @@ export function lagTitle(row) {
   if (!known(row.lag) && !row.lag_bounds) return "unknown";
   const number = known(row.lag) ? exact(row.lag) : row.lag_bounds.text;
   const when = known(row.lag_ms) ? `, at ${time(row.lag_ms)}` : "";
-  return `${number} source offsets not copied${when}; what compaction and transactions left out counts, too`;
+  return `${number} source offsets not copied${when}, including compacted records and transaction markers`;
 }
 
-/** A lag, short: "1.28 M"; "≥1.28 M" and "unknown" where some or all of the partitions cannot be asked. */
+/** A lag, short: "1.28 M"; "≥1.28 M" and "unknown" if some or all of the partitions are unknown. */
 export function lagCount(row) {
   if (known(row.lag) || !row.lag_bounds) return count(row.lag);
   return row.lag_bounds.least ? `≥${count(row.lag_bounds.least)}` : "unknown";
@@ -96,7 +96,7 @@ export function time(ms) {
   return `${day} ${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
 }
 
-/** "3 min ago", which goes on counting; `word` instead of "ago" puts it in front: "since", "for". */
+/** "3 min ago", which keeps counting; `word` instead of "ago" puts it in front: "since", "for". */
 export function age(ms, { prefix = "", suffix = " ago", ...props } = {}) {
   if (!known(ms)) return h("span", props, NOTHING);
   const told = { "data-at": ms, "data-prefix": prefix, "data-suffix": suffix, title: time(ms), ...props };
@@ -110,7 +110,7 @@ export function lagFigure(flow) {
     "span",
     { class: "lag-figure", "data-testid": `lag-${flow.flow}` },
     h("b", { title: lagTitle(flow) }, lagCount(flow)),
-    late ? h("small", { class: "muted", title: "age of the oldest record that waits" }, `${late} behind`) : null,
+    late ? h("small", { class: "muted", title: "age of the oldest record not copied" }, `${late} behind`) : null,
     lagAge(flow),
   );
 }
@@ -122,7 +122,7 @@ function lagAge(flow) {
   return age(flow.lag_ms, { class: fault ? "fault-text" : "muted", ...(fault ? { title: fault } : {}) });
 }
 
-/** Let every age on the page go on counting. */
+/** Keep every age on the page counting. */
 export function tick() {
   for (const one of document.querySelectorAll("time[data-at]")) {
     const text = one.dataset.prefix + span(serverNow() - Number(one.dataset.at)) + one.dataset.suffix;
@@ -138,9 +138,9 @@ export const plural = (number, word) => `${count(number)} ${word}${number === 1 
 
 /** All that is known of a Stat, in words. */
 export function spread(stat, format) {
-  if (!stat?.count) return "nothing was reported in the chosen time";
+  if (!stat?.count) return "no data in the selected time range";
   const [least, average, most] = [stat.min, stat.avg, stat.max].map(format);
-  const told = [`least ${least}, average ${average}, most ${most}`, percentiles(stat, format)].filter(Boolean).join(", ");
+  const told = [`min ${least}, average ${average}, max ${most}`, percentiles(stat, format)].filter(Boolean).join(", ");
   return `${told}; ${format(stat.latest)} at ${time(stat.latest_ms)}`;
 }
 

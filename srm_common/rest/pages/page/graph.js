@@ -1,4 +1,4 @@
-// The picture of clusters and flows. Clusters stand on an ellipse, the one that most flows touch in its middle when it
+// The graph of clusters and flows. Clusters stand on an ellipse, the one that most flows touch in its middle when it
 // is a hub; every flow is an arrow in the colour of its health, with its lag beside it.
 
 import { svg } from "./dom.js";
@@ -22,7 +22,7 @@ export function clusterGraph(clusters, flows) {
   const opposite = new Set(flows.map((flow) => `${flow.target}\n${flow.source}`));
   const edges = flows
     .filter((flow) => places.has(flow.source) && places.has(flow.target))
-    // What needs somebody is drawn last, on top.
+    // Flows that need attention are drawn last, on top.
     .sort((one, other) => stateOf(one.health.state).act - stateOf(other.health.state).act)
     .map((flow) => edge(flow, places, opposite.has(`${flow.source}\n${flow.target}`)));
   return svg(
@@ -153,7 +153,7 @@ function node(cluster, place) {
       ? `not reachable: ${cluster.fault}`
       : cluster.reachable
         ? "reachable"
-        : "not asked lately";
+        : "not queried recently";
   return svg(
     "g",
     {

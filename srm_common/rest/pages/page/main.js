@@ -1,4 +1,4 @@
-// The Replications page. One view at a time (the list of flows, or one flow), drawn anew from the API's answers every
+// The Replications page. One view at a time (the list of flows, or one flow), redrawn from the API's responses every
 // few seconds; the address (route.js) says which. Modules: dom (elements), format, api, route, session, scheme (dark),
 // states, widgets, table, dialog, chart, graph, sparkline, keys; flow_list; flow_view and tabs_*; actions, filter_editor,
 // move_wizard.
@@ -74,7 +74,7 @@ function viewOf(path) {
   if (path[0] === "flows" && path.length >= 3) return flowView(page, path[1], path[2]);
   if (path[0] === "dag" && path.length === 2) return flowOfDag(path[1]);
   const back = h("a", { href: link([]) }, "All flows");
-  return { load: async () => {}, draw: () => empty("There is no such page", "The address leads nowhere.", back) };
+  return { load: async () => {}, draw: () => empty("Page not found", "There is nothing at this address.", back) };
 }
 
 /** A tab of Airflow's knows the DAG only; it is shown on DAGs that are no flows, too. */
@@ -88,7 +88,7 @@ function flowOfDag(dag) {
   };
   const nothing = () =>
     empty(
-      "This DAG replicates nothing",
+      "Not a replication DAG",
       `${dag} is not the DAG of a replication flow.`,
       h("a", { href: link([]) }, "All flows"),
     );
@@ -143,8 +143,8 @@ const nowhere = () => page.errors[0]?.code === "unknown_flow";
 
 const noSuchFlow = () =>
   empty(
-    "There is no such flow",
-    "The properties file does not name it, and nothing has been reported of it lately.",
+    "Flow not found",
+    "It is not in the properties file, and it has not reported recently.",
     h("a", { href: link([]) }, "All flows"),
   );
 
@@ -185,7 +185,7 @@ export function controls() {
           class: `auto ${page.errors.length && !nowhere() ? "warn" : ""}`,
           "aria-pressed": String(page.auto),
           "data-testid": "auto-refresh",
-          title: page.auto ? "Refreshes every 10 s; click to stop that" : "Does not refresh by itself; click to let it",
+          title: page.auto ? "Refreshes every 10 s; click to turn off" : "Automatic refresh is off; click to turn on",
           onclick: toggleAuto,
         },
         page.errors.length && !nowhere() ? "No answer" : page.auto ? "Live" : "Stopped",
@@ -205,7 +205,7 @@ function toggleAuto() {
 /** When the newest try failed, what stands below is old, and says so. */
 function stale() {
   if (!page.errors.length || nowhere()) return null;
-  const told = page.loadedMs ? { message: "What is shown below is from before that." } : null;
+  const told = page.loadedMs ? { message: "The data below is from before that." } : null;
   return faults([...page.errors, ...(told ? [told] : [])], "page-faults");
 }
 

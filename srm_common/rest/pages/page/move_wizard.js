@@ -11,30 +11,30 @@ import { airflowLink, button, faults } from "./widgets.js";
 const KINDS = {
   failover: [
     "Failover",
-    (flow) => `Groups go on at ${flow.target}, where they stopped at ${flow.source}; the flow stays paused.`,
+    (flow) => `Groups resume at ${flow.target} where they stopped at ${flow.source}; the flow stays paused.`,
     ["disaster", "controlled", "continuous"],
   ],
   failback: [
     "Failback",
-    (flow) => `Groups that were moved go back from ${flow.target} to ${flow.source}, and the flows copy again.`,
+    (flow) => `Groups that were moved return from ${flow.target} to ${flow.source}, and the flows copy again.`,
     ["controlled", "continuous"],
   ],
   "switch-direction": [
     "Switch direction",
-    (flow) => `Everything moves to ${flow.target}, and ${flow.target} → ${flow.source} takes over: a migration's end.`,
+    (flow) => `Everything moves to ${flow.target}, and ${flow.target} → ${flow.source} takes over: the end of a migration.`,
     ["controlled"],
   ],
 };
 const MODES = {
   disaster: [
     "Disaster",
-    "The source may be gone. Nothing is demanded of it; what it still answers makes the positions fresher.",
+    "The source may be gone. It is not required; if it still responds, positions are more recent.",
   ],
   controlled: [
     "Controlled",
-    "Producers and consumers of the source are stopped: everything is copied first, nothing is read twice.",
+    "Producers and consumers at the source are stopped: everything is copied first, nothing is read twice.",
   ],
-  continuous: ["Continuous", "Only the groups' consumers are stopped at the source; producers and the flow go on."],
+  continuous: ["Continuous", "Only the groups' consumers are stopped at the source; producers and the flow keep running."],
 };
 const MARKS = {
   done: ["good", "check"],
@@ -112,7 +112,7 @@ export function moveGroups(flow, done) {
       if (ENDED.has(progress.state)) return;
     } catch (error) {
       if (!error.errors) throw error;
-      // The move goes on without us; keep asking.
+      // The move continues without this page; keep polling.
       if (state.run?.run_id === runId) set({ errors: error.errors });
     }
     if (dialog.box.isConnected) timer = setTimeout(() => follow(runId, kind), LOOK_MS);
@@ -155,7 +155,7 @@ export function moveGroups(flow, done) {
           rows: 3,
           value: state.groups,
           spellcheck: "false",
-          placeholder: "One a line; empty: every group that the flow translates",
+          placeholder: "One per line; empty: every group that the flow translates",
           "data-testid": "move-groups",
           oninput: (event) => (state.groups = event.target.value),
         }),
@@ -174,13 +174,13 @@ export function moveGroups(flow, done) {
       ended && progress.state === "success"
         ? null
         : ended
-          ? "The dry run failed: mend what it names first"
-          : "The dry run is not over yet";
+          ? "The dry run failed: fix the error first"
+          : "The dry run has not finished yet";
     return [
       h(
         "p",
         { class: "muted" },
-        "A dry run changes nothing. It looks at both clusters and says where each group would go on.",
+        "A dry run changes nothing. It checks both clusters and shows where each group would resume.",
       ),
       advance(),
       ended ? positions(progress) : null,
@@ -213,7 +213,7 @@ export function moveGroups(flow, done) {
         h(
           "div",
           null,
-          h("p", null, h("b", null, `${plural(groups.size, "group")} will go on at ${to()}.`)),
+          h("p", null, h("b", null, `${plural(groups.size, "group")} will resume at ${to()}.`)),
           h("p", null, KINDS[state.kind][1](flow)),
           h("p", null, MODES[state.mode][1]),
         ),
@@ -252,15 +252,15 @@ export function moveGroups(flow, done) {
         ? [
             "warn",
             "warning",
-            `Done, but ${plural(none, "position")} have no offset on ${to()}: auto.offset.reset decides there.`,
+            `Done, but ${plural(none, "position")} have no offset on ${to()}: auto.offset.reset applies there.`,
           ]
-        : ["good", "check", `Done: the groups go on at ${to()}. Start their consumers there.`],
+        : ["good", "check", `Done: the groups resume at ${to()}. Start their consumers there.`],
       failed: [
         "bad",
         "cross",
-        "A step failed. Mend what it names, then clear its task in Airflow: every step may be repeated.",
+        "A step failed. Fix the error it names, then clear its task instance in Airflow: every step may be repeated.",
       ],
-      waiting: ["warn", "clock", "A step waits for a person: answer under Required Actions of the run in Airflow."],
+      waiting: ["warn", "clock", "A step waits for approval: respond under Required Actions of the run in Airflow."],
     }[progress?.state];
     return [
       told
@@ -269,10 +269,10 @@ export function moveGroups(flow, done) {
       advance(),
       ended
         ? positions(progress)
-        : h("p", { class: "muted" }, "This dialog only watches: closing it does not stop the move."),
+        : h("p", { class: "muted" }, "Closing this dialog does not stop the move."),
       faults(state.errors, "move-faults"),
       footer(
-        button(ended ? "Close" : "Close and let it go on", {
+        button(ended ? "Close" : "Close and continue in the background", {
           kind: ended ? "primary" : "",
           testid: "move-close",
           onclick: () => dialog.close(),
@@ -335,7 +335,7 @@ export function positions(progress) {
     },
     { label: "Was", right: true, cell: (row) => exact(row.before) },
     { label: "Committed at the source", right: true, cell: (row) => exact(row.upstream) },
-    { label: "Known since", right: true, cell: (row) => span(row.age_ms ?? 0) },
+    { label: "As of", right: true, cell: (row) => span(row.age_ms ?? 0) },
     { label: "Read again", right: true, cell: (row) => readAgain(row.read_again) },
   ];
   return h(

@@ -23,7 +23,7 @@ function decoded(segment) {
   try {
     return decodeURIComponent(segment);
   } catch {
-    return segment; // A link that somebody shortened by hand.
+    return segment; // A link that was shortened by hand.
   }
 }
 
@@ -64,7 +64,7 @@ export const statistic = () => {
   return STATISTICS.includes(asked) ? asked : "avg";
 };
 
-/** The window of Airflow around this page, null when it stands alone or somebody else framed it. */
+/** The window of Airflow around this page, null when the page is not framed by Airflow. */
 export function airflowWindow() {
   try {
     return window.parent !== window && window.parent.document ? window.parent : null;

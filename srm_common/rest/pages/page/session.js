@@ -3,13 +3,13 @@
 import { get } from "./api.js";
 
 const NEEDS = {
-  trigger: "You may look only: this needs a role that may trigger and pause flows (User in Airflow)",
+  trigger: "Read-only: this needs a role that may trigger and pause flows (User in Airflow)",
   edit: "This needs a role that may edit flows (Op in Airflow)",
 };
 
 const session = { known: false, rights: new Set() };
 
-/** Ask once who looks; asked again with the next figures when that failed. */
+/** Request the caller's permissions once; retried with the next refresh if that failed. */
 export async function startSession() {
   if (session.known) return;
   const answer = await get("whoami");
@@ -18,6 +18,6 @@ export async function startSession() {
 
 /** Why the reader may not do this with a flow, in a sentence; null when they may. */
 export function whyNot(right, flow) {
-  if (flow?.service) return `This flow is told by the service ${flow.service}: steer it there`;
+  if (flow?.service) return `This flow is reported by the service ${flow.service}: manage it there`;
   return session.rights.has(right) ? null : NEEDS[right];
 }

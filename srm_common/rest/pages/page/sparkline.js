@@ -1,4 +1,4 @@
-// A line without axes: how a figure went over the chosen range. Gaps are where nothing was reported.
+// A line without axes: a metric over the selected range, with gaps where there was no report.
 
 import { svg } from "./dom.js";
 

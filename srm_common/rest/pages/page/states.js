@@ -3,7 +3,7 @@
 import { h, icon } from "./dom.js";
 import { age, leastLag } from "./format.js";
 
-/** Worst first. `tone` names the colours of theme.css; `act`: somebody should look; `advise`: nothing is wrong, and
+/** Worst first. `tone` names the colours of theme.css; `act`: needs attention; `advise`: nothing is wrong, and
  * something may be to do. */
 export const STATES = {
   lost_data: { word: "Lost data", tone: "lost", picture: "drop", act: true },
@@ -38,7 +38,7 @@ export const furtherAlarms = (flow) => flow.alarms.filter((alarm) => alarm.kind 
 /** Whether a flow's figures are older than they should be. */
 export const isLate = (flow) => flow.late || ["stalled", "unknown", "paused"].includes(flow.health.state);
 
-/** Whether somebody should look at a flow. */
+/** Whether a flow needs attention. */
 export const needsSomebody = (flow) => stateOf(flow.health.state).act || flow.alarms.length > 0;
 
 /** Order of urgency; of two alike the one further behind comes first. */
@@ -55,7 +55,7 @@ function rank(flow) {
 
 export function badge(health, props = {}) {
   const { word, tone, picture, advise } = stateOf(health.state);
-  // Of a state that nobody is called to, the list itself says what to do.
+  // States that need no attention have their advice in the list itself.
   const title = advise && health.help ? `${health.cause}. ${health.help.text}` : health.cause;
   return h("span", { class: `badge ${tone}`, title, "data-state": health.state, ...props }, icon(picture), word);
 }

@@ -76,10 +76,10 @@ export const topicsTab = {
       { label: "Reported", cell: (row) => partTaken(row, flow) },
     ];
     const nothing = route().query.get("q")
-      ? empty("No topic matches", "Names of topics and of their copies are searched.")
+      ? empty("No topic matches", "The search covers topics and their copies.")
       : empty(
           "No topics yet",
-          "Topics appear with the flow's first run that finds some. Decisions tell why a topic is not copied.",
+          "Topics appear with the first run that finds any. Decisions show why a topic is not copied.",
         );
     return [
       listBar(
@@ -132,8 +132,8 @@ export const partitionsTab = {
       "partitions-which",
     );
     const nothing = only
-      ? empty("No partition failed", "All were copied in the newest run.")
-      : empty("No partitions yet", "They appear with the flow's first run.");
+      ? empty("No partition failed", "All of them were copied in the newest run.")
+      : empty("No partitions yet", "Partitions appear with the flow's first run.");
     return [
       listBar(chosen, h("span", { class: "muted" }, plural(answer.total, "partition"))),
       answer.partitions.length ? partitionTable(answer.partitions, flow) : nothing,
@@ -154,11 +154,11 @@ export function partitionTable(rows, flow) {
     { label: "Lag", right: true, cell: (row) => h("b", { title: lagTitle(row) }, count(row.lag)) },
     { label: "Behind", right: true, cell: (row) => behindFigure(row, flow) },
     { label: "Copied up to", right: true, cell: (row) => exact(row.position) },
-    { label: "End at the source", right: true, cell: (row) => exact(row.end) },
-    { label: "Latency: least", right: true, cell: (row) => duration(row.latency_ms_min) },
+    { label: "End offset at the source", right: true, cell: (row) => exact(row.end) },
+    { label: "Latency: min", right: true, cell: (row) => duration(row.latency_ms_min) },
     { label: "average", right: true, cell: (row) => duration(row.latency_ms_avg) },
     { label: "p50 / p95 / p99", right: true, cell: (row) => spreadOf(row, "latency_ms_") },
-    { label: "most", right: true, cell: (row) => duration(row.latency_ms_max) },
+    { label: "max", right: true, cell: (row) => duration(row.latency_ms_max) },
     { label: "Newest record", cell: (row) => age(row.newest_record_ms, { class: "number" }) },
     { label: "Reported", cell: (row) => partTaken(row, flow) },
   ];
@@ -212,14 +212,14 @@ export const decisionsTab = {
       { label: "Because", cell: (row) => h("span", { class: "break" }, row.reason) },
       { label: "Copy", cell: (row) => h("span", { class: "muted break" }, row.copied ? (row.remote_topic ?? "") : "") },
     ];
-    const told = answer.reported_ms ? h("span", { class: "muted" }, "as decided ", taken(answer.reported_ms)) : null;
+    const told = answer.reported_ms ? h("span", { class: "muted" }, "decided ", taken(answer.reported_ms)) : null;
     return [
       listBar(listSearch("Search topics", "decision-search"), chosen, told),
       answer.decisions.length
         ? table({ label: "Decisions", columns, rows: answer.decisions, key: (row) => row.topic, testid: "decision" })
         : empty(
             "No decisions to show",
-            "Every refresh of topics decides about each topic of the source and leaves its reason here.",
+            "Every topic refresh records its decision and reason for each topic of the source here.",
           ),
       listPager(answer),
     ];

@@ -1,4 +1,4 @@
-// Consumer groups of a flow: which of their offsets are translated, and where each would go on at the target.
+// Consumer groups of a flow: which of their offsets are translated, and where each would resume at the target.
 
 import { flowPath, get, post } from "./api.js";
 import { confirm } from "./dialog.js";
@@ -11,7 +11,7 @@ import { listBar, listPager, listQuery, listSearch } from "./tabs_data.js";
 import { button, empty, faults, loading, partTaken, taken, toast } from "./widgets.js";
 
 export function groupsTab(redraw) {
-  // The offsets of the open group are asked of both clusters, so only when somebody opens it or asks anew.
+  // The offsets of the open group are queried from both clusters, so only when it is opened or refreshed.
   const open = { key: null, answer: null, errors: [] };
 
   async function ask(flow, group) {
@@ -42,7 +42,7 @@ export function groupsTab(redraw) {
       h(
         "div",
         { class: "line" },
-        button("Ask the clusters again", {
+        button("Refresh from the clusters", {
           picture: "refresh",
           testid: "group-ask",
           onclick: () => ask(flow, row.group),
@@ -73,7 +73,7 @@ export function groupsTab(redraw) {
       const columns = [
         { label: "Group", cell: (row) => opener(row, shown) },
         { label: "Translated", cell: translated },
-        { label: "Offsets at the target", cell: (row) => (row.synced ? "kept by the flow" : "left to the group") },
+        { label: "Offsets at the target", cell: (row) => (row.synced ? "synced by the flow" : "not synced") },
         { label: "Checkpoint latency", right: true, cell: (row) => duration(row.checkpoint_latency_ms) },
         { label: "Last checkpoint", cell: (row) => age(row.checkpoint_ms, { class: "number" }) },
         { label: "Reported", cell: (row) => partTaken(row, flow) },
@@ -82,7 +82,7 @@ export function groupsTab(redraw) {
         ? empty("No group matches", null)
         : empty(
             "No groups yet",
-            "Groups of the source appear when they have committed offsets of topics that the flow copies.",
+            "Groups of the source appear once they have committed offsets on topics that the flow copies.",
           );
       return [
         listBar(
@@ -147,7 +147,7 @@ function offsets(answer) {
     { label: "Remark", cell: (row) => h("span", { class: "break muted" }, row.reason ?? "") },
   ];
   if (!answer.offsets.length)
-    return h("p", { class: "muted" }, "The group has committed nothing of what the flow copies.");
+    return h("p", { class: "muted" }, "The group has no committed offsets on topics that the flow copies.");
   return table({
     label: `Offsets of ${answer.group}`,
     columns,
@@ -157,7 +157,7 @@ function offsets(answer) {
   });
 }
 
-/** Set a group's offsets at the target as they are translated: what would change is shown first. */
+/** Commit a group's translated offsets at the target, after showing what would change. */
 async function apply(flow, group, done) {
   const path = `${flowPath(flow.source, flow.target)}/offsets`;
   let trial;
@@ -177,7 +177,7 @@ async function apply(flow, group, done) {
   const answer = await confirm({
     title: `Set offsets of ${group} on ${flow.target}`,
     sentences: [
-      `Whoever reads with ${group} on ${flow.target} goes on at these offsets. The group must have no members there.`,
+      `Consumers of ${group} on ${flow.target} will resume at these offsets. The group must have no members there.`,
       table({
         label: "Changes",
         columns,

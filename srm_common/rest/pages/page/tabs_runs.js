@@ -50,7 +50,7 @@ export const runsTab = {
             tone: (row) => (row.ok ? "" : "bad"),
             testid: "run",
           })
-        : empty("No run was reported yet", "The report task of each run writes it here."),
+        : empty("No runs reported yet", "The report task of each run adds it here."),
       listPager(answer),
     ];
   },
@@ -74,7 +74,7 @@ function told(row) {
   const lines = [row.error, ...row.partition_errors].filter(Boolean);
   const more =
     row.failed_partitions > row.partition_errors.length && row.partition_errors.length
-      ? `${row.failed_partitions} partitions failed; these are the first.`
+      ? `${row.failed_partitions} partitions failed; the first are shown.`
       : null;
   if (!lines.length && !row.notes.length) return null;
   return h(
@@ -94,7 +94,7 @@ function notes(lines) {
 }
 
 export function planTab(redraw) {
-  // What the next run would change costs a look at both clusters, so it is asked for, and kept until it is asked anew.
+  // What the next run would change requires queries to both clusters, so it is computed on demand, and kept until the next request.
   const next = { flow: null, answer: null, errors: [], busy: false };
 
   async function ask(flow) {
@@ -115,10 +115,10 @@ export function planTab(redraw) {
     label: "Plan",
     load: (flow, signal) => get(`${flowPath(flow.source, flow.target)}/plan`, {}, signal),
     draw(answer, flow) {
-      const why = next.busy ? "Both clusters are being asked" : flow.service ? whyNot("read", flow) : null;
+      const why = next.busy ? "Querying both clusters" : flow.service ? whyNot("read", flow) : null;
       return [
         listBar(
-          button(next.busy ? "Asking both clusters…" : "What would the next run change?", {
+          button(next.busy ? "Querying both clusters…" : "What would the next run change?", {
             picture: "search",
             testid: "plan-next",
             why,
@@ -191,7 +191,7 @@ export const settingsTab = {
         ? h(
             "div",
             { class: "note" },
-            h("p", null, "Keys of the file that do nothing:"),
+            h("p", null, "Keys of the file without effect:"),
             h("ul", { "data-testid": "ignored-settings" }, detail.ignored.map((text) => h("li", { class: "break" }, text))),
           )
         : null,

@@ -109,7 +109,7 @@ export function command(text) {
     onclick: () =>
       navigator.clipboard?.writeText(text).then(
         () => toast("Copied."),
-        () => toast("The browser does not allow copying here."),
+        () => toast("The browser does not allow copying to the clipboard here."),
       ),
   });
   return h("span", { class: "command" }, h("code", { class: "break" }, text), copy);
@@ -124,7 +124,7 @@ export function helpText(help) {
 export function moreHelp(help) {
   if (!help?.anchor) return null;
   const props = { href: `help/operations#${help.anchor}`, class: "more-help", "data-testid": "more-help" };
-  return h("a", props, "More about it");
+  return h("a", props, "Documentation");
 }
 
 /** A link into Airflow. */
@@ -201,7 +201,7 @@ export function flowName(flow, props = {}) {
 /** Which other service tells of a flow, where one does. */
 export const teller = (flow, props = {}) =>
   flow.service
-    ? h("span", { class: "chip calm", title: `Told by the service ${flow.service}`, ...props }, `via ${flow.service}`)
+    ? h("span", { class: "chip calm", title: `Reported by the service ${flow.service}`, ...props }, `via ${flow.service}`)
     : null;
 
 /** The name as a link to the flow's own view. */

@@ -85,7 +85,7 @@ def test_the_worst_flow_comes_first(file: Path, capsys: pytest.CaptureFixture[st
 
 def test_watching_needs_a_terminal(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["status", "--watch", "--flow", "a->b", "--config", str(file)]) == 2
-    assert "watching is for terminals" in capsys.readouterr().err
+    assert "watching needs a terminal" in capsys.readouterr().err
 
 
 class Terminal:

@@ -106,11 +106,11 @@ def test_other_writers_are_named() -> None:
         "User:app may write to 2 copies on b by 'ALLOW User:app WRITE on x. (prefixed)'",
     )
     *_, advice = other_writers(existing, ["x.a", "x.b"], (), "b")
-    assert "whose principal on b is not known; name it by sync.topic.acls.replicator.principals" in advice
+    assert "whose principal on b is not known; configure it with sync.topic.acls.replicator.principals" in advice
     many = [binding(f"ALLOW WRITE app{number:02} x.a") for number in range(15)]
     notices = other_writers(many, ["x.a"], {"User:srm"}, "b")
     assert len(notices) == 11
-    assert notices[-1] == "5 more bindings let others write to copies on b"
+    assert notices[-1] == "5 more bindings permit others to write to copies on b"
 
 
 def test_a_first_binding_may_lock_the_replicator_out() -> None:

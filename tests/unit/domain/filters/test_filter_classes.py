@@ -97,5 +97,7 @@ def test_what_is_no_filter_is_refused(written: str, said: str) -> None:
 
 
 def test_a_class_that_cannot_be_made_stops_the_flow() -> None:
-    with pytest.raises(ConfigError, match=r"topic.filter.class 'company_filters.Unmakeable' cannot be made: TypeError"):
+    with pytest.raises(
+        ConfigError, match=r"topic.filter.class 'company_filters.Unmakeable' cannot be instantiated: TypeError"
+    ):
         topic_filter(replace(FLOW, topic_filter_class="company_filters.Unmakeable"))

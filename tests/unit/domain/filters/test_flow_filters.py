@@ -81,7 +81,7 @@ def test_all_lists_spelled_out_mean_the_same(found: dict[str, tuple[str, ...]]) 
         ('{"x": []}', "there is no list 'x'; the lists are topics, topics.exclude, groups"),
         ('{"topics": null}', "topics must be a list of expressions"),
         ('{"topics": ["a", 1]}', "topics must be a list of expressions"),
-        ('{"topics": ["a", " "]}', "topics holds an empty expression"),
+        ('{"topics": ["a", " "]}', "topics has an empty expression"),
         ('{"topics": ["a"], "topics": ["b"]}', "topics is there twice"),
         (
             '{"groups": ["ok", "a(b"]}',

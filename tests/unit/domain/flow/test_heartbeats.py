@@ -122,11 +122,11 @@ def test_a_fresh_heartbeat() -> None:
 def test_silence_is_said() -> None:
     assert make_heartbeat_report(FLOW, 1_120_000, [NEAR]).silence is None
     silent = make_heartbeat_report(FLOW, 1_120_001, [NEAR])
-    assert "the newest heartbeat of 'a' that came by a->b is 2 min old" in str(silent.silence)
+    assert "the newest heartbeat of 'a' copied by a->b is 2 min old" in str(silent.silence)
     assert silent.sentence() == silent.silence
     # Heartbeats of clusters further up may be missing for reasons of other flows, and do not stand for the source's.
     never = make_heartbeat_report(FLOW, 0, [FAR])
-    assert "no heartbeat of 'a' has come by a->b; one is due every 30 s" in str(never.silence)
+    assert "no heartbeat of 'a' has been copied by a->b; one is due every 30 s" in str(never.silence)
     assert make_heartbeat_report(replace(FLOW, emit_heartbeats=False), 0).sentence() is None
     unknown = make_heartbeat_report(FLOW, 0, fault="no right")
     assert (unknown.silence, unknown.sentence()) == (None, "Heartbeats are not known: no right")
@@ -134,9 +134,9 @@ def test_silence_is_said() -> None:
 
 def test_hops_in_words() -> None:
     traced = replace(
-        FAR, by_hop=(Hop("z", "a", 11_000), Hop("a", "b", fault="is not known: the offset map does not tell"))
+        FAR, by_hop=(Hop("z", "a", 11_000), Hop("a", "b", fault="is unknown: the offset map does not have it"))
     )
-    assert [str(hop) for hop in traced.by_hop] == ["z->a 11.0 s", "a->b is not known: the offset map does not tell"]
+    assert [str(hop) for hop in traced.by_hop] == ["z->a 11.0 s", "a->b is unknown: the offset map does not have it"]
     text = heartbeats_text(make_heartbeat_report(FLOW, 1_010_000, [traced, NEAR]))
     assert str(text[-1]).startswith("The newest heartbeat of 'a'")
     assert heartbeats_text(make_heartbeat_report(replace(FLOW, emit_heartbeats=False), 0)) == [

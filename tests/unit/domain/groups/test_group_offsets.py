@@ -89,12 +89,12 @@ def test_what_is_written_is_read(offsets: list[GroupOffset]) -> None:
         ("a.t,0,1\ng,a.t,0,1\n", ["g"], "f:2: 4 columns, but the lines before have 3"),
         ("a.t,0,-1\n", ["g"], "f:1: the offset -1 is negative"),
         ("a.t,-3,1\n", ["g"], "f:1: the partition -3 is negative"),
-        ("a.t,0,1\n\na.t,one,1\n", ["g"], "f:3: the partition 'one' is no number"),
-        ("a.t,0,9223372036854775808\n", ["g"], "f:1: the offset '9223372036854775808' is no number"),
-        ("a.t,0,²\n", ["g"], "f:1: the offset '²' is no number"),
+        ("a.t,0,1\n\na.t,one,1\n", ["g"], "f:3: the partition 'one' is not a number"),
+        ("a.t,0,9223372036854775808\n", ["g"], "f:1: the offset '9223372036854775808' is not a number"),
+        ("a.t,0,²\n", ["g"], "f:1: the offset '²' is not a number"),
         (",0,1\n", ["g"], "f:1: the topic is missing"),
         (",a.t,0,1\n", [], "f:1: the group is missing"),
-        ("a.t,0,1\na.t,0,2\n", ["g"], "f:2: a.t-0 of group g comes twice"),
+        ("a.t,0,1\na.t,0,2\n", ["g"], "f:2: a.t-0 of group g is listed twice"),
         ("h,a.t,0,1\n", ["g"], "f: it has no offsets of group g"),
     ],
 )
@@ -128,7 +128,7 @@ def test_groups_are_not_moved_back_unasked() -> None:
     assert not judged(further).changes
     assert judged(further).effect == "left: the group is further, at 60; --rewind moves it back"
     asked = judged(further, rewind=True)
-    assert (asked.changes, asked.effect) == (True, "back by 10: so many are read again")
+    assert (asked.changes, asked.effect) == (True, "back by 10, which are read again")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_what_was_written_is_compared() -> None:
     done = compared(applied, TargetGroup("empty", {("a.t", 0): 50}), None)
     assert (done.after, done.problem, done.effect) == (50, None, "set, forward by 20")
     assert compared(applied, TargetGroup("empty", {("a.t", 0): 77}), None).problem == (
-        "not set, it stands at 77: somebody else has committed meanwhile"
+        "not set, it stands at 77: another client has committed in the meantime"
     )
     assert compared(applied, TargetGroup(), "no right").problem == "not set, nothing is committed: no right"
     assert "is not known: the cluster is away" in str(compared(applied, "the cluster is away", None).problem)

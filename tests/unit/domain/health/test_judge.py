@@ -63,7 +63,7 @@ FAILED: Mapping[str, Any] = {
             {"paused": True, "running_since_ms": NOW - 5, "running_run_id": "r8"},
             HealthState.PAUSED,
             None,
-            "the flow is paused in Airflow; run r8 is still at work and ends by itself",
+            "the flow is paused in Airflow; run r8 is still active and ends by itself",
         ),
         (
             FAILED,
@@ -81,13 +81,13 @@ FAILED: Mapping[str, Any] = {
             {"misconfigured": "srm.properties:4: tasks.max must be a whole number", "paused": True},
             HealthState.FAILING,
             None,
-            "the configuration stops the flow: srm.properties:4: tasks.max must be a whole number",
+            "the configuration disables the flow: srm.properties:4: tasks.max must be a whole number",
         ),
         (
             {"last_run_lost_records": 1, "lost_records": 1, "lost_since_ms": NOW - 10_000, "lost_ms": NOW, **FAILED},
             HealthState.LOST_DATA,
             NOW - 10_000,
-            "1 record vanished at the source before they were copied",
+            "1 record disappeared at the source before they were copied",
         ),
         (
             {
@@ -105,7 +105,7 @@ FAILED: Mapping[str, Any] = {
             {"lost_records": 7, "lost_since_ms": NOW - 30 * HOUR, "lost_ms": NOW - HOUR},
             HealthState.LOST_DATA,
             NOW - 30 * HOUR,
-            "7 records vanished at the source before they were copied",
+            "7 records disappeared at the source before they were copied",
         ),
         (
             {"lost_records": 7, "lost_since_ms": NOW - 2 * LOST_DATA_SHOWN_MS, "lost_ms": NOW - LOST_DATA_SHOWN_MS},
@@ -144,19 +144,19 @@ FAILED: Mapping[str, Any] = {
             {"last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - 3 * HOUR + 5, "lag": exactly(900)},
             HealthState.CATCHING_UP,
             NOW - 3 * HOUR + 5,
-            "its run has been at work for 2 h; 900 records behind before it",
+            "its run has been active for 2 h; 900 records behind before it",
         ),
         (
             {"last_run_ended_ms": NOW - 3 * HOUR, "running_since_ms": NOW - 3 * HOUR + 5},
             HealthState.CATCHING_UP,
             NOW - 3 * HOUR + 5,
-            "its run has been at work for 2 h",
+            "its run has been active for 2 h",
         ),
         (
             {"last_run_ended_ms": NOW - 9 * HOUR, "running_since_ms": NOW - 8 * HOUR, "running_run_id": "r8"},
             HealthState.STALLED,
             NOW - 8 * HOUR,
-            "run r8 has been at work for 8 h, longer than task.execution.timeout.seconds allows",
+            "run r8 has been active for 8 h, longer than task.execution.timeout.seconds allows",
         ),
         # A run that waits for a slot is not at work, unless it is between two tasks.
         (
@@ -179,7 +179,7 @@ FAILED: Mapping[str, Any] = {
             },
             HealthState.CATCHING_UP,
             NOW - HOUR + 5,
-            "its run has been at work for 59 min",
+            "its run has been active for 59 min",
         ),
         # A busy flow leaves what came in while it ran; a backlog is what a run no longer takes away.
         (
@@ -234,14 +234,13 @@ FAILED: Mapping[str, Any] = {
             {"lag": PART, "lag_objective_records": 51, "last_run_records": 0},
             HealthState.RUNNING,
             None,
-            "the last run copied 0 records, 10 s ago; how far behind it is, is unknown in 1 of 3 partitions",
+            "the last run copied 0 records, 10 s ago; the lag is unknown in 1 of 3 partitions",
         ),
         (
             {"data_topics": 0, "last_run_records": 1},
             HealthState.HEARTBEAT_ONLY,
             None,
-            "nothing but heartbeats is copied: no topic of the source is let through by the flow's filters; the last "
-            "run ended 10 s ago",
+            "only heartbeats are copied: the flow's filters select no topic of the source; the last run ended 10 s ago",
         ),
         (
             {"data_topics": 0, "partitions": 0, "last_run_records": 0},
@@ -250,10 +249,10 @@ FAILED: Mapping[str, Any] = {
             "nothing is copied, not even heartbeats: no topic of the source",
         ),
         (
-            {"last_run_ended_ms": NOW - HOUR, "paused": None, "schedule_fault": "Airflow does not answer"},
+            {"last_run_ended_ms": NOW - HOUR, "paused": None, "schedule_fault": "Airflow does not respond"},
             HealthState.UNKNOWN,
             NOW - HOUR,
-            "no run has ended for 60 min, and whether the flow is paused cannot be told: Airflow does not answer",
+            "no run has ended for 60 min, and it is unknown whether the flow is paused: Airflow does not respond",
         ),
         (
             {"last_run_ended_ms": NOW - HOUR, "paused": None},
@@ -279,7 +278,7 @@ def test_flows_of_which_little_is_known() -> None:
     )
     begun = judge(replace(nothing, paused=False, running_since_ms=NOW - 90_000)).health
     assert (begun.state, begun.since_ms) == (HealthState.RUNNING, NOW - 90_000)
-    assert begun.cause == "its first reported run has been at work for 90 s"
+    assert begun.cause == "its first run has been active for 90 s"
     down = judge(replace(nothing, paused=False, store_fault="srm-metrics.db is locked")).health
     assert (down.state, down.cause) == (
         HealthState.UNKNOWN,
@@ -320,7 +319,7 @@ def test_flows_of_which_little_is_known() -> None:
             {"misconfigured": "x"},
             AlarmKind.STALLED,
             Severity.CRITICAL,
-            "a->b is stopped by the configuration: x",
+            "a->b is disabled by the configuration: x",
         ),
         (
             {
@@ -339,19 +338,19 @@ def test_flows_of_which_little_is_known() -> None:
             {"last_run_lost_records": 3, "lost_since_ms": NOW},
             AlarmKind.LOST_DATA,
             Severity.CRITICAL,
-            "3 records of a->b vanished at the source before they were copied",
+            "3 records of a->b disappeared at the source before they were copied",
         ),
         (
             {"untranslated_groups": 1, "untranslated_text": "g: before the map"},
             AlarmKind.UNTRANSLATED_GROUPS,
             Severity.WARNING,
-            "1 group of a->b cannot go on reading on the target: g: before the map",
+            "1 group of a->b cannot resume on the target: g: before the map",
         ),
         (
             {"foreign_writers": "a.t-0, offsets 5 to 9"},
             AlarmKind.FOREIGN_WRITER,
             Severity.CRITICAL,
-            "somebody else writes to copies of a->b: a.t-0, offsets 5 to 9",
+            "copies of a->b have another writer: a.t-0, offsets 5 to 9",
         ),
     ],
 )

@@ -60,7 +60,7 @@ def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> No
 
 
 def test_lost_data_is_told_once_and_kept_for_a_day(flow: FlowSettings) -> None:
-    note = "t-0: 7 offsets were deleted; on.data.loss=skip: going on at offset 7"
+    note = "t-0: 7 offsets were deleted; on.data.loss=skip: continuing at offset 7"
     memory = AlarmMemory().after(report(0, lost=7, notes=("slot 1 lost its worker", note)))
     verdicts = []
     for second in (1, 86_000, 86_500):
@@ -73,7 +73,7 @@ def test_lost_data_is_told_once_and_kept_for_a_day(flow: FlowSettings) -> None:
         HealthState.RUNNING,
     ]
     (alarm,) = verdicts[0].alarms
-    assert alarm.text == f"7 records of a->b vanished at the source before they were copied: {note}"
+    assert alarm.text == f"7 records of a->b disappeared at the source before they were copied: {note}"
     assert verdicts[2].alarms == []
 
 

@@ -34,7 +34,7 @@ STORY = [
     report(120, lag=13, stopped="cluster a is not reachable"),
     replace(report(150), run=None, fault="cluster b is not reachable"),
     report(180, lag=10),
-    report(210, lost=7, error="7 offsets were deleted; set on.data.loss to skip or reset to go on without them"),
+    report(210, lost=7, error="7 offsets were deleted; set on.data.loss to skip or reset to continue without them"),
     report(240, lost=7),
     report(270),
     replace(report(300), foreign_writers="a.t-0, offsets 5 to 9", groups=(GroupSample("g", 4, 1, "before the map"),)),
@@ -89,7 +89,7 @@ def test_what_only_the_scheduler_knows(flow: FlowSettings, tmp_path: Path) -> No
     scheduled = ScheduledFlow(FLOW, "srm.a.b", paused=False)
     assert state(scheduled) is HealthState.STALLED
     assert state(None) is HealthState.STALLED
-    assert state(None, "Airflow does not answer") is HealthState.UNKNOWN
+    assert state(None, "Airflow does not respond") is HealthState.UNKNOWN
     assert state(replace(scheduled, paused=True)) is HealthState.PAUSED
     assert state(replace(scheduled, running_since_ms=later - 5_000)) is HealthState.RUNNING
     assert state(replace(scheduled, misconfigured="srm.properties:3: it is wrong")) is HealthState.FAILING

@@ -95,7 +95,7 @@ def test_a_flow_that_copies_heartbeats_only() -> None:
     report = make_report("a->b", now_ms, replace(RUN, state=RunState.DONE, partitions=(beats,)), None, None)
     judged = replace(report, health=judge(observe_status(flow, report)).health)
     assert judged.to_json()["health"]["state"] == "heartbeat_only"
-    assert "nothing but heartbeats is copied" in judged.headline()
+    assert "only heartbeats are copied" in judged.headline()
     assert "srm-control topics --explain --flow 'a->b'" in str(status_text(judged)[1])
     more = replace(report, run=replace(RUN, state=RunState.DONE, partitions=(beats, RUN.partitions[1])))
     assert judge(observe_status(flow, make_report("a->b", now_ms, more.run, None, None))).health.state is not (
@@ -120,10 +120,10 @@ def test_a_run_that_goes_on() -> None:
 
 
 def test_text_and_json_tell_the_same() -> None:
-    report = make_report("a->b", 1_100_000, RUN, LAG, "cluster 'a' did not answer")
+    report = make_report("a->b", 1_100_000, RUN, LAG, "cluster 'a' did not respond")
     text = [part for part in status_text(report) if isinstance(part, str)]
     assert "t-1: it broke" in text
-    assert any("cluster 'a' did not answer" in line for line in text)
+    assert any("cluster 'a' did not respond" in line for line in text)
     document = report.to_json()
     assert document["healthy"] is False
     assert document["partitions"][1] == {

@@ -130,16 +130,16 @@ def test_runs_that_all_fail_are_told_without_waiting_for_a_quiet_moment(flow: Fl
     (alarm,) = watch.look(101, AT_WORK).alarms
     assert alarm.text.endswith("; the last one failed: it broke")
     watch.run(150, error="it broke")
-    watch.look(160, FlowActivity(waiting="Airflow begins none"))
+    watch.look(160, FlowActivity(waiting="Airflow starts none"))
     assert watch.heard == [("stalled", 101)]
 
 
 def test_a_flow_that_the_file_stops_is_told_unless_it_is_paused() -> None:
-    watch = Watch(None, "srm.properties:6: tasks.max is no number")
+    watch = Watch(None, "srm.properties:6: tasks.max is not a number")
     watch.look(0, PAUSED)
     assert watch.heard == []
     (alarm,) = watch.look(60, AT_WORK).alarms
-    assert alarm.text == "a->b is stopped by the configuration: srm.properties:6: tasks.max is no number"
+    assert alarm.text == "a->b is disabled by the configuration: srm.properties:6: tasks.max is not a number"
     watch.look(120, PAUSED)
     assert watch.heard == [("stalled", 60), ("over", 120)]
 

@@ -11,7 +11,7 @@ from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from tests.unit.domain.monitoring.reports import OBJECTIVE, START
 
-_HELD = "some offsets were deleted; set on.data.loss to skip or reset to go on without them"
+_HELD = "some offsets were deleted; set on.data.loss to skip or reset to continue without them"
 _LAGS = st.none() | st.integers(0, 2 * OBJECTIVE)
 
 
@@ -59,7 +59,7 @@ def _report(draw: st.DrawFn, run: int, at_ms: int, flow: str) -> RunReport:
             RunState.FAILED if bad else RunState.DONE,
             stopped,
             partitions=partitions,
-            notes=draw(st.sampled_from([(), ("t-0: on.data.loss=skip: going on behind the gap",)])),
+            notes=draw(st.sampled_from([(), ("t-0: on.data.loss=skip: continuing after the gap",)])),
         ),
         groups=draw(st.sampled_from([(), (GroupSample("g", 4, 1, "too old"),), (GroupSample("g", 4, 4),)])),
         data_topics=draw(st.sampled_from([None, 0, 1])),

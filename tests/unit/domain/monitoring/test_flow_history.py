@@ -17,7 +17,7 @@ from srm_common.domain.runs.run_record import PartitionRecord, RunState
 from tests.unit.domain.monitoring.reports import OBJECTIVE, START, report
 from tests.unit.domain.monitoring.run_stories import stories
 
-HELD = "7 offsets were deleted; set on.data.loss to skip or reset to go on without them"
+HELD = "7 offsets were deleted; set on.data.loss to skip or reset to continue without them"
 
 
 def after(*reports: RunReport) -> FlowHistory:

@@ -111,7 +111,7 @@ def test_what_cannot_be_compared() -> None:
     assert "truncated or created again" in beyond.proof
     gone = judge(40, copied(38, 39), seen(*range(50, 60)), LogRange(50, 60))
     assert (gone.verdict, gone.position) == (Verdict.BELIEVED, 40)
-    assert "10 offsets behind it are gone" in gone.proof
+    assert "10 offsets after it are gone" in gone.proof
 
 
 def test_foreign_records_at_the_end() -> None:

@@ -45,8 +45,8 @@ def test_every_group_without_a_place_is_listed_with_its_reason() -> None:
         "group g has no checkpoint on partitions 1 of t: too old",
         "group s is a share group: its offsets are not translated",
         "group u is stable on the target: its offsets there are left alone",
-        "group f stands further on 1 partition of the target than at the source",
-        "orders takes records of c->b as well: a place that skips nothing of one source may skip records of another, "
+        "group f is further ahead on 1 partition of the target than at the source",
+        "orders takes records of c->b as well: an offset that skips nothing of one source may skip records of another, "
         "so no group's offsets are committed there",
         "a.checkpoints.internal-0 at offset 3: garbage",
     ]

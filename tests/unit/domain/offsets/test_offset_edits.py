@@ -39,7 +39,7 @@ def test_what_is_set_counts_whatever_was_pinned(
 @pytest.mark.parametrize(
     ("before", "after", "effect"),
     [
-        (20, 15, "goes back by 5 offsets: the next run copies them behind the end of the copy"),
+        (20, 15, "goes back by 5 offsets: the next run copies them after the end of the copy"),
         (20, 28, "leaves 8 offsets out"),
         (20, 20, "as it is"),
         (None, 20, "starts at 20"),
@@ -97,8 +97,8 @@ def test_files(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("", "f: the file holds no offsets"),
-        ("topic,partition,offset\n", "f: the file holds no offsets"),
+        ("", "f: the file contains no offsets"),
+        ("topic,partition,offset\n", "f: the file contains no offsets"),
         ("t,0\n", "f: line 1 has 2 columns"),
         ("t,0,5\nt,x,5\n", "f: line 2 is not a topic, a partition and an offset: 't', 'x', '5'"),
         ("t,0,-1\n", "f: line 1 is not"),

@@ -156,7 +156,7 @@ LOG = Log(1000, 1021)
             ResumePoint(
                 1010,
                 NONE,
-                "its committed offset 5000 here is behind the end of the log, 1021, and does not count",
+                "its committed offset 5000 here is after the end of the log, 1021, and does not count",
             ),
         ),
         (
@@ -165,7 +165,7 @@ LOG = Log(1000, 1021)
             ResumePoint(
                 1020,
                 Amount.at_most(10),
-                "the group is 10 offsets ahead of what is copied; it reads them again if they come",
+                "the group is 10 offsets ahead of what is copied; it reads them again if they arrive",
             ),
         ),
         (90, None, ResumePoint(1000, NONE, "the copy begins at 100, behind its place 90")),
@@ -185,7 +185,7 @@ def test_an_unknown_part_of_the_copy_is_read_from_its_start() -> None:
     assert "where the offset map begins" in before.reason
     unknown = resume_point(50, Log(400, 1021), along=OffsetMap())
     assert (unknown.offset, unknown.read_again.most) == (400, 621 + 50)
-    assert "knows nothing" in unknown.reason
+    assert "has nothing" in unknown.reason
     empty = resume_point(0, Log(0, 0), along=OffsetMap())
     assert empty == ResumePoint(0, NONE, "nothing of this partition was copied yet")
 

@@ -76,7 +76,7 @@ def test_the_plan_of_another_flow() -> None:
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"plan": 1}', '{"plan": 1, "flow": "A->B", "actions": 3}'])
 def test_what_is_no_plan(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"p\.json: this is not a plan; make one with"):
+    with pytest.raises(ConfigError, match=r"p\.json: this is not a plan; create one with"):
         PlanFile.parse(text, "p.json")
 
 

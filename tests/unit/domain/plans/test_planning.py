@@ -113,7 +113,7 @@ def test_a_topic_that_is_named_and_not_shown_is_told() -> None:
     login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "srm"}
     secured = replace(FLOW, topics=("t",), source=replace(FLOW.source, confluent=login))
     assert planned({}, flow=secured).notices == (
-        "t, which topics names, is not copied: A shows no such topic; if there is one, User:srm needs the right "
+        "t, which topics names, is not copied: A shows no such topic; if there is one, User:srm needs the permission "
         "Describe on topic 't' (kafka-acls.sh --add --allow-principal User:srm --operation Describe --topic t)",
     )
     assert planned({"t": (1, settings())}, flow=secured).notices == ()
@@ -260,7 +260,10 @@ def test_partitions() -> None:
 def test_replicas_are_lowered_to_the_brokers_and_said() -> None:
     (action,) = planned({"t": (1, settings())}, brokers=1).actions
     assert isinstance(action, CreateTopic)
-    assert (action.replication_factor, action.reason) == (1, "copy of t; 2 replicas asked, but the target has 1 broker")
+    assert (action.replication_factor, action.reason) == (
+        1,
+        "copy of t; 2 replicas requested, but the target has 1 broker",
+    )
     (action,) = planned({"t": (1, settings())}, flow=replace(FLOW, replication_factor=-1)).actions
     assert isinstance(action, CreateTopic)
     assert action.replication_factor == -1

@@ -133,7 +133,7 @@ def test_the_sentence_names_the_partition_both_positions_and_the_way_out() -> No
     assert finding is not None
     assert decide(finding, OnDataLoss.FAIL).error == (
         "t-0: 15 offsets were deleted at the source before they were copied (the log starts at 25, the "
-        "copied position is 10); set on.data.loss to skip or reset to go on without them"
+        "copied position is 10); set on.data.loss to skip or reset to continue without them"
     )
 
 

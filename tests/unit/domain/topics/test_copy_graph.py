@@ -177,7 +177,7 @@ def test_a_diamond() -> None:
     refused = world.refusals("c->d")["t"]
     assert refused.code == "diamond"
     assert refused.reason == (
-        "t on d gets the records of t on a by a -> b -> d already; by a -> c -> d they would come twice"
+        "t on d gets the records of t on a by a -> b -> d already; by a -> c -> d they would arrive twice"
     )
 
 

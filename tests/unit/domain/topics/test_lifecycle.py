@@ -74,8 +74,8 @@ def test_a_deleted_copy_does_not_come_back_by_accident() -> None:
         "target_deleted",
     )
     assert found.decision.reason == (
-        'A.t was deleted on B; copy everything again with: srm-control apply --flow "A->B" --recreate t, or go on '
-        'where the flow stopped with: srm-control apply --flow "A->B" --resume t, or take the topic off the filters'
+        'A.t was deleted on B; copy everything again with: srm-control apply --flow "A->B" --recreate t, or continue '
+        'where the flow stopped with: srm-control apply --flow "A->B" --resume t, or remove the topic from the filters'
     )
 
 
@@ -87,7 +87,7 @@ def test_a_copy_that_somebody_made_again_is_not_taken_for_ours() -> None:
         "target_recreated",
     )
     assert found.decision.reason.startswith(
-        "A.t on B was deleted and made again by somebody (id d1 became d2), so what was copied before is gone; "
+        "A.t on B was deleted and re-created by others (id d1 became d2), so what was copied before is gone; "
     )
     # It stays so until somebody decides.
     assert settled(record=replace(RECORD, state=TopicState.RECREATED), ids=REMADE).decision == found.decision
@@ -98,7 +98,7 @@ def test_a_copy_that_somebody_made_again_is_not_taken_for_ours() -> None:
 @pytest.mark.parametrize(
     ("choice", "again", "doing"),
     [
-        (OnDataLoss.SKIP, False, "the copy goes on where the flow stopped"),
+        (OnDataLoss.SKIP, False, "copying continues where the flow stopped"),
         (OnDataLoss.RESET, True, "everything is copied again"),
     ],
 )
@@ -125,7 +125,7 @@ def test_a_source_topic_that_was_made_again_goes_by_on_data_loss() -> None:
     waiting = settled(ids=ids)
     assert (waiting.decision, waiting.state) == (WANTED, TopicState.RECREATED)
     assert waiting.notice == (
-        "t was deleted and made again on A (id u1 became u2); on.data.loss = fail: its partitions are not copied "
+        "t was deleted and re-created on A (id u1 became u2); on.data.loss = fail: its partitions are not copied "
         "until that is skip or reset"
     )
     going = settled(ids=ids, flow=replace(FLOW, on_data_loss=OnDataLoss.SKIP))

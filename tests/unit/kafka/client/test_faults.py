@@ -42,7 +42,7 @@ def test_every_code(name: str) -> None:
         assert "list its topics" in text
         assert "hush" not in text
         assert "\n" not in text
-        assert ("; User:ANONYMOUS lacks a right for it" in text) == name.endswith("_AUTHORIZATION_FAILED")
+        assert ("; User:ANONYMOUS lacks the permission for it" in text) == name.endswith("_AUTHORIZATION_FAILED")
     assert is_denied(fault) == (name in DENIED)
     assert is_final(fault) == (name in DENIED | UNSUPPORTED)
 
@@ -51,11 +51,11 @@ def test_the_right_is_named_where_the_cluster_misses_one_of_its_kind() -> None:
     needs = Right("Write", "transactional-id", "a->b")
     told = str(cluster_error(CLUSTER, "copy", KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), needs))
     assert told.endswith(
-        "; User:ANONYMOUS needs the right Write on transactional id 'a->b' (kafka-acls.sh --add "
+        "; User:ANONYMOUS needs the permission Write on transactional id 'a->b' (kafka-acls.sh --add "
         "--allow-principal User:ANONYMOUS --operation Write --transactional-id 'a->b')"
     )
     other = str(cluster_error(CLUSTER, "copy", KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED), needs))
-    assert other.endswith("; User:ANONYMOUS lacks a right for it")
+    assert other.endswith("; User:ANONYMOUS lacks the permission for it")
 
 
 def test_the_library_has_all_the_codes_that_are_told_apart() -> None:

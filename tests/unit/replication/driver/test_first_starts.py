@@ -141,7 +141,7 @@ def test_records_of_the_other_direction_never_go_back_after_a_second_turn() -> N
     passes = there.run(start_positions="t=opposite", opposite_ends=ends)
     assert passes.tracks[T0].error == (
         "t-0 was copied up to offset 5 before; since then the flow in the other direction wrote up to 8, and those "
-        "records would go back; move on behind them with: srm-control source-offsets reset --topic 't' --to opposite"
+        "records would be copied back; move past them with: srm-control source-offsets reset --topic 't' --to opposite"
     )
     there.target.offsets[T0] = 8
     there.run(start_positions="t=opposite", opposite_ends=ends, max_seconds=3.0)

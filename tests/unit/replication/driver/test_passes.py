@@ -357,7 +357,7 @@ class TestSource:
     def test_a_source_that_stays_silent_ends_the_run(self) -> None:
         there = world(3)
         there.source.down = True
-        with pytest.raises(UnreachableCluster, match="has not answered for 60 s"):
+        with pytest.raises(UnreachableCluster, match="has not responded for 60 s"):
             there.run()
         assert 60 <= there.now < 70
 

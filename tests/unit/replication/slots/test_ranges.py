@@ -321,7 +321,7 @@ def test_the_first_fault_is_told_too(state: RangeState, monkeypatch: pytest.Monk
     state.fault(PartitionError("no leader"), 10.0)
     clock[0] += 6
     assert state.fault(PartitionError("no leader"), 10.0)
-    assert state.result().error == "no leader; gave up after retrying; it began with: disk full"
+    assert state.result().error == "no leader; gave up after retrying; first error: disk full"
 
 
 @pytest.mark.parametrize("kind", [NoSuchPartition, AccessDenied])

@@ -104,20 +104,20 @@ def test_logins_of_other_hosts_stay_here(peer: Make) -> None:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"", "cannot be asked"),
-        (b"SSH-2.0-OpenSSH_9.2\r\n", "cannot be asked"),
-        (http(b"<html>hello</html>"), "answered what cannot be read: the text: Invalid JSON"),
-        (http(b'{"hello": 1}'), "answered what cannot be read: hello: Input should be a valid string"),
-        (http(b"[" * 100_000), "answered what cannot be read"),
-        (http(b"\xff\xfe\x00"), "answered what cannot be read"),
+        (b"", "cannot be queried"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", "cannot be queried"),
+        (http(b"<html>hello</html>"), "returned an unreadable response: the text: Invalid JSON"),
+        (http(b'{"hello": 1}'), "returned an unreadable response: hello: Input should be a valid string"),
+        (http(b"[" * 100_000), "returned an unreadable response"),
+        (http(b"\xff\xfe\x00"), "returned an unreadable response"),
         (http(b"{}", "401 Unauthorized"), "refuses the login (HTTP 401); see service.peer.127.0.0.1.user"),
         (http(b"{}", "403 Forbidden"), "refuses the login (HTTP 403)"),
-        (http(b"", "307 See", "Location: http://169.254.169.254/"), "sends elsewhere (HTTP 307)"),
-        (http(b"", "500 Oh"), "answers with HTTP 500"),
-        (http(b'{"errors": []}', "500 Oh"), "answers with HTTP 500"),
-        (http(b'{"errors": [{"code": "busy", "message": "later"}]}', "503 Oh"), "answers with HTTP 503: later"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "answered what cannot be read"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "cannot be asked"),
+        (http(b"", "307 See", "Location: http://169.254.169.254/"), "redirects (HTTP 307)"),
+        (http(b"", "500 Oh"), "responds with HTTP 500"),
+        (http(b'{"errors": []}', "500 Oh"), "responds with HTTP 500"),
+        (http(b'{"errors": [{"code": "busy", "message": "later"}]}', "503 Oh"), "responds with HTTP 503: later"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", "returned an unreadable response"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n", "cannot be queried"),
     ],
 )
 def test_an_answer_that_is_none_is_one_sentence(peer: Make, answer: bytes, said: str) -> None:
@@ -127,7 +127,7 @@ def test_an_answer_that_is_none_is_one_sentence(peer: Make, answer: bytes, said:
 
 
 def test_who_says_nothing_is_left_after_the_limit(peer: Make) -> None:
-    assert "did not answer within 0.5 s" in refusal(peer(lambda to: time.sleep(60)), QUICK)
+    assert "did not respond within 0.5 s" in refusal(peer(lambda to: time.sleep(60)), QUICK)
 
 
 def test_who_says_one_letter_at_a_time_is_left_too(peer: Make) -> None:
@@ -137,7 +137,7 @@ def test_who_says_one_letter_at_a_time_is_left_too(peer: Make) -> None:
             to.sendall(b" ")
             time.sleep(0.1)
 
-    assert "did not answer within 0.5 s" in refusal(peer(slowly), QUICK)
+    assert "did not respond within 0.5 s" in refusal(peer(slowly), QUICK)
 
 
 def test_who_never_ends_is_left(peer: Make) -> None:
@@ -146,12 +146,12 @@ def test_who_never_ends_is_left(peer: Make) -> None:
         while True:
             to.sendall(b" " * 65_536)
 
-    assert "answers with more than 32 MB" in refusal(peer(endlessly))
+    assert "returns more than 32 MB" in refusal(peer(endlessly))
 
 
 def test_where_nobody_listens() -> None:
     port = ReservedPort()
-    with pytest.raises(PeerError, match=r"cannot be asked: .*refused"):
+    with pytest.raises(PeerError, match=r"cannot be queried: .*refused"):
         ask(Advertisement.of("west", f"http://{port.address}", [], 1000), "/x", [], Greeting, PATIENT)
     port.release()
 

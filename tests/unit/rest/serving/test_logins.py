@@ -76,7 +76,7 @@ def test_a_password_file(tmp_path: Path) -> None:
         ("ann:op:hush\nann:op:hush", 2, "twice"),
         ("ann:op:{scrypt}hush", 1, "--hash-password"),
         ("ann:op:{scrypt}1073741824:aGk=:aGk=", 1, "--hash-password"),
-        ("# nobody\n", None, "no login"),
+        ("# nobody\n", None, "no users"),
     ],
 )
 def test_a_wrong_line_is_told_without_what_is_in_it(tmp_path: Path, text: str, line: int | None, said: str) -> None:
@@ -143,7 +143,7 @@ def test_a_file_that_breaks_locks_nobody_out_and_is_told_once(tmp_path: Path, ca
         assert watched.find("ann", "sesame") is not None
         assert watched.find("bob", "hush") is None
     (told,) = caplog.messages
-    assert f"{file}:2: the role is one of viewer, user, op; the logins from before go on to count" in told
+    assert f"{file}:2: the role is one of viewer, user, op; the previous users stay in effect" in told
     assert "hush" not in told
     file.unlink()
     assert watched.find("ann", "sesame") is not None

@@ -28,7 +28,7 @@ def fault(answer: Any, status: int) -> tuple[str, str]:
 
 def test_a_flow_is_paused_and_resumed(stage: Stage) -> None:
     client = stage.client("user")
-    assert client.post(f"{PATH}/pause", json={}).json()["done"] == f"{FLOW} is paused: no more runs begin"
+    assert client.post(f"{PATH}/pause", json={}).json()["done"] == f"{FLOW} is paused: no more runs start"
     assert stage.scheduler.known[FLOW].paused
     assert client.post(f"{PATH}/resume", json={"note": "mended"}).json()["done"] == f"{FLOW} runs by its schedule again"
     assert not stage.scheduler.known[FLOW].paused
@@ -70,9 +70,9 @@ def test_what_a_role_may_not_do_is_not_done(stage: Stage, path: str, lowest: str
 def test_unknown_flows_and_airflows_that_do_not_answer(stage: Stage, path: str) -> None:
     client = stage.client("op")
     assert fault(client.post(f"/api/v2/flows/{FLOW.source}/nowhere{path}", json={}), 404)[0] == "unknown_flow"
-    stage.scheduler.fault = "Airflow's database does not answer: disk I/O error"
+    stage.scheduler.fault = "Airflow's database does not respond: disk I/O error"
     code, message = fault(client.post(PATH + path, json={}), 502)
-    assert (code, message) == ("airflow_failed", "Airflow's database does not answer: disk I/O error")
+    assert (code, message) == ("airflow_failed", "Airflow's database does not respond: disk I/O error")
 
 
 @pytest.mark.parametrize("path", ["/pause", "/resume", "/runs", "/moves"])

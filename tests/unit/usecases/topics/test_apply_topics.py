@@ -36,17 +36,19 @@ CREATE = CreateTopic("b", "a.t", 1, 1, (), "copy of t")
 def test_a_missing_right_is_named_with_the_principal(action: Action, right: str) -> None:
     error = outcome(APPLYING, action, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)).error
     assert error is not None
-    assert f"; User:srm needs the right {right} (kafka-acls.sh --add --allow-principal User:srm --operation" in error
+    assert (
+        f"; User:srm needs the permission {right} (kafka-acls.sh --add --allow-principal User:srm --operation" in error
+    )
     assert "hidden" not in error
 
 
 @pytest.mark.parametrize(
     ("code", "hint"),
     [
-        (KafkaError.THROTTLING_QUOTA_EXCEEDED, "over its controller_mutation_rate quota on the target"),
+        (KafkaError.THROTTLING_QUOTA_EXCEEDED, "exceeded its controller_mutation_rate quota on the target"),
         (KafkaError.POLICY_VIOLATION, "a policy of the target's brokers (create.topic.policy.class.name"),
         (KafkaError.INVALID_CONFIG, "leave it out by config.properties.exclude"),
-        (KafkaError._TIMED_OUT, "whether it was done is not known"),
+        (KafkaError._TIMED_OUT, "it is unknown whether it was done"),
     ],
 )
 def test_other_refusals_say_what_to_do(code: int, hint: str) -> None:
@@ -55,7 +57,7 @@ def test_other_refusals_say_what_to_do(code: int, hint: str) -> None:
     assert error is not None
     assert error.startswith(f"{fault.str()} ({fault.name()}); ")
     assert hint in error
-    assert "needs the right" not in error
+    assert "needs the permission" not in error
 
 
 def test_success() -> None:
