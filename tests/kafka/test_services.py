@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pytest
 
 from srm_common.domain.flow.names import SERVICES_TOPIC
+from srm_common.kafka.state.keyed_topic import encode
 from srm_common.kafka.state.service_log import read_services
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.testing import LocalKafka
@@ -185,7 +185,7 @@ def _scribble(a: Service, b: Service, c: Service) -> None:
         StateWriter(cluster).write("write", [NewRecord(SERVICES_TOPIC, 0, key.encode(), value, written_ms)])
 
     def like(**changed: Any) -> bytes:
-        return json.dumps({**own.to_json(), **changed}).encode()
+        return encode({**own.to_json(), **changed})
 
     # Old, not allowed, and none at all; the last one is what the gateway tells.
     put("old", like(name="old", port=1), own.seen_ms - 400_000)
