@@ -18,6 +18,7 @@ import click
 
 from srm_common.domain.offsets.segments import Run, build_segment, generation_of
 from srm_common.domain.offsets.translation import Translated
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.segment_map import SegmentMap
 from srm_common.wire.segments import encode_segment
@@ -81,7 +82,7 @@ def main(offsets: int, segments: int, partitions: int, recent: float, output: st
     maps = {place: SegmentMap(committed) for place, committed in batch.segments.items()}
     order_seconds = time.process_time() - started
     started = time.process_time()
-    found = {one: maps[one[0], one[1]].translate(one[2]) for one in sorted(wanted)}
+    found = {one: maps[TopicPartition(one[0], one[1])].translate(one[2]) for one in sorted(wanted)}
     translate_seconds = time.process_time() - started
     exact = sum(isinstance(one, Translated) and one.exact for one in found.values())
     figures = {

@@ -9,6 +9,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from demo.topics import TOPICS, DemoTopic
 from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.wire.mm2 import parse_source_offset_key, parse_source_offset_value
@@ -37,7 +38,9 @@ class LagReader:
         self._source = ClusterAdmin(flow.source, timeout_seconds=10)
         self._state = StateReader(flow.target)
         self._offsets_topic = names.offsets_topic(flow.name.source)
-        self._partitions = [(topic.name, number) for topic in topics for number in range(topic.partitions)]
+        self._partitions = [
+            TopicPartition(topic.name, number) for topic in topics for number in range(topic.partitions)
+        ]
 
     def read(self) -> list[TopicLag]:
         """One row a topic. Raises ClusterError when a cluster does not respond."""
@@ -47,7 +50,7 @@ class LagReader:
         for topic in self._topics:
             end = position = 0
             for number in range(topic.partitions):
-                found = ends[topic.name, number]
+                found = ends[TopicPartition(topic.name, number)]
                 if isinstance(found, Exception):
                     raise found
                 end += found
@@ -57,7 +60,7 @@ class LagReader:
 
     def end(self, topic: str, partition: int) -> int:
         """The offset that the next record at the source gets."""
-        found = self._source.offsets([(topic, partition)], LATEST)[topic, partition]
+        found = self._source.offsets([TopicPartition(topic, partition)], LATEST)[TopicPartition(topic, partition)]
         if isinstance(found, Exception):
             raise found
         return found

@@ -7,8 +7,11 @@ docs/client.md.
 
 from __future__ import annotations
 
-from srm_common.client.replication_client import ReplicationClient
-from srm_common.client.translated_offset import Partition, TranslatedOffset
+from srm_common.client.replication_client import ReplicationClient, TranslatedOffset
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.remote_names import SourceTopic
 
-__all__ = ["Partition", "ReplicationClient", "SourceTopic", "TranslatedOffset"]
+__all__ = ["Partition", "ReplicationClient", "SourceTopic", "TopicPartition", "TranslatedOffset"]
+
+#: The name that programs have used so far.
+Partition = TopicPartition

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from srm_common.client.translated_offset import Partition, TranslatedOffset
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.policy import (
@@ -18,6 +17,7 @@ from srm_common.domain.policy import (
     ReplicationPolicy,
 )
 from srm_common.domain.settings.layers import Entry
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.remote_names import RemoteNames, SourceTopic
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
@@ -31,6 +31,20 @@ from srm_common.settings_files.policy_class import policy_of
 
 #: The name in messages of a cluster without an alias.
 _LOCAL = "local"
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedOffset:
+    """``offset`` is the next record to read here, ``metadata`` what the group noted with its commit.
+
+    ``upstream_offset`` is what it had committed at the source when the checkpoint was written, which was at
+    ``written_ms`` (epoch milliseconds).
+    """
+
+    offset: int
+    metadata: str
+    upstream_offset: int
+    written_ms: int
 
 
 class ReplicationClient(Closing):
@@ -144,14 +158,14 @@ class ReplicationClient(Closing):
 
     # ---- offsets
 
-    def translated_offsets(self, cluster: str, group: str) -> dict[Partition, TranslatedOffset]:
+    def translated_offsets(self, cluster: str, group: str) -> dict[TopicPartition, TranslatedOffset]:
         """Where consumer group ``group`` of ``cluster`` goes on reading here, by the newest checkpoints; empty where
         there are none of it."""
         return self.translated_offsets_of_groups(cluster, [group]).get(group, {})
 
     def translated_offsets_of_groups(
         self, cluster: str, groups: Iterable[str] | re.Pattern[str] | None = None
-    ) -> dict[str, dict[Partition, TranslatedOffset]]:
+    ) -> dict[str, dict[TopicPartition, TranslatedOffset]]:
         """The same for several groups, by name; groups without a checkpoint are absent.
 
         Args:
@@ -159,13 +173,13 @@ class ReplicationClient(Closing):
         """
         topic = self._policies.get(cluster, self._policy).checkpoints_topic(cluster)
         wanted = groups if groups is None or isinstance(groups, re.Pattern) else frozenset(groups)
-        found: dict[str, dict[Partition, TranslatedOffset]] = {}
+        found: dict[str, dict[TopicPartition, TranslatedOffset]] = {}
         checkpoints = newest_checkpoints(self._state(), topic)
         for place, checkpoint in checkpoints.by_place.items():
             group, remote, partition = place
             if not _is_wanted(group, wanted):
                 continue
-            found.setdefault(group, {})[Partition(remote, partition)] = TranslatedOffset(
+            found.setdefault(group, {})[TopicPartition(remote, partition)] = TranslatedOffset(
                 checkpoint.downstream, checkpoint.metadata, checkpoint.upstream, checkpoints.written_ms[place]
             )
         return {group: dict(sorted(found[group].items())) for group in sorted(found)}

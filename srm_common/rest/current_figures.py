@@ -9,6 +9,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.monitoring.flow_lag import FlowLag, LagSum
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.metrics_store import MetricsStore, TopicOrder
@@ -118,7 +119,7 @@ def _value(metric: Metric, lag: FlowLag | None, topic: str | None = None, partit
         return None
     told: LagSum | None = lag.whole if topic is None else lag.topics.get(topic)
     if topic is not None and partition is not None:
-        place = topic, partition
+        place = TopicPartition(topic, partition)
         told = LagSum.of([lag.partitions.get(place)]) if lag.knows(place) else None
     if told is None:
         return None
@@ -158,7 +159,7 @@ def _topic_now(row: TopicRow, lag: FlowLag | None, span: TimeRange) -> TopicRow:
 
 
 def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
-    place = row.topic, row.partition
+    place = TopicPartition(row.topic, row.partition)
     if lag is None or not lag.knows(place):
         return row
     now = lag.partitions.get(place)

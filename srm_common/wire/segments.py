@@ -30,6 +30,7 @@ import struct
 import zlib
 
 from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, Run, Segment
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.wire.murmur2 import partition_for
 
@@ -141,7 +142,7 @@ def decode_segment_key(key: bytes | None) -> tuple[str, int, int]:
     return topic, partition, int.from_bytes(key[-START_BYTES:], "big")
 
 
-def decode_segment_key_prefix(prefix: bytes) -> tuple[str, int]:
+def decode_segment_key_prefix(prefix: bytes) -> TopicPartition:
     """(topic, partition) of a key without its upstream start. Raises as :func:`decode_segment_key`."""
     if prefix and prefix[0] != _VERSION:
         raise CorruptRecord(f"a segment's key has version {prefix[0]}; {_VERSION} and {_JOINED_VERSION} are known")
@@ -153,7 +154,7 @@ def decode_segment_key_prefix(prefix: bytes) -> tuple[str, int]:
         raise CorruptRecord(f"the segment key that begins with {prefix[:120].hex()} cannot be read") from error
     if at != len(prefix):
         raise CorruptRecord(f"the segment key that begins with {prefix[:120].hex()} goes on after its end")
-    return topic, partition
+    return TopicPartition(topic, partition)
 
 
 def decode_segment(key: bytes | None, value: bytes | None) -> Segment:

@@ -16,6 +16,7 @@ from confluent_kafka import (
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.names import task_transactional_id
 from srm_common.domain.offsets.checkpoints import Checkpoint
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import FlowOwnedElsewhere
 from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
 from srm_common.kafka.groups.group_offsets import CommittedOffset, Group, GroupOffsets, GroupReader
@@ -36,7 +37,7 @@ class GroupsContract:
         assert [one for one in groups if one.name == name] == [Group(name, "empty", "classic")]
         assert faults == []
         found = [
-            GroupOffsets(name, {(name, 0): CommittedOffset(17, "note"), (name, 2): CommittedOffset(0)}),
+            GroupOffsets(name, {Place(name, 0): CommittedOffset(17, "note"), Place(name, 2): CommittedOffset(0)}),
             GroupOffsets(f"{name}-none", {}),
         ]
         assert reader.offsets([f"{name}-none", name]) == (found, [])
@@ -75,7 +76,7 @@ class GroupsContract:
             assert [one for one in reader.groups()[0] if one.name == name] == [Group(name, "stable", "classic")]
             asked = GroupCommitter(cluster).commit_all({name: [Checkpoint(name, name, 1, 1, 3)]})
             assert asked[name].forbidden == "in use"
-            assert reader.offsets([name])[0] == [GroupOffsets(name, {(name, 1): CommittedOffset(5)})]
+            assert reader.offsets([name])[0] == [GroupOffsets(name, {Place(name, 1): CommittedOffset(5)})]
             with pytest.raises(KafkaException) as refused:
                 kafka.admin().delete_consumer_groups([name])[name].result(60)
             assert refused.value.args[0].code() == KafkaError.NON_EMPTY_GROUP

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.runs.data_loss import EpochEnd
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import ConfigError, Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.frames import RawProduce
@@ -140,7 +141,7 @@ class RecordsContract:
         StateWriter(settings(kafka), repeats_matter=False).write("write", records)
         with ClusterLink(settings(kafka)) as link:
             for ahead, offset in ((-5, 0), (0, 0), (1, 1), (2000, 2), (3999, 4), (4001, -1)):
-                found, faults = link.offsets_at([(name, 0)], 1_700_000_000_000 + ahead)
+                found, faults = link.offsets_at([Place(name, 0)], 1_700_000_000_000 + ahead)
                 assert (found, faults) == ({(name, 0): offset}, {})
 
     def test_what_is_deleted_is_gone_from_the_start(self, kafka: Cluster, name: str) -> None:
@@ -157,7 +158,7 @@ class RecordsContract:
 
             async def facts() -> LogFacts:
                 await link.open([name])
-                return await log_facts(link, (name, 0), 0)
+                return await log_facts(link, Place(name, 0), 0)
 
             assert link.run(facts) == LogFacts(3, 3, 5, False, EpochEnd(0, 5))
         place = TopicPartition(name, 0, 17)
@@ -172,7 +173,7 @@ class RecordsContract:
 
             async def look() -> tuple[LogFacts, Any]:
                 await link.open([name])
-                return await log_facts(link, (name, 0)), await epoch_ends(link, {(name, 0): 7})
+                return await log_facts(link, Place(name, 0)), await epoch_ends(link, {Place(name, 0): 7})
 
             facts, ends = link.run(look)
             assert (facts.start, facts.local_start, facts.end, facts.compacted) == (0, 0, 1, True)
@@ -182,7 +183,10 @@ class RecordsContract:
         kafka.create_topic(name)
         StateWriter(settings(kafka), repeats_matter=False).write("write", [NewRecord(name, 0, b"k", b"v")] * 4)
         with LogWindows(settings(kafka)) as windows:
-            assert (windows.starts([(name, 0)]), windows.ends([(name, 0)])) == ({(name, 0): 0}, {(name, 0): 4})
+            assert (windows.starts([Place(name, 0)]), windows.ends([Place(name, 0)])) == (
+                {Place(name, 0): 0},
+                {Place(name, 0): 4},
+            )
             one = Window(name, 0, 1, 3)
             seen, faults = windows.read([one])
             assert (list(seen[one].offsets), seen[one].complete, faults) == ([1, 2], True, {})
@@ -234,9 +238,9 @@ class RecordsContract:
         producer = writer.producer(who, newer=newer)
 
         async def begin(value: bytes) -> int:
-            await producer.add([(topic, 0)])
+            await producer.add([Place(topic, 0)])
             data = batch(
-                [value], (producer.producer_id, producer.epoch), producer.take((topic, 0), 1), transactional=True
+                [value], (producer.producer_id, producer.epoch), producer.take(Place(topic, 0), 1), transactional=True
             )
             deadline = time.monotonic() + PATIENCE_SECONDS
             while True:
@@ -248,7 +252,9 @@ class RecordsContract:
         assert writer.run(lambda: writer.put(batch([b"plain"]))).error_code == codes.NONE
         assert writer.run(lambda: begin(b"committed")) == codes.NONE
         assert marks(kafka, topic) == (1, 2)
-        assert writer.run(lambda: left_open(writer.link, [(topic, 0), (topic, 1)], who[0], 0.0)) == {(topic, 0): 1}
+        assert writer.run(lambda: left_open(writer.link, [Place(topic, 0), Place(topic, 1)], who[0], 0.0)) == {
+            Place(topic, 0): 1
+        }
         assert values(kafka, topic) == [b"plain"]
         assert values(kafka, topic, committed=False) == [b"plain", b"committed"]
         assert writer.run(producer.commit) is False
@@ -283,7 +289,7 @@ class RecordsContract:
     def test_partitions_that_do_not_exist_are_not_taken_into_a_transaction(self, writer: Writer) -> None:
         producer = writer.producer(writer.run(writer.init), newer=False)
         none = f"{writer.topic}-none"
-        refused = writer.run(lambda: producer.add([(writer.topic, 0), (none, 0)]))
+        refused = writer.run(lambda: producer.add([Place(writer.topic, 0), Place(none, 0)]))
         assert refused == {(none, 0): codes.UNKNOWN_TOPIC_OR_PARTITION}
         with pytest.raises((Fenced, UncertainCommit)):
             writer.run(producer.commit)
@@ -293,7 +299,7 @@ class RecordsContract:
         who = writer.run(writer.init)
         producer = writer.producer(who, newer=newer)
         deadline = time.monotonic() + PATIENCE_SECONDS
-        assert writer.run(lambda: producer.end_empty([(writer.topic, 1)], deadline=deadline)) is True
+        assert writer.run(lambda: producer.end_empty([Place(writer.topic, 1)], deadline=deadline)) is True
         assert producer.epoch > who[1]
         assert shown(lambda: marks(kafka, writer.topic, 1), (1, 1)) == (1, 1)
 

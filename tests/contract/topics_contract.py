@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError
 from confluent_kafka.admin import OffsetSpec
 
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions, SettingChange
 from srm_common.domain.topics.topic_records import Ancestor, ClusterBinding, TopicRecord, TopicState
 from srm_common.domain.topics.topic_settings import Source
@@ -152,7 +153,7 @@ class TopicsContract:
         admin = ClusterAdmin(settings(kafka))
         kafka.create_topic(name, 2)
         earliest: OffsetSpec = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
-        assert admin.offsets([(name, 0), (name, 1)], earliest) == {(name, 0): 0, (name, 1): 0}
+        assert admin.offsets([Place(name, 0), Place(name, 1)], earliest) == {Place(name, 0): 0, Place(name, 1): 0}
         assert admin.offsets([], earliest) == {}
 
     def test_a_link_knows_partitions_and_what_is_missing(self, kafka: Cluster, name: str) -> None:
@@ -168,7 +169,7 @@ class TopicsContract:
             assert link.leader(name, 7) is None
             for topic, partition in ((name, 7), (f"{name}-none", 0)):
                 assert isinstance(link.leaderless(topic, partition), NoSuchPartition)
-            found, faults = link.start_offsets([(name, 0), (f"{name}-none", 0)], timeout_seconds=0.5)
+            found, faults = link.start_offsets([Place(name, 0), Place(f"{name}-none", 0)], timeout_seconds=0.5)
             assert found == {(name, 0): 0}
             assert set(faults) == {(f"{name}-none", 0)}
 

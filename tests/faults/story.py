@@ -26,6 +26,7 @@ from confluent_kafka import IsolationLevel, TopicPartition
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import SrmError
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
@@ -200,7 +201,7 @@ class Story:
             except SrmError as error:
                 positions: object = error
             else:
-                positions = {one: committed.get((self.topic, one), 0) for one in wanted}
+                positions = {one: committed.get(Place(self.topic, one), 0) for one in wanted}
                 if positions == wanted:
                     self.note("caught up")
                     return

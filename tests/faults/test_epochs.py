@@ -14,6 +14,7 @@ from kafka.protocol.producer import EndTxnRequest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.runs.copying import ProducerIdentity
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.frames import RawProduce
@@ -51,7 +52,7 @@ class Bench:
     async def write(self, epoch: int | None = None, sequence: int | None = None) -> int:
         """Produce one record; the error code."""
         producer = self.producer
-        await producer.add([("t", 0)])
+        await producer.add([TopicPartition("t", 0)])
         now = int(time.time() * 1000)
         header = stamp(
             attributes=TRANSACTIONAL,
@@ -62,7 +63,7 @@ class Bench:
             body=_BODY,
             producer_id=producer.producer_id,
             producer_epoch=producer.epoch if epoch is None else epoch,
-            base_sequence=producer.take(("t", 0), 1) if sequence is None else sequence,
+            base_sequence=producer.take(TopicPartition("t", 0), 1) if sequence is None else sequence,
         )
         request = RawProduce(producer.produce_version, producer.transactional_id, 5000, {"t": [(0, (header, _BODY))]})
         answer = await self.link.send(self.link.leader("t", 0), request)

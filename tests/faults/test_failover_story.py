@@ -16,6 +16,7 @@ from srm_common.domain.flow.names import checkpoints_topic
 from srm_common.domain.flow.start_position import parse_topic_starts
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import LATEST
@@ -214,7 +215,7 @@ def checkpointed(flow: FlowSettings) -> int:
 def own_logs(kafka: LocalKafka, topics: Iterable[str]) -> int:
     """The sum of the ends of the topics' partitions."""
     admin = ClusterAdmin(ClusterSettings.plaintext("here", kafka.bootstrap_servers))
-    ends = admin.offsets([(topic, number) for topic in set(topics) for number in range(PARTITIONS)], LATEST)
+    ends = admin.offsets([Place(topic, number) for topic in set(topics) for number in range(PARTITIONS)], LATEST)
     return sum(end for end in ends.values() if isinstance(end, int))
 
 

@@ -15,6 +15,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, RangeResult, SlotResult, SlotTask
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import read_source_offsets
@@ -94,19 +95,19 @@ class Engine:
         ``held``: a transaction is open there on purpose.
         """
         known = self.source.admin().list_topics(timeout=60).topics
-        places = [(topic, partition) for topic in topics for partition in known[topic].partitions]
+        places = [Place(topic, partition) for topic in topics for partition in known[topic].partitions]
         for topic in topics if committed and not held else ():
             wait_until_readable(self.source, topic, known[topic].partitions)
         with ClusterLink(self.flow.source) as link:
             found, faults = link.end_offsets(places, committed=committed)
         assert not faults
-        return found
+        return {place: end for place, end in found.items()}
 
     def committed(self) -> dict[Partition, int]:
         """Next offsets by the offsets topic."""
         offsets = read_source_offsets(self.flow, self.state)
         assert not offsets.faults
-        return dict(offsets)
+        return {place: offset for place, offset in offsets.items()}
 
     def copy(
         self,
@@ -124,7 +125,8 @@ class Engine:
         try:
             offsets = read_source_offsets(self.flow, self.state)
             assert not offsets.faults
-            positions = dict(offsets) | dict(starts or {})
+            positions: dict[Partition, int] = {place: offset for place, offset in offsets.items()}
+            positions |= starts or {}
             ranges = [
                 CopyRange(
                     topic,
@@ -133,7 +135,7 @@ class Engine:
                     positions.get((topic, partition), 0),
                     end,
                     self.limits.get(topic, DEFAULT_LIMIT),
-                    leader_epoch=-1 if starts else offsets.epochs.get((topic, partition), -1),
+                    leader_epoch=-1 if starts else offsets.epochs.get(Place(topic, partition), -1),
                     unmapped=self._unmapped((topic, partition), positions.get((topic, partition), 0)),
                 )
                 for (topic, partition), end in sorted(targets.items())

@@ -17,6 +17,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import CONTROL_TOPIC, META_TOPIC
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
@@ -218,7 +219,7 @@ def test_connections_ask_without_creating(clusters: tuple[LocalKafka, LocalKafka
     source, _ = clusters
     cluster = flow_between(source, source, name).source
     with ClusterLink(cluster) as link:
-        _, faults = link.end_offsets([(name, 0)], timeout_seconds=2.0)
+        _, faults = link.end_offsets([Place(name, 0)], timeout_seconds=2.0)
         assert faults
     assert AdminClient(dict(cluster.confluent)).list_topics(name, timeout=60).topics[name].error is not None
     # The broker creates what it is asked for by others, and had the time for it.

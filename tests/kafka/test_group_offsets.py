@@ -4,6 +4,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 from srm_common.testing import LocalKafka
@@ -35,8 +36,8 @@ def test_offsets_states_and_notes(source_kafka: LocalKafka, reader: GroupReader,
         found, faults = reader.offsets([active, simple, name + "-unknown"])
         assert not faults
         assert found == [
-            GroupOffsets(active, {(name, 1): CommittedOffset(5)}),
-            GroupOffsets(simple, {(name, 0): CommittedOffset(17, "note"), (name, 2): CommittedOffset(0)}),
+            GroupOffsets(active, {Place(name, 1): CommittedOffset(5)}),
+            GroupOffsets(simple, {Place(name, 0): CommittedOffset(17, "note"), Place(name, 2): CommittedOffset(0)}),
             GroupOffsets(name + "-unknown", {}),
         ]
     finally:
@@ -50,7 +51,7 @@ def test_many_groups(source_kafka: LocalKafka, reader: GroupReader, name: str) -
         commit(source_kafka, group, TopicPartition(name, 0, number))
     found, faults = reader.offsets(groups)
     assert not faults
-    assert [g.offsets[name, 0].offset for g in found] == list(range(250))
+    assert [g.offsets[Place(name, 0)].offset for g in found] == list(range(250))
 
 
 def test_an_unreachable_cluster_is_named() -> None:

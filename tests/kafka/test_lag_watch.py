@@ -17,6 +17,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.samples import flow_samples
 from srm_common.domain.monitoring.flow_lag import FlowLag
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.testing import LocalKafka
 from srm_common.usecases.monitoring.lag_watch import LagWatch, lag_now
 from srm_common.usecases.monitoring.report_run import make_report
@@ -83,7 +84,10 @@ def test_lag_and_the_age_of_the_oldest_record_are_those_of_now(
     # A partition that the flow has not seen yet, and a topic that is deleted.
     source_kafka.admin().create_partitions([NewPartitions(name, 3)])[name].result()
     write_at(source_kafka, name, [now - 1000], partition=2)
-    assert wait_for(watch, flow, lambda one: one.whole.records.most == 42).partitions[name, 2].position == 0
+    assert (
+        wait_for(watch, flow, lambda one: one.whole.records.most == 42).partitions[TopicPartition(name, 2)].position
+        == 0
+    )
     copy(flow)
     assert wait_for(watch, flow, lambda one: one.whole.records.most == 0).taken_ms > found.taken_ms
     write(source_kafka, name, values(0, 7))

@@ -16,8 +16,9 @@ import pytest
 
 from srm_common.domain.offsets.segments import Run, Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotTask
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.transactions import hanging_transactions
 from srm_common.kafka.transactions.hanging_transactions import left_open
@@ -76,13 +77,13 @@ class Scene:
     owner: Ownership
 
     @property
-    def place(self) -> Partition:
-        return self.engine.copy_of(self.topic), 0
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.engine.copy_of(self.topic), 0)
 
     def producer(self, *, v2: bool = False) -> Producer:
         return Producer(self.link, self.identity, transactions_v2=v2, transaction_timeout_ms=60_000, retry_seconds=60)
 
-    async def send(self, producer: Producer, place: Partition, body: bytes, count: int) -> int:
+    async def send(self, producer: Producer, place: TopicPartition, body: bytes, count: int) -> int:
         """Produce a transactional batch as it is; its base offset."""
         now = FIRST.timestamp_ms
         header = stamp(
@@ -110,19 +111,21 @@ class Scene:
 
         self.link.run(go)
 
-    def held(self) -> set[Partition]:
+    def held(self) -> set[TopicPartition]:
         """Copies that readers wait in."""
-        found: set[Partition] = set()
+        found: set[TopicPartition] = set()
 
         async def work() -> None:
             found.update(
-                await hanging_transactions.held_back(self.link, {(self.place[0], number) for number in range(2)})
+                await hanging_transactions.held_back(
+                    self.link, {TopicPartition(self.place[0], number) for number in range(2)}
+                )
             )
 
         self.run(work)
         return found
 
-    def wait_held(self, expected: set[Partition]) -> None:
+    def wait_held(self, expected: set[TopicPartition]) -> None:
         """Until just these hold back readers: markers are written some time after a commit is answered."""
         deadline = time.monotonic() + 180
         while (found := self.held()) != expected:
@@ -251,7 +254,8 @@ def test_a_slot_may_die_while_it_brings_a_commit(
     if again:
         engine = scene.engine
         stands = read_source_offsets(engine.flow, engine.state, stable_within_seconds=None)
-        assert stands[scene.topic, 0] == 0  # not "no position", for which a rule of the flow may say the end
+        # Not "no position", for which a rule of the flow may say the end.
+        assert stands[TopicPartition(scene.topic, 0)] == 0
     scene.owner.abandon()
     record = run_once(scene.engine.flow)
     assert (record.error, [one.error for one in record.partitions]) == (None, [None, None])
@@ -286,7 +290,7 @@ def test_a_copy_that_nobody_writes_to_is_freed_by_the_driver(scene: Scene, targe
         scene.identity = kept
 
     scene.run(leave_open)
-    copies = [Copy((scene.topic, number), (scene.place[0], number)) for number in range(2)]
+    copies = [Copy(TopicPartition(scene.topic, number), TopicPartition(scene.place[0], number)) for number in range(2)]
     scene.wait_held({scene.place})
     freed = free_held_partitions(scene.engine.job(), [scene.other], copies)
     assert freed == Freed(looked_into=True)
@@ -297,7 +301,7 @@ def test_a_copy_that_nobody_writes_to_is_freed_by_the_driver(scene: Scene, targe
 
 def test_what_the_driver_cannot_tell_is_said(scene: Scene) -> None:
     _copied_without_marker(scene, extra=2)
-    copies = [Copy((scene.topic, 0), scene.place)]
+    copies = [Copy(TopicPartition(scene.topic, 0), scene.place)]
     (fault,) = free_held_partitions(scene.engine.job(), [scene.identity], copies).faults
     assert f"{scene.place[0]}-0" in fault
     assert "docs/operations.md" in fault
@@ -313,9 +317,9 @@ def _copied_without_marker(scene: Scene, extra: int) -> None:
         for _ in range(extra):
             await scene.send(producer, scene.place, plain_records([(b"x", b"y")]), 1)
         key = source_offset_key(alias, scene.topic, 0)
-        offsets = (state.offsets_topic, partition_for(key, state.offsets_partitions))
+        offsets = TopicPartition(state.offsets_topic, partition_for(key, state.offsets_partitions))
         segment = Segment(scene.topic, 0, 0, 1, base, base + 1, (Run(0, 1, base, 1),))
-        segments = (state.segments_topic, segment_partition(scene.topic, 0, state.segments_partitions))
+        segments = TopicPartition(state.segments_topic, segment_partition(scene.topic, 0, state.segments_partitions))
         assert await producer.add([offsets, segments]) == {}
         await scene.send(producer, offsets, plain_records([(key, source_offset_value(0))]), 1)
         await scene.send(producer, segments, plain_records([encode_segment(segment)]), 1)

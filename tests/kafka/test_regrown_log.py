@@ -13,6 +13,7 @@ from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.kafka.state.source_offsets import offset_record
 from srm_common.kafka.state.state_topics import present_state_topics
 from srm_common.kafka.state.state_writer import StateWriter
@@ -136,10 +137,10 @@ def test_a_position_that_was_set_has_the_epoch_of_its_place_in_the_log(
     assert second > first
 
     def epoch_at(offset: int) -> int | None:
-        edit_source_offsets(flow, Request("set", offsets={(name, 0): offset}))
+        edit_source_offsets(flow, Request("set", offsets={Place(name, 0): offset}))
         now = committed_now(flow)
         assert now == {(name, 0): offset} if offset else not now
-        return now.epochs.get((name, 0))
+        return now.epochs.get(Place(name, 0))
 
     assert [epoch_at(offset) for offset in (50, 100, 101, 0, 150)] == [first, first, second, None, second]
     lose_disk(source, name)
@@ -148,7 +149,7 @@ def test_a_position_that_was_set_has_the_epoch_of_its_place_in_the_log(
     assert (record.state, record.records) == (RunState.FAILED, 0)
     assert "truncated and has grown again" in str(record.failed_partitions[0].trouble)
     # The same offset is another place in the log as it is now.
-    (planned,) = edit_source_offsets(flow, Request("set", offsets={(name, 0): 150}), dry_run=True)
+    (planned,) = edit_source_offsets(flow, Request("set", offsets={Place(name, 0): 150}), dry_run=True)
     assert (planned.changes, planned.effect.partition(",")[0]) == (True, "stays at 150")
     assert epoch_at(150) not in (first, second, None)
     assert run(flow, "4").records == 150
@@ -163,7 +164,7 @@ def test_an_offset_that_is_written_once_more_keeps_its_epoch(
     prepare(flow)
     run(flow, "1")
     state, known = present_state_topics(flow), committed_now(flow)
-    ahead = offset_record(flow.name, state, (name, 0), 200)
+    ahead = offset_record(flow.name, state, Place(name, 0), 200)
 
     async def stopped_before(self: Producer) -> None:
         """A process that ends before its commit."""
@@ -174,6 +175,6 @@ def test_an_offset_that_is_written_once_more_keeps_its_epoch(
     with Ownership.take(flow, 1, 1):
         pass
     again = rewritten_offsets(flow, state)
-    assert again == [offset_record(flow.name, state, (name, 0), 100, epoch=known.epochs[name, 0])]
+    assert again == [offset_record(flow.name, state, Place(name, 0), 100, epoch=known.epochs[Place(name, 0)])]
     StateWriter(flow.target).write("write them once more", again)
     assert (committed_now(flow), committed_now(flow).epochs) == (known, known.epochs)

@@ -22,6 +22,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, MetadataResponse
 
 from srm_common.domain.cluster import ClusterSettings, OauthClient
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotTask
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.client.dialing import SILENT
 from srm_common.kafka.client.link import ClusterLink
@@ -120,11 +121,11 @@ def test_copy_through_tls_and_sasl(
     assert name in AdminClient(dict(flow.source.confluent)).list_topics(timeout=60).topics
 
     with ClusterLink(flow.source) as link:
-        ends, faults = link.end_offsets([(name, 0), (name, 1)])
+        ends, faults = link.end_offsets([TopicPartition(name, 0), TopicPartition(name, 1)])
     assert not faults
     job = CopyJob(str(flow.name), "a", flow.source, flow.target, offsets, 3, segments, 3, fetch_bytes=2 << 20)
     with Ownership.take(flow, 1, 1) as owner:
-        ranges = tuple(CopyRange(name, f"a.{name}", p, 0, ends[name, p]) for p in range(2))
+        ranges = tuple(CopyRange(name, f"a.{name}", p, 0, ends[TopicPartition(name, p)]) for p in range(2))
         result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
     assert [(one.position, one.records, one.error) for one in result.ranges] == [(2000, 2000, None)] * 2
 
@@ -166,7 +167,7 @@ def test_wrong_password_is_one_sentence_without_the_password(
     )
     flow = load_configuration(file).flow("a->b")
     with ClusterLink(flow.source) as link, pytest.raises(AccessDenied) as caught:
-        link.end_offsets([("any", 0)], timeout_seconds=60)
+        link.end_offsets([TopicPartition("any", 0)], timeout_seconds=60)
     assert "cluster a refused the login" in str(caught.value)
     assert "not-the-password" not in str(caught.value)
 

@@ -19,6 +19,7 @@ from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.partition_track import Progress
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.kafka.groups import group_watch
 from srm_common.kafka.groups.group_watch import GroupWatch
 from srm_common.kafka.state.flow_state import FlowState
@@ -127,11 +128,11 @@ def test_many_groups_on_few_requests(
             found, faults = watch.committed(lambda group: group.startswith(name))
             assert not faults
             assert [one.group for one in found] == groups
-            assert [one.offsets[name, 0].offset for one in found] == list(range(60))
-            assert found[7].offsets[name, 0].metadata == "n7"
+            assert [one.offsets[Place(name, 0)].offset for one in found] == list(range(60))
+            assert found[7].offsets[Place(name, 0)].metadata == "n7"
         commit(source_kafka, groups[3], TopicPartition(name, 0, 99))
         found, _ = watch.committed(lambda group: group == groups[3])
-        assert [one.offsets[name, 0].offset for one in found] == [99]
+        assert [one.offsets[Place(name, 0)].offset for one in found] == [99]
 
 
 def test_a_source_that_is_away_is_said_once_and_stops_nothing(flow: FlowSettings) -> None:

@@ -16,6 +16,7 @@ import pytest
 from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.run_record import RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.transactions.active_writers import active_writers
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
@@ -170,7 +171,7 @@ def test_it_ends_when_its_jvm_is_killed(
 
 
 def wait_for_a_commit(flow: FlowSettings, topic: str) -> None:
-    copies = [(f"{flow.name.source}.{topic}", 0)]
+    copies = [TopicPartition(f"{flow.name.source}.{topic}", 0)]
     deadline = time.monotonic() + 180
     with ClusterLink(flow.target) as link:
         while not link.end_offsets(copies)[0][copies[0]]:
@@ -181,7 +182,7 @@ def wait_for_a_commit(flow: FlowSettings, topic: str) -> None:
 def assert_nothing_is_open(flow: FlowSettings, topic: str) -> None:
     assert active_writers(flow) == []
     # Markers of what was ended are on their way for a moment.
-    copies = [(f"{flow.name.source}.{topic}", partition) for partition in range(2)]
+    copies = [TopicPartition(f"{flow.name.source}.{topic}", partition) for partition in range(2)]
     deadline = time.monotonic() + 180
     with ClusterLink(flow.target) as link:
         while True:

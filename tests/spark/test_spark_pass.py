@@ -18,6 +18,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import LostProcess
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.replication.spark.spark_conf import local_master, patient_master, spark_settings
@@ -123,7 +124,7 @@ def test_a_killed_worker_loses_and_doubles_nothing(
     killed: list[int] = []
 
     def kill() -> None:
-        copies = [(f"{flow.name.source}.{name}", partition) for partition in range(4)]
+        copies = [TopicPartition(f"{flow.name.source}.{name}", partition) for partition in range(4)]
         deadline = time.monotonic() + 180
         with ClusterLink(flow.target) as link:
             # Not before something is committed.

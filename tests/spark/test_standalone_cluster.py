@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.replication.spark.worker_archive import pack_worker_archive
 from srm_common.testing import LocalKafka
@@ -137,7 +138,7 @@ def test_a_killed_executor_loses_and_doubles_nothing(
     # "Installed" on the workers: this interpreter, and the package where it is.
     conf = {"spark.executorEnv.PYTHONPATH": str(ROOT)}
     job = submit(cluster, Path(sys.executable), configuration, str(flow.name), conf)
-    copies = [(f"{flow.name.source}.{name}", partition) for partition in range(4)]
+    copies = [TopicPartition(f"{flow.name.source}.{name}", partition) for partition in range(4)]
     deadline = time.monotonic() + 180
     with ClusterLink(flow.target) as link:
         while not any(link.end_offsets(copies)[0].values()):

@@ -13,6 +13,7 @@ from srm_common.cli.output import Answer, table
 from srm_common.domain.flow.start_position import OF_EDITS, StartPosition
 from srm_common.domain.offsets.offset_edits import OffsetEdit, parse_offsets_file
 from srm_common.domain.patterns.name_filter import check_patterns, split_list
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def set_command(
         if len(topics) != 1 or not partitions or offset is None:
             raise ConfigError("say --topic T --partition N --offset O, or --file FILE")
         # Here the topic is a name, not an expression.
-        offsets = {(topics[0], number): offset for number in partitions}
+        offsets = {TopicPartition(topics[0], number): offset for number in partitions}
     return _edit(invocation, flow, Request("set", offsets=offsets), dry_run)
 
 

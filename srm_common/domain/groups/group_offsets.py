@@ -10,6 +10,7 @@ from typing import Any
 
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError
 
 Partition = tuple[str, int]
@@ -23,7 +24,7 @@ class TargetGroup:
     """A group on the target: its state in Kafka's words, lower case, and the next offsets it would read."""
 
     state: str = ABSENT
-    offsets: Mapping[Partition, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,7 @@ def sync_group(group: str, target: TargetGroup, checkpoints: Iterable[Checkpoint
     wanted = sorted(checkpoints, key=lambda one: (one.topic, one.partition))
     if target.state not in (EMPTY, DEAD, ABSENT):
         return GroupSync(group, in_use=target.state)
-    found = [target.offsets.get((one.topic, one.partition), -1) for one in wanted]
+    found = [target.offsets.get(TopicPartition(one.topic, one.partition), -1) for one in wanted]
     commit = tuple(one for one, offset in zip(wanted, found, strict=True) if offset < one.downstream)
     beyond = sum(offset > one.downstream for one, offset in zip(wanted, found, strict=True))
     return GroupSync(group, commit, there=len(wanted) - len(commit) - beyond, beyond=beyond)
@@ -182,7 +183,7 @@ class AppliedOffset:
 def judge_application(
     wanted: Iterable[GroupOffset],
     groups: Mapping[str, TargetGroup | str],
-    logs: Mapping[Partition, LogRange | str],
+    logs: Mapping[TopicPartition, LogRange | str],
     *,
     rewind: bool,
 ) -> list[AppliedOffset]:
@@ -194,14 +195,17 @@ def judge_application(
         logs: those of the partitions, or a sentence; absent: there is no such partition.
         rewind: whether groups may be moved back.
     """
-    return [_judged(one, groups.get(one.group, TargetGroup()), logs.get((one.topic, one.partition)), rewind)
-            for one in wanted]  # fmt: skip
+    out = []
+    for one in wanted:
+        log = logs.get(TopicPartition(one.topic, one.partition))
+        out.append(_judged(one, groups.get(one.group, TargetGroup()), log, rewind))
+    return out
 
 
 def _judged(wanted: GroupOffset, group: TargetGroup | str, log: LogRange | str | None, rewind: bool) -> AppliedOffset:
     if isinstance(group, str):
         return AppliedOffset(wanted, problem=group)
-    before = group.offsets.get((wanted.topic, wanted.partition))
+    before = group.offsets.get(TopicPartition(wanted.topic, wanted.partition))
     judged = AppliedOffset(wanted, before)
     if group.state not in (EMPTY, DEAD, ABSENT):
         reason = f"group {wanted.group} is in use ({group.state}): stop its consumers, then run again"
@@ -221,7 +225,7 @@ def compared(applied: AppliedOffset, group: TargetGroup | str, fault: str | None
     is what the cluster said to the attempt."""
     if isinstance(group, str):
         return replace(applied, problem=f"whether it was set is not known: {fault or group}")
-    after = group.offsets.get((applied.wanted.topic, applied.wanted.partition))
+    after = group.offsets.get(TopicPartition(applied.wanted.topic, applied.wanted.partition))
     applied = replace(applied, after=after)
     if not applied.changes or after == applied.wanted.offset:
         return applied

@@ -10,6 +10,7 @@ from srm_common.domain.health.health import Health, HealthState, Help
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, named_error
+from srm_common.domain.topic_partition import TopicPartition
 
 _NOTHING_COPIED = (HealthState.NOT_RUN, HealthState.HEARTBEAT_ONLY)
 
@@ -159,11 +160,11 @@ def make_report(
     heartbeats: HeartbeatReport | None = None,
 ) -> StatusReport:
     """``lag``: as far as it is known now; it may have partitions that the run did not know yet."""
-    known = {(row.upstream_topic, row.partition): row for row in (run.partitions if run else ())}
+    known = {TopicPartition(row.upstream_topic, row.partition): row for row in (run.partitions if run else ())}
     live = {} if lag is None else lag.partitions
     copies = {topic: row.downstream_topic for (topic, _), row in known.items()}
     new = {place: PartitionRecord(place[0], copies.get(place[0], ""), place[1]) for place in live.keys() - known.keys()}
-    silent = frozenset[tuple[str, int]]() if lag is None else lag.unknown
+    silent = frozenset[TopicPartition]() if lag is None else lag.unknown
     new |= {place: PartitionRecord(place[0], copies.get(place[0], ""), place[1]) for place in silent - known.keys()}
     rows = [
         _row(replace(row, end=None) if place in silent else row, now_ms, live.get(place))

@@ -8,8 +8,7 @@ from functools import cached_property
 from typing import Self
 
 from srm_common.domain.amount import Amount
-
-Partition = tuple[str, int]
+from srm_common.domain.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +67,9 @@ class FlowLag:
     newer figures are not known."""
 
     taken_ms: int
-    partitions: Mapping[Partition, PartitionLag] = field(default_factory=dict)
+    partitions: Mapping[TopicPartition, PartitionLag] = field(default_factory=dict)
     fault: str | None = None
-    unknown: frozenset[Partition] = frozenset()
+    unknown: frozenset[TopicPartition] = frozenset()
 
     @cached_property
     def whole(self) -> LagSum:
@@ -86,7 +85,7 @@ class FlowLag:
             found.setdefault(topic, []).append(None)
         return {topic: LagSum.of(ones) for topic, ones in found.items()}
 
-    def knows(self, partition: Partition) -> bool:
+    def knows(self, partition: TopicPartition) -> bool:
         """Whether it covers the partition, even if its lag is unknown."""
         return partition in self.partitions or partition in self.unknown
 

@@ -19,6 +19,7 @@ from typing import Any
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Run, Segment, build_segment
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import ActionResult, failed
 
 #: So many equal records in a row are no coincidence; fewer are one where the copy holds more.
@@ -71,8 +72,8 @@ class HandoverPosition:
     pairs: tuple[tuple[int, int], ...] = ()
 
     @property
-    def place(self) -> tuple[str, int]:
-        return self.topic, self.partition
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -87,7 +88,7 @@ class HandoverPosition:
 
 
 def judge_position(
-    place: tuple[str, int],
+    place: TopicPartition,
     stored: int | None,
     source: LogRange | str,
     copy: CopyEnd | str,

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import Pin, SourceTopics
 from srm_common.errors import ConfigError
 
-Partition = tuple[str, int]
 _COLUMNS = ("topic", "partition", "offset")
 
 
@@ -45,8 +45,8 @@ class OffsetEdit:
     other_log: bool = False
 
     @property
-    def place(self) -> Partition:
-        return self.topic, self.partition
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
     @property
     def changes(self) -> bool:
@@ -83,7 +83,7 @@ class OffsetEdit:
         }
 
 
-def offset_edit(place: Partition, before: int | None, after: int | None, log: LogRange | str | None) -> OffsetEdit:
+def offset_edit(place: TopicPartition, before: int | None, after: int | None, log: LogRange | str | None) -> OffsetEdit:
     """Judge one edit.
 
     Args:
@@ -101,7 +101,10 @@ def offset_edit(place: Partition, before: int | None, after: int | None, log: Lo
 
 
 def refuse_parts_of_new_topics(
-    edits: Iterable[OffsetEdit], memory: SourceTopics, ids: Mapping[str, str | None], committed: Iterable[Partition]
+    edits: Iterable[OffsetEdit],
+    memory: SourceTopics,
+    ids: Mapping[str, str | None],
+    committed: Iterable[TopicPartition],
 ) -> list[OffsetEdit]:
     """Edits of a topic that was created again count only for all its partitions that have a position.
 
@@ -126,8 +129,8 @@ def refuse_parts_of_new_topics(
 
 def with_identity(
     edits: Iterable[OffsetEdit],
-    epochs: Mapping[Partition, int],
-    committed: Mapping[Partition, int],
+    epochs: Mapping[TopicPartition, int],
+    committed: Mapping[TopicPartition, int],
     memory: SourceTopics,
     ids: Mapping[str, str | None],
 ) -> list[OffsetEdit]:
@@ -159,21 +162,21 @@ def edited_memory(memory: SourceTopics, edits: Iterable[OffsetEdit], ids: Mappin
     return memory.with_ids({topic: ids.get(topic) for topic in set_topics if memory.topic_id(topic) is not None})
 
 
-def parse_offsets_file(text: str, name: str) -> dict[Partition, int]:
+def parse_offsets_file(text: str, name: str) -> dict[TopicPartition, int]:
     """Read a table of offsets: CSV with the columns topic, partition, offset (a header line is optional), or JSON, a
     list of objects with these keys, or what ``source-offsets list --output json`` prints.
 
     Raises :class:`ConfigError` that names the line or entry.
     """
     rows = _json_rows(text, name) if text.lstrip().startswith(("[", "{")) else _csv_rows(text, name)
-    found: dict[Partition, int] = {}
+    found: dict[TopicPartition, int] = {}
     for where, topic, partition, offset in rows:
         numbers = [_number(number) for number in (partition, offset)]
         if not isinstance(topic, str) or not topic or None in numbers:
             raise ConfigError(
                 f"{where} is not a topic, a partition and an offset: {topic!r}, {partition!r}, {offset!r}", file=name
             )
-        place = topic, numbers[0] or 0
+        place = TopicPartition(topic, numbers[0] or 0)
         if place in found:
             raise ConfigError(f"{where} names {topic}-{place[1]} a second time", file=name)
         found[place] = numbers[1] or 0

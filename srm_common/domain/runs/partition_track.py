@@ -10,6 +10,7 @@ from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow.start_position import StartPosition
 from srm_common.domain.runs.copying import RangeResult, SlotResult
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
+from srm_common.domain.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +121,8 @@ class PartitionTrack:
     unlisted_since: float | None = None
 
     @property
-    def place(self) -> tuple[str, int]:
-        return (self.upstream_topic, self.partition)
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.upstream_topic, self.partition)
 
     @property
     def lag(self) -> int:
@@ -242,7 +243,7 @@ def explicit_offset(track: PartitionTrack, where: StartPosition, start: int, why
     )
 
 
-def offset_behind_copied(copied: int | str, track: PartitionTrack, starts: Mapping[tuple[str, int], int]) -> int | str:
+def offset_behind_copied(copied: int | str, track: PartitionTrack, starts: Mapping[TopicPartition, int]) -> int | str:
     """Where the records begin that the opposite flow did not bring, as far as they are still there."""
     if isinstance(copied, int) and copied > listed_end(track):
         return (

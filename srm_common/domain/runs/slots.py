@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from heapq import heapify, heapreplace
 
 from srm_common.domain.runs.copying import CopyRange
+from srm_common.domain.topic_partition import TopicPartition
 
 DEFAULT_RECORD_BYTES = 256.0
 """Bytes of a record of unknown size; only proportions between topics matter."""
@@ -39,7 +40,7 @@ def cut_slots(
     tasks_max: int,
     record_bytes: Mapping[str, float] | None = None,
     minimum_slot_bytes: int = MINIMUM_SLOT_BYTES,
-    recent_bytes: Mapping[tuple[str, int], int] | None = None,
+    recent_bytes: Mapping[TopicPartition, int] | None = None,
 ) -> tuple[tuple[CopyRange, ...], ...]:
     """Share the non-empty ranges out, largest first, each to the slot that has least so far.
 
@@ -57,7 +58,7 @@ def cut_slots(
         weighed = [(weight, one) for weight, one in weighed if weight > 0]
     else:
         weighed = [
-            (max(1, weight + recent_bytes.get((one.upstream_topic, one.partition), 0) // _FOLLOWING), one)
+            (max(1, weight + recent_bytes.get(TopicPartition(one.upstream_topic, one.partition), 0) // _FOLLOWING), one)
             for weight, one in weighed
         ]
     if not weighed:

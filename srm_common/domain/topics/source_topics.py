@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Any, Self
 
+from srm_common.domain.topic_partition import TopicPartition
+
 
 @dataclass(frozen=True, slots=True)
 class Pin:
@@ -82,7 +84,7 @@ class SourceTopics:
             topics[topic] = replace(topics.get(topic, SourceTopic()), start=start)
         return replace(self, topics=topics)
 
-    def with_pins(self, pins: Mapping[tuple[str, int], Pin]) -> SourceTopics:
+    def with_pins(self, pins: Mapping[TopicPartition, Pin]) -> SourceTopics:
         """Set pins by (topic, partition), in place of earlier ones."""
         topics = dict(self.topics)
         for (topic, partition), pin in pins.items():
@@ -90,15 +92,17 @@ class SourceTopics:
             topics[topic] = replace(known, pins={**known.pins, partition: pin})
         return replace(self, topics=topics)
 
-    def without_spent_pins(self, committed: Mapping[tuple[str, int], int]) -> SourceTopics:
+    def without_spent_pins(self, committed: Mapping[TopicPartition, int]) -> SourceTopics:
         """Forget the pins of partitions whose committed offset is another by now."""
         topics = {}
         for topic, known in self.topics.items():
-            pins = {p: pin for p, pin in known.pins.items() if committed.get((topic, p)) == pin.instead_of}
+            pins = {
+                p: pin for p, pin in known.pins.items() if committed.get(TopicPartition(topic, p)) == pin.instead_of
+            }
             topics[topic] = known if len(pins) == len(known.pins) else replace(known, pins=pins)
         return replace(self, topics=topics)
 
-    def without_pins(self, places: set[tuple[str, int]]) -> SourceTopics:
+    def without_pins(self, places: set[TopicPartition]) -> SourceTopics:
         """Forget the pins of these (topic, partition)."""
         topics = {}
         for topic, known in self.topics.items():

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError
@@ -30,8 +31,8 @@ from srm_common.kafka.client.librdkafka import (
     OffsetSpec,
     ResourceType,
     TopicCollection,
-    TopicPartition,
 )
+from srm_common.kafka.client.librdkafka import TopicPartition as LibraryPartition
 
 T = TypeVar("T")
 
@@ -155,24 +156,24 @@ class ClusterAdmin:
         return {key: entry.value for key, entry in entries.items()}
 
     def offsets(
-        self, partitions: Iterable[tuple[str, int]], which: OffsetSpec, *, committed: bool = True
-    ) -> dict[tuple[str, int], int | SrmError]:
+        self, partitions: Iterable[TopicPartition], which: OffsetSpec, *, committed: bool = True
+    ) -> dict[TopicPartition, int | SrmError]:
         """Earliest or latest offsets; with ``committed`` the latest is the last stable one."""
         isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        request = {TopicPartition(topic, number): which for topic, number in partitions}
+        request = {LibraryPartition(topic, number): which for topic, number in partitions}
         if not request:
             return {}
         futures = self._ask(
             "list offsets",
             lambda: self._client.list_offsets(request, isolation_level=isolation, request_timeout=self._timeout),
         )
-        found: dict[tuple[str, int], int | SrmError] = {}
+        found: dict[TopicPartition, int | SrmError] = {}
         for place, future in futures.items():
             try:
-                found[place.topic, place.partition] = future.result().offset
+                found[TopicPartition(place.topic, place.partition)] = future.result().offset
             except KafkaException as error:
                 needs = Right("Describe", "topic", place.topic)
-                found[place.topic, place.partition] = cluster_error(
+                found[TopicPartition(place.topic, place.partition)] = cluster_error(
                     self.cluster, f"list the offset of {place.topic}-{place.partition}", error, needs
                 )
         return found

@@ -37,7 +37,6 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest, OffsetFetc
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.parser import KafkaProtocol
 from kafka.protocol.producer import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
-from kafka.structs import TopicPartition
 
 __all__ = [
     "MAX_TIMEOUT",
@@ -74,7 +73,6 @@ __all__ = [
     "OffsetForLeaderEpochRequest",
     "Task",
     "TaskState",
-    "TopicPartition",
     "messages",
 ]
 

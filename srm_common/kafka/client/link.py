@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from srm_common.domain.cluster import REQUEST_TIMEOUT_MS, ClusterSettings
 from srm_common.domain.flow.principals import Right
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import (
     AccessDenied,
     ClusterError,
@@ -29,12 +30,11 @@ from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.connection_faults import fault_text
 from srm_common.kafka.client.connections import FrameConnectionManager
 from srm_common.kafka.client.event_loop import EventLoop
-from srm_common.kafka.client.library import ApiVersionsRequest, Errors, FindCoordinatorRequest, TopicPartition
+from srm_common.kafka.client.library import ApiVersionsRequest, Errors, FindCoordinatorRequest
 from srm_common.kafka.client.list_offsets import list_offsets_request
 from srm_common.kafka.client.security import connection_arguments
 
 T = TypeVar("T")
-Partition = tuple[str, int]
 
 EARLIEST, LATEST = -2, -1
 _TRANSACTION_COORDINATOR = 1
@@ -344,12 +344,12 @@ class ClusterLink(Closing):
 
     async def offsets(
         self,
-        partitions: Iterable[Partition],
+        partitions: Iterable[TopicPartition],
         at: int,
         *,
         committed: bool = True,
         timeout_seconds: float = 30.0,
-    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
         """Offsets of many partitions at the same place: (found, faults with a sentence each); see :meth:`listed`."""
         found, faults = await self.listed(
             dict.fromkeys(partitions, at), committed=committed, timeout_seconds=timeout_seconds
@@ -357,19 +357,19 @@ class ClusterLink(Closing):
         return {place: one.offset for place, one in found.items()}, faults
 
     async def listed(
-        self, places: Mapping[Partition, int], *, committed: bool = True, timeout_seconds: float = 30.0
-    ) -> tuple[dict[Partition, LogOffset], dict[Partition, str]]:
+        self, places: Mapping[TopicPartition, int], *, committed: bool = True, timeout_seconds: float = 30.0
+    ) -> tuple[dict[TopicPartition, LogOffset], dict[TopicPartition, str]]:
         """ListOffsets for many partitions, one request per leader: (found, faults with a sentence each).
 
         ``places``: partition -> EARLIEST, LATEST (the last stable offset when ``committed``) or a timestamp in ms.
         Retriable errors are tried again until ``timeout_seconds`` are over.
         """
-        found: dict[Partition, LogOffset] = {}
-        faults: dict[Partition, str] = {}
+        found: dict[TopicPartition, LogOffset] = {}
+        faults: dict[TopicPartition, str] = {}
         left = set(places)
         deadline = time.monotonic() + timeout_seconds
         while left:
-            by_leader: dict[int, list[Partition]] = defaultdict(list)
+            by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
             for one in left:
                 node = self.leader(*one)
                 if node is None:
@@ -391,7 +391,7 @@ class ClusterLink(Closing):
                     continue
                 for topic in answer.topics:
                     for part in topic.partitions:
-                        one = (topic.name, part.partition_index)
+                        one = TopicPartition(topic.name, part.partition_index)
                         if part.error_code == codes.NONE:
                             found[one] = LogOffset(part.offset, part.timestamp)
                             left.discard(one)
@@ -407,27 +407,27 @@ class ClusterLink(Closing):
         return found, faults
 
     def end_offsets(
-        self, partitions: Iterable[Partition], *, committed: bool = True, timeout_seconds: float = 30.0
-    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        self, partitions: Iterable[TopicPartition], *, committed: bool = True, timeout_seconds: float = 30.0
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
         """Blocking: last stable offsets (or high watermarks) of partitions, and faults."""
         return self._listed(list(partitions), LATEST, committed, timeout_seconds)
 
     def start_offsets(
-        self, partitions: Iterable[Partition], *, timeout_seconds: float = 30.0
-    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        self, partitions: Iterable[TopicPartition], *, timeout_seconds: float = 30.0
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
         """Blocking: log start offsets of partitions, and faults."""
         return self._listed(list(partitions), EARLIEST, True, timeout_seconds)
 
     def offsets_at(
-        self, partitions: Iterable[Partition], timestamp_ms: int, *, timeout_seconds: float = 30.0
-    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
+        self, partitions: Iterable[TopicPartition], timestamp_ms: int, *, timeout_seconds: float = 30.0
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
         """Blocking: the first offsets at or after a timestamp (-1 where there is none), and faults."""
         return self._listed(list(partitions), timestamp_ms, False, timeout_seconds)
 
     def _listed(
-        self, partitions: list[Partition], at: int, committed: bool, timeout_seconds: float
-    ) -> tuple[dict[Partition, int], dict[Partition, str]]:
-        async def work() -> tuple[dict[Partition, int], dict[Partition, str]]:
+        self, partitions: list[TopicPartition], at: int, committed: bool, timeout_seconds: float
+    ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
+        async def work() -> tuple[dict[TopicPartition, int], dict[TopicPartition, str]]:
             await self.open(timeout_seconds=min(timeout_seconds, 15.0))
             await self.track({topic for topic, _ in partitions})
             return await self.offsets(partitions, at, committed=committed, timeout_seconds=timeout_seconds)
@@ -446,4 +446,4 @@ class ClusterLink(Closing):
             self.loop.close()
 
 
-__all__ = ["ClusterError", "ClusterLink", "LogOffset", "Partition", "RetriableFault"]
+__all__ = ["ClusterError", "ClusterLink", "LogOffset", "RetriableFault"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -19,8 +20,6 @@ _RETRY_SECONDS = 10.0
 _PAUSE_SECONDS = 0.1
 #: Requests in flight at a time; the coordinators answer one group each.
 _BATCH = 200
-
-Partition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class GroupOffsets:
     """What a group has committed; partitions without a commit are absent. ``asked`` is when, by the monotonic clock."""
 
     group: str
-    offsets: dict[Partition, CommittedOffset]
+    offsets: dict[TopicPartition, CommittedOffset]
     asked: float = field(default=0.0, compare=False)
 
 
@@ -147,12 +146,12 @@ class GroupReader:
 
 
 def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> GroupOffsets:
-    offsets = {}
+    offsets: dict[TopicPartition, CommittedOffset] = {}
     for place in answer.topic_partitions or ():
         if place.error is not None:
             raise KafkaException(place.error)
         if place.offset >= 0:
-            offsets[place.topic, place.partition] = CommittedOffset(place.offset, place.metadata or "")
+            offsets[TopicPartition(place.topic, place.partition)] = CommittedOffset(place.offset, place.metadata or "")
     return GroupOffsets(group, offsets, asked)
 
 

@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
-from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 
 _OFFSET_FETCH, _OFFSET_FETCH_VERSION = 9, 8
@@ -145,10 +146,12 @@ def _request(groups: list[str]) -> Any:
     )
 
 
-def _offsets(answer: Any) -> dict[Partition, CommittedOffset]:
+def _offsets(answer: Any) -> dict[TopicPartition, CommittedOffset]:
     return {
         # librdkafka, where it sets offsets of others, ends metadata with a zero byte; where it reads, it stops there.
-        (topic.name, one.partition_index): CommittedOffset(one.committed_offset, (one.metadata or "").split("\0")[0])
+        TopicPartition(topic.name, one.partition_index): CommittedOffset(
+            one.committed_offset, (one.metadata or "").split("\0")[0]
+        )
         for topic in answer.topics
         for one in topic.partitions
         if not one.error_code and one.committed_offset >= 0

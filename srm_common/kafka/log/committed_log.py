@@ -13,12 +13,13 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 
 from srm_common.domain.flow.principals import Right
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, ClusterError, CorruptBatch, PartitionError, UnreachableCluster
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.log.transaction_markers import decide_by_markers
 from srm_common.wire import fetch
 from srm_common.wire.batch import SourceBatch, split
@@ -35,7 +36,7 @@ _PAUSE_SECONDS = 0.1
 
 
 async def committed_records(
-    link: ClusterLink, place: Partition, *, patience_seconds: float = 30.0
+    link: ClusterLink, place: TopicPartition, *, patience_seconds: float = 30.0
 ) -> list[PlainRecord]:
     """All records of a partition up to its last stable offset, in order; those of aborted transactions left out.
 
@@ -125,7 +126,7 @@ async def _offsets(
     await link.track([topic])
     if topic in link.manager.cluster.unauthorized_topics:
         raise link.leaderless(topic, 0)
-    places = [(topic, partition) for partition in partitions]
+    places = [TopicPartition(topic, partition) for partition in partitions]
     found, faults = await link.offsets(places, at, committed=committed, timeout_seconds=patience_seconds)
     for place in places:
         if place not in found:
@@ -234,7 +235,7 @@ class _Reading:
         try:
             if committed:
                 seen = visible(split(part.records), part.aborted)
-                await decide_by_markers(self._link, (part.topic, part.partition), seen, self._patience)
+                await decide_by_markers(self._link, TopicPartition(part.topic, part.partition), seen, self._patience)
                 for batch, data in seen.batches:
                     if data:
                         self._take(part.partition, batch)

@@ -12,7 +12,8 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.log_facts import LogFacts, log_facts
 
 #: So many empty answers in a row are not worth a question.
@@ -32,7 +33,7 @@ class Silence:
     that was not seen. ``proved_to``: up to here there is nothing, by proof.
     """
 
-    place: Partition
+    place: TopicPartition
     offset: int
     node: int
     since: float = field(default_factory=time.monotonic)
@@ -70,11 +71,11 @@ class EmptyAnswers:
     def __init__(self, link: ClusterLink, patience_seconds: float) -> None:
         self._link = link
         self._patience = patience_seconds
-        self._silences: dict[Partition, Silence] = {}
+        self._silences: dict[TopicPartition, Silence] = {}
         #: When a node last brought something from the remote store.
         self._remote_progress: dict[int, float] = {}
 
-    def ended(self, place: Partition) -> None:
+    def ended(self, place: TopicPartition) -> None:
         """The partition brought something."""
         if not self._silences:
             return
@@ -82,7 +83,7 @@ class EmptyAnswers:
         if silence is not None and silence.remote:
             self._remote_progress[silence.node] = time.monotonic()
 
-    def add(self, place: Partition, offset: int, node: int, *, empty_to: int = 0) -> Silence:
+    def add(self, place: TopicPartition, offset: int, node: int, *, empty_to: int = 0) -> Silence:
         """One more answer of ``node`` that had room and brought nothing of ``place`` at ``offset``.
 
         Args:

@@ -13,14 +13,14 @@ from typing import Any
 
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.runs.data_loss import EpochEnd
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import (
     DescribeConfigsRequest,
     OffsetForLeaderEpochRequest,
-    TopicPartition,
 )
-from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.client.list_offsets import VERSION, list_offsets_request
 
 #: The first offset on the leader's own disk (KIP-405); brokers from ListOffsets version 8 on (Kafka 3.5) know it.
@@ -42,7 +42,7 @@ class LogFacts:
     epoch_end: EpochEnd | None = None
 
 
-async def log_facts(link: ClusterLink, place: Partition, epoch: int = -1) -> LogFacts:
+async def log_facts(link: ClusterLink, place: TopicPartition, epoch: int = -1) -> LogFacts:
     """Ask the leader of a partition.
 
     Brokers that do not know local starts are taken for brokers without a remote store.
@@ -69,7 +69,7 @@ async def log_facts(link: ClusterLink, place: Partition, epoch: int = -1) -> Log
     return LogFacts(start, max(local, start), end, compacted, found)
 
 
-async def _offset(link: ClusterLink, place: Partition, at: int) -> int:
+async def _offset(link: ClusterLink, place: TopicPartition, at: int) -> int:
     topic, partition = place
     leader = link.leader(topic, partition)
     if leader is None:
@@ -114,7 +114,7 @@ async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool
     return found
 
 
-def leader_epoch(link: ClusterLink, place: Partition) -> int:
+def leader_epoch(link: ClusterLink, place: TopicPartition) -> int:
     """The epoch of a partition's leader as the metadata have it; -1 when unknown, or when the cluster's brokers cannot
     say where epochs end (KIP-320)."""
     if not link.offers(_EPOCHS):
@@ -124,8 +124,8 @@ def leader_epoch(link: ClusterLink, place: Partition) -> int:
 
 
 async def epoch_ends(
-    link: ClusterLink, epochs: Mapping[Partition, int]
-) -> tuple[dict[Partition, EpochEnd | None], dict[Partition, str]]:
+    link: ClusterLink, epochs: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]:
     """Where leader epochs end in the logs of their partitions, one request a leader: (found, faults).
 
     None: the log has no epochs at all (a message format before Kafka 0.11). A log whose newest epoch is older than the
@@ -143,26 +143,26 @@ async def epoch_ends(
 
 
 async def _ask_epochs(
-    link: ClusterLink, epochs: Mapping[Partition, int]
-) -> tuple[dict[Partition, EpochEnd | None], dict[Partition, str]]:
-    found: dict[Partition, EpochEnd | None] = {}
-    faults: dict[Partition, str] = {}
+    link: ClusterLink, epochs: Mapping[TopicPartition, int]
+) -> tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]:
+    found: dict[TopicPartition, EpochEnd | None] = {}
+    faults: dict[TopicPartition, str] = {}
     by_leader: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for (topic, partition), epoch in epochs.items():
         leader = link.leader(topic, partition)
         if leader is None:
-            faults[topic, partition] = str(link.leaderless(topic, partition))
+            faults[TopicPartition(topic, partition)] = str(link.leaderless(topic, partition))
         else:
             by_leader[leader][topic].append((partition, epoch))
     for leader, topics in by_leader.items():
         try:
             answer = await link.send(leader, _epochs_request(link, topics))
         except RetriableFault as error:
-            faults.update({(topic, one): str(error) for topic, ones in topics.items() for one, _ in ones})
+            faults.update({TopicPartition(topic, one): str(error) for topic, ones in topics.items() for one, _ in ones})
             continue
         for topic in answer.topics:
             for part in topic.partitions:
-                place = (topic.topic, part.partition)
+                place = TopicPartition(topic.topic, part.partition)
                 if part.error_code:
                     faults[place] = f"partition {place[0]}-{place[1]} at {link.alias}: {codes.name(part.error_code)}"
                 elif part.end_offset < 0 or part.leader_epoch < 0:

@@ -14,13 +14,14 @@ from typing import Any
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.offsets.counting import SeenBatch
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, PartitionError
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import EARLIEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import EARLIEST, ClusterLink, RetriableFault
 from srm_common.kafka.log.empty_answers import EmptyAnswers, Silence
 from srm_common.kafka.log.log_facts import leader_epoch, log_facts
 from srm_common.kafka.log.preferred_replicas import PreferredReplicas
@@ -49,8 +50,8 @@ class Window:
     end: int
 
     @property
-    def place(self) -> Partition:
-        return self.topic, self.partition
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(slots=True)
@@ -109,7 +110,7 @@ class LogWindows(Closing):
 
         return self._link.run(ask)
 
-    def starts(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where the logs begin; a partition that does not tell is absent.
 
         Raises:
@@ -118,7 +119,7 @@ class LogWindows(Closing):
         found, _ = self._link.start_offsets(partitions, timeout_seconds=self._timeout)
         return found
 
-    def ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where reading can go to; a partition that does not tell is absent. Raises as :meth:`starts`."""
         found, _ = self._link.end_offsets(partitions, committed=self._committed, timeout_seconds=self._timeout)
         return found
@@ -173,7 +174,7 @@ class LogWindows(Closing):
 
     async def _round(self, waiting: Sequence[_Reading], faults: dict[Window, str]) -> str | None:
         """One fetch from every broker, of one window a partition; returns what is to be tried again, in words."""
-        by_node: dict[int, dict[Partition, _Reading]] = defaultdict(dict)
+        by_node: dict[int, dict[TopicPartition, _Reading]] = defaultdict(dict)
         reason = None
         for one in waiting:
             node = self._replicas.node(one.window.place)
@@ -200,13 +201,13 @@ class LogWindows(Closing):
             reason = await self._take_in(answer, ones, node, faults) or reason
         return reason
 
-    def _leave(self, ones: Iterable[Partition], reason: str) -> str:
+    def _leave(self, ones: Iterable[TopicPartition], reason: str) -> str:
         """A broker failed: where it was a replica, the leader is asked next."""
         for place in ones:
             self._replicas.failed(place)
         return reason
 
-    def _request(self, ones: dict[Partition, _Reading]) -> Any:
+    def _request(self, ones: dict[TopicPartition, _Reading]) -> Any:
         return fetch_request(
             (
                 # The broker fills the answer in this order: who went empty-handed asks first.
@@ -221,14 +222,14 @@ class LogWindows(Closing):
         )
 
     async def _take_in(
-        self, answer: fetch.FetchAnswer, ones: dict[Partition, _Reading], node: int, faults: dict[Window, str]
+        self, answer: fetch.FetchAnswer, ones: dict[TopicPartition, _Reading], node: int, faults: dict[Window, str]
     ) -> str | None:
         reason = None
         # Only the first partition with data gets a whole batch whatever its size (KIP-74).
         no_room = answer.throttle_time_ms > 0
         silences: list[tuple[_Reading, Silence]] = []
         for part in answer.partitions:
-            one = ones[part.topic, part.partition]
+            one = ones[TopicPartition(part.topic, part.partition)]
             place = f"{part.topic}-{part.partition} on {self._link.alias}"
             if part.preferred_replica >= 0:
                 self._replicas.named(one.window.place, part.preferred_replica)

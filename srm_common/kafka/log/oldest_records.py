@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.link import ClusterLink
 
 #: An age is told to within this share of it, and need not be told better than to a second.
 _TOLERANCE = 0.02
@@ -71,13 +72,13 @@ class TimestampSearch:
 
 async def oldest_records(
     link: ClusterLink,
-    positions: Mapping[Partition, int],
-    newest_ms: Mapping[Partition, int],
+    positions: Mapping[TopicPartition, int],
+    newest_ms: Mapping[TopicPartition, int],
     now_ms: int,
     *,
     committed: bool,
     timeout_seconds: float,
-) -> dict[Partition, int]:
+) -> dict[TopicPartition, int]:
     """The timestamps of the first records at or beyond ``positions``; partitions whose logs do not tell are left out.
 
     Exact where the record after the newest copied one is the first, as after a run; else to within 2 % of the age.

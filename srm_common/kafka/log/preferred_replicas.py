@@ -10,7 +10,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.link import ClusterLink
 
 _METADATA_MAX_AGE_MS = 300_000
 #: So long after its replica failed, a partition is read from its leader, which is asked without a rack.
@@ -30,10 +31,10 @@ class PreferredReplicas:
         self._link = link
         age_ms = link.settings.kafka_python.get("metadata_max_age_ms", _METADATA_MAX_AGE_MS)
         self._keep_seconds = float(age_ms) / 1000
-        self._choices: dict[Partition, _Choice] = {}
-        self._leader_until: dict[Partition, float] = {}
+        self._choices: dict[TopicPartition, _Choice] = {}
+        self._leader_until: dict[TopicPartition, float] = {}
 
-    def node(self, place: Partition) -> int | None:
+    def node(self, place: TopicPartition) -> int | None:
         """Where to read a partition now; None when it has no leader."""
         leader = self._link.leader(*place)
         if not self._choices:
@@ -46,7 +47,7 @@ class PreferredReplicas:
             return leader
         return choice.node
 
-    def named(self, place: Partition, node: int) -> None:
+    def named(self, place: TopicPartition, node: int) -> None:
         """The leader wants the partition to be read from ``node``.
 
         A node that the metadata do not have, such as one that has just come back, is looked up first; until then the
@@ -58,7 +59,7 @@ class PreferredReplicas:
         else:
             self._choices[place] = _Choice(node, time.monotonic() + self._keep_seconds)
 
-    def failed(self, place: Partition) -> bool:
+    def failed(self, place: TopicPartition) -> bool:
         """What was asked of the partition's replica did not come. True when the leader will be asked next; False when
         it was the leader."""
         if self._choices.pop(place, None) is None:
@@ -66,7 +67,7 @@ class PreferredReplicas:
         self._leader_until[place] = time.monotonic() + _LEADER_SECONDS
         return True
 
-    def rack(self, places: Iterable[Partition]) -> str:
+    def rack(self, places: Iterable[TopicPartition]) -> str:
         """The rack to tell a broker that is asked for these partitions."""
         if self._leader_until:
             now = time.monotonic()

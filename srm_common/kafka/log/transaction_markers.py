@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from srm_common.domain.flow.principals import Right
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, CorruptBatch, PartitionError, SrmError
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.buffers import Lease
 from srm_common.kafka.client.fetch_request import FetchFrom, fetch_request
 from srm_common.kafka.client.frames import RawFetch
-from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.log.log_facts import leader_epoch
 from srm_common.wire import fetch
 from srm_common.wire.batch import CONTROL, split, verify
@@ -52,7 +53,7 @@ class MarkerSearch:
     ``producers`` are those that lack one yet, with the offsets of their first records in question.
     """
 
-    place: Partition
+    place: TopicPartition
     at: int
     producers: dict[int, int]
     found: dict[int, Marker] = field(default_factory=dict)
@@ -130,7 +131,7 @@ async def find_markers(
             await link.refresh()
 
 
-async def decide_by_markers(link: ClusterLink, place: Partition, seen: Visible, patience_seconds: float) -> None:
+async def decide_by_markers(link: ClusterLink, place: TopicPartition, seen: Visible, patience_seconds: float) -> None:
     """Find out what became of the transactions whose markers come after an answer.
 
     Raises:
@@ -159,7 +160,7 @@ async def _round(
     link: ClusterLink, searches: Iterable[MarkerSearch], size: int, lease: Lease, heard: Callable[[], object]
 ) -> str:
     """One answer of each leader; returns what is to be tried again, in words."""
-    by_leader: dict[int, dict[Partition, MarkerSearch]] = defaultdict(dict)
+    by_leader: dict[int, dict[TopicPartition, MarkerSearch]] = defaultdict(dict)
     reason = ""
     for one in searches:
         leader = link.leader(*one.place)
@@ -180,7 +181,7 @@ async def _round(
         heard()
         for part in answer.partitions:
             code = part.error_code or answer.error_code
-            one = ones[part.topic, part.partition]
+            one = ones[TopicPartition(part.topic, part.partition)]
             if code in codes.DENIED:
                 missing = Right("Read", "topic", part.topic).missing(link.settings)
                 one.fault = AccessDenied(

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.flow import FlowName, names
 from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, SrmError, UnreachableCluster
-from srm_common.kafka.client.link import LATEST, ClusterLink, Partition
+from srm_common.kafka.client.link import LATEST, ClusterLink
 from srm_common.kafka.log.committed_log import read_committed
 from srm_common.kafka.state.flow_state import flow_value
 from srm_common.kafka.state.keyed_topic import place_of
@@ -24,8 +25,8 @@ class Standing:
     """One flow. ``positions`` has the next offset to copy of every partition that it copies, None where it has none;
     ``newest_ms`` the timestamps of the newest records that its last run copied."""
 
-    positions: Mapping[Partition, int | None]
-    newest_ms: Mapping[Partition, int]
+    positions: Mapping[TopicPartition, int | None]
+    newest_ms: Mapping[TopicPartition, int]
 
 
 @dataclass
@@ -34,7 +35,7 @@ class _Flow:
 
     read: dict[str, dict[int, int]] = field(default_factory=dict)
     #: Of an upstream partition: when the newest commit was written, and the position it tells, None for "none".
-    committed: dict[Partition, tuple[int, int | None]] = field(default_factory=dict)
+    committed: dict[TopicPartition, tuple[int, int | None]] = field(default_factory=dict)
     run: RunRecord | None = None
     run_ms: int = 0
     fault: CorruptRecord | None = None
@@ -46,7 +47,7 @@ class FlowPositions:
     def __init__(self, link: ClusterLink) -> None:
         self._link = link
         self._flows: dict[str, _Flow] = {}
-        self._places: dict[bytes, Partition | None] = {}
+        self._places: dict[bytes, TopicPartition | None] = {}
 
     async def look(
         self, flows: Collection[FlowName], patience_seconds: float
@@ -58,7 +59,7 @@ class FlowPositions:
         """
         topics = {name(flow.source): flow.source for flow in flows for name in _TOPICS}
         known = await self._link.know(topics)
-        places = [(topic, number) for topic, numbers in known.items() for number in numbers]
+        places = [TopicPartition(topic, number) for topic, numbers in known.items() for number in numbers]
         ends, faults = await self._link.offsets(places, LATEST, timeout_seconds=patience_seconds)
         if faults and not ends:
             raise UnreachableCluster(f"cluster {self._link.alias} does not respond: {next(iter(faults.values()))}")
@@ -135,11 +136,11 @@ class FlowPositions:
         except CorruptRecord as error:
             flow.fault = error
 
-    def _place(self, key: bytes, source: str) -> Partition | None:
+    def _place(self, key: bytes, source: str) -> TopicPartition | None:
         if key not in self._places:
             parsed = parse_source_offset_key(key)
             ours = parsed is not None and parsed[:2] == (SOURCE_CONNECTOR, source)
-            self._places[key] = parsed[2:] if parsed is not None and ours else None
+            self._places[key] = TopicPartition(*parsed[2:]) if parsed is not None and ours else None
         return self._places[key]
 
 
@@ -155,10 +156,10 @@ def _records(batch: SourceBatch) -> Newest:
 def _standing(flow: _Flow, run: RunRecord) -> Standing:
     """A commit that was written after the run's record is newer than it; the record knows of partitions, too, in which
     nothing was committed, and of what was passed over without a commit."""
-    positions: dict[Partition, int | None] = {}
+    positions: dict[TopicPartition, int | None] = {}
     newest = {}
     for one in run.partitions:
-        place = one.upstream_topic, one.partition
+        place = TopicPartition(one.upstream_topic, one.partition)
         written_ms, committed = flow.committed.get(place, (0, None))
         positions[place] = committed if written_ms > flow.run_ms else one.position
         if one.last_record_timestamp_ms is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation, Unmapped
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
@@ -20,8 +21,6 @@ from srm_common.wire.segments import (
     segment_partition,
 )
 
-Partition = tuple[str, int]
-
 #: So many offsets of the topic are held in memory at a time where the whole map is gone through: about 50 MB.
 _PIECE = 300_000
 
@@ -33,7 +32,7 @@ class SegmentBatch:
     ``unreadable`` has one sentence for each record that is not a segment we know.
     """
 
-    segments: dict[Partition, CommittedSegments] = field(default_factory=dict)
+    segments: dict[TopicPartition, CommittedSegments] = field(default_factory=dict)
     unreadable: list[str] = field(default_factory=list)
     _places: dict[bytes, CommittedSegments | None] = field(default_factory=dict, repr=False)
 
@@ -75,7 +74,7 @@ class SegmentLog:
         self._partitions = partitions
         self._ends: dict[int, int] = {}
         self._news = SegmentBatch()
-        self._maps: dict[Partition, SegmentMap] = {}
+        self._maps: dict[TopicPartition, SegmentMap] = {}
         self._complete: set[int] = set()
 
     def read_news(self, positions: Mapping[int, int]) -> tuple[SegmentBatch, dict[int, int]]:
@@ -145,7 +144,7 @@ class SegmentLog:
         if piece:
             yield self._read({}, piece), piece
 
-    def maps(self) -> Iterator[tuple[Partition, SegmentMap]]:
+    def maps(self) -> Iterator[tuple[TopicPartition, SegmentMap]]:
         """The map of each source partition that has one; only some are in memory at a time, and nothing is decoded."""
         for batch, _ in self.pieces():
             for place, committed in batch.segments.items():
@@ -165,11 +164,11 @@ class SegmentLog:
         return keys
 
     def _map(self, topic: str, partition: int) -> SegmentMap | None:
-        found = self._maps.get((topic, partition))
+        found = self._maps.get(TopicPartition(topic, partition))
         if found is None:
-            committed = self._news.segments.get((topic, partition))
+            committed = self._news.segments.get(TopicPartition(topic, partition))
             if committed:
-                found = self._maps[topic, partition] = SegmentMap(committed)
+                found = self._maps[TopicPartition(topic, partition)] = SegmentMap(committed)
         return found
 
     def _complete_partition(self, home: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptBatch, CorruptRecord, StateTopicInvalid
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.client.link import ClusterLink
@@ -27,10 +28,8 @@ _PAUSE_SECONDS = 0.05
 #: Where whoever waits for a command's answer asks; a run is as patient as with what it copies.
 _PATIENCE_SECONDS = 10.0
 
-Partition = tuple[str, int]
 
-
-class SourceOffsets(dict[Partition, int]):
+class SourceOffsets(dict[TopicPartition, int]):
     """(upstream topic, partition) -> next offset to copy. Partitions without a position are absent.
 
     ``faults`` has the partitions whose record cannot be read: they must not be copied until it is fixed. ``resets``
@@ -40,9 +39,9 @@ class SourceOffsets(dict[Partition, int]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.faults: dict[Partition, CorruptRecord] = {}
-        self.resets: set[Partition] = set()
-        self.epochs: dict[Partition, int] = {}
+        self.faults: dict[TopicPartition, CorruptRecord] = {}
+        self.resets: set[TopicPartition] = set()
+        self.epochs: dict[TopicPartition, int] = {}
 
 
 def read_source_offsets(
@@ -82,7 +81,7 @@ def read_source_offsets(
         parsed = parse_source_offset_key(key)
         if parsed is None or parsed[:2] != (connector, flow.name.source):
             continue
-        upstream = parsed[2:]
+        upstream = TopicPartition(*parsed[2:])
         try:
             last = parse_source_offset_value(value)
             epoch, begins = epoch_in(headers), from_zero(headers)
@@ -119,7 +118,7 @@ def read_source_offsets(
 def offset_record(
     flow: FlowName,
     state: StateTopics,
-    place: Partition,
+    place: TopicPartition,
     position: int | None,
     *,
     epoch: int = -1,
@@ -139,7 +138,7 @@ def offset_record(
     return NewRecord(state.offsets_topic, partition_for(key, state.offsets_partitions), key, value, headers=headers)
 
 
-def committed_places(reader: StateReader, flow: FlowName) -> set[Partition]:
+def committed_places(reader: StateReader, flow: FlowName) -> set[TopicPartition]:
     """The partitions of which ``flow`` has copied something, as far as its offsets topic can be read now.
 
     Args:
@@ -149,11 +148,11 @@ def committed_places(reader: StateReader, flow: FlowName) -> set[Partition]:
     for key, record in _newest(reader, flow).items():
         parsed = parse_source_offset_key(key)
         if parsed is not None and parsed[:2] == (SOURCE_CONNECTOR, flow.source) and record.value is not None:
-            found.add(parsed[2:])
+            found.add(TopicPartition(*parsed[2:]))
     return found
 
 
-def next_offsets(reader: StateReader, flow: FlowName) -> dict[Partition, int]:
+def next_offsets(reader: StateReader, flow: FlowName) -> dict[TopicPartition, int]:
     """The next offsets of ``flow``, as far as its offsets topic can be read now; what cannot is left out.
 
     Args:
@@ -169,7 +168,7 @@ def next_offsets(reader: StateReader, flow: FlowName) -> dict[Partition, int]:
         except CorruptRecord:
             continue
         if last is not None:
-            out[parsed[2:]] = last + 1
+            out[TopicPartition(*parsed[2:])] = last + 1
     return out
 
 

@@ -7,18 +7,19 @@ from collections.abc import Collection, Iterator, Mapping
 
 from srm_common.domain.offsets.counting import current_syncs
 from srm_common.domain.offsets.offset_syncs import OffsetSync
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.wire.mm2 import decode_offset_sync
 
-Partition = tuple[str, int]
-
 #: A long topic is not held in memory as records. So many offsets are read at a time; their records take about 30 MB.
 _WINDOW = 100_000
 
 
-def read_syncs(reader: StateReader, topic: str, places: Collection[Partition]) -> dict[Partition, list[OffsetSync]]:
+def read_syncs(
+    reader: StateReader, topic: str, places: Collection[TopicPartition]
+) -> dict[TopicPartition, list[OffsetSync]]:
     """What the syncs of these source partitions say now, ordered by upstream offset.
 
     Unreadable records are skipped, and so is what lies outside of the one partition that
@@ -27,7 +28,7 @@ def read_syncs(reader: StateReader, topic: str, places: Collection[Partition]) -
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
     """
-    written: dict[Partition, list[OffsetSync]] = defaultdict(list)
+    written: dict[TopicPartition, list[OffsetSync]] = defaultdict(list)
     if reader.partitions(topic):
         ends = reader.offsets(topic, [0], LATEST)
         for record in records_between(reader, topic, {}, ends):
@@ -36,7 +37,7 @@ def read_syncs(reader: StateReader, topic: str, places: Collection[Partition]) -
             except CorruptRecord:
                 continue
             if (sync.topic, sync.partition) in places:
-                written[sync.topic, sync.partition].append(sync)
+                written[TopicPartition(sync.topic, sync.partition)].append(sync)
     return {place: current_syncs(found) for place, found in written.items()}
 
 

@@ -11,9 +11,10 @@ import time
 from collections import defaultdict
 from collections.abc import Iterable
 
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import DescribeProducersRequest
-from srm_common.kafka.client.link import LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
 
 _DESCRIBE_PRODUCERS_API = 61
 #: Markers of the last commit are written after its answer, usually within milliseconds.
@@ -24,8 +25,8 @@ _PAUSE_SECONDS = 0.05
 
 
 async def left_open(
-    link: ClusterLink, partitions: Iterable[Partition], producer_id: int, wait_seconds: float | None = None
-) -> dict[Partition, int]:
+    link: ClusterLink, partitions: Iterable[TopicPartition], producer_id: int, wait_seconds: float | None = None
+) -> dict[TopicPartition, int]:
     """Where a transaction of ``producer_id`` began that is still open, though none should be.
 
     Asks for more than two lists of offsets only where the last stable offset lags behind the high watermark. A lost
@@ -54,12 +55,14 @@ async def left_open(
             await link.refresh()
 
 
-async def held_back(link: ClusterLink, partitions: set[Partition]) -> set[Partition]:
+async def held_back(link: ClusterLink, partitions: set[TopicPartition]) -> set[TopicPartition]:
     """Those whose last stable offset lies before their end; one that cannot be queried is not among them."""
     return (await _lagging(link, partitions))[0]
 
 
-async def _lagging(link: ClusterLink, partitions: set[Partition]) -> tuple[set[Partition], set[Partition]]:
+async def _lagging(
+    link: ClusterLink, partitions: set[TopicPartition]
+) -> tuple[set[TopicPartition], set[TopicPartition]]:
     """Those whose last stable offset lies before their end, and those that did not tell."""
     if not partitions:
         return set(), set()
@@ -70,15 +73,15 @@ async def _lagging(link: ClusterLink, partitions: set[Partition]) -> tuple[set[P
 
 
 async def _open(
-    link: ClusterLink, partitions: set[Partition], producer_id: int
-) -> tuple[dict[Partition, int], set[Partition]]:
+    link: ClusterLink, partitions: set[TopicPartition], producer_id: int
+) -> tuple[dict[TopicPartition, int], set[TopicPartition]]:
     """Where a transaction of the producer is open, and which partitions did not tell."""
     by_leader: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
     for topic, partition in partitions:
         leader = link.leader(topic, partition)
         if leader is not None:
             by_leader[leader][topic].append(partition)
-    found: dict[Partition, int] = {}
+    found: dict[TopicPartition, int] = {}
     silent = {one for one in partitions if link.leader(*one) is None}
     kind = DescribeProducersRequest.TopicRequest
     for leader, topics in by_leader.items():
@@ -88,13 +91,13 @@ async def _open(
         try:
             answer = await link.send(leader, request)
         except RetriableFault:
-            silent |= {(topic, number) for topic, numbers in topics.items() for number in numbers}
+            silent |= {TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers}
             continue
         for topic in answer.topics:
             for part in topic.partitions:
                 if codes.retriable(part.error_code):
-                    silent.add((topic.name, part.partition_index))
+                    silent.add(TopicPartition(topic.name, part.partition_index))
                 for producer in part.active_producers if part.error_code == codes.NONE else ():
                     if producer.producer_id == producer_id and producer.current_txn_start_offset >= 0:
-                        found[topic.name, part.partition_index] = producer.current_txn_start_offset
+                        found[TopicPartition(topic.name, part.partition_index)] = producer.current_txn_start_offset
     return found, silent

@@ -16,10 +16,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from srm_common.domain.runs.copying import ProducerIdentity
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import AddPartitionsToTxnRequest, EndTxnRequest
-from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.transactions.producer_ids import FencedAfterRepeat, init_producer
 
 _ADD_VERSION = 3
@@ -61,8 +62,8 @@ class Producer:
         self._v2 = transactions_v2 and identity is not None
         self._timeout_ms = transaction_timeout_ms
         self._retry_seconds = retry_seconds
-        self._sequences: dict[Partition, int] = defaultdict(int)
-        self._added: set[Partition] = set()
+        self._sequences: dict[TopicPartition, int] = defaultdict(int)
+        self._added: set[TopicPartition] = set()
         #: A transaction may be open that must not be ended just so.
         self._in_doubt = False
 
@@ -82,7 +83,7 @@ class Producer:
             return None
         return ProducerIdentity(self.transactional_id, self.producer_id, self.epoch)
 
-    def take(self, partition: Partition, records: int) -> int:
+    def take(self, partition: TopicPartition, records: int) -> int:
         """The base sequence for the next ``records`` records of a partition."""
         sequence = self._sequences[partition]
         self._sequences[partition] = (sequence + records) & _SEQUENCE_MASK
@@ -140,7 +141,7 @@ class Producer:
         self._sequences.clear()
         self._added.clear()
 
-    async def end_empty(self, partitions: Iterable[Partition], *, deadline: float) -> bool:
+    async def end_empty(self, partitions: Iterable[TopicPartition], *, deadline: float) -> bool:
         """Abort an empty transaction over ``partitions``: its markers end whatever is open there of this producer.
 
         By the requests of ``transaction.version`` 0, which every broker takes: they alone name partitions without
@@ -170,7 +171,7 @@ class Producer:
         return True
 
     async def commit_with(
-        self, partitions: Iterable[Partition], write: Callable[[], Awaitable[None]], *, deadline: float
+        self, partitions: Iterable[TopicPartition], write: Callable[[], Awaitable[None]], *, deadline: float
     ) -> None:
         """Commit a transaction over ``partitions`` with what ``write`` produces to some of them: its markers commit
         whatever is open of this producer in the others. By the same requests as :meth:`end_empty`.
@@ -198,7 +199,7 @@ class Producer:
             self._v2 = newer
         self._in_doubt = False
 
-    async def _begin(self, partitions: Iterable[Partition], deadline: float) -> bool:
+    async def _begin(self, partitions: Iterable[TopicPartition], deadline: float) -> bool:
         """Add ``partitions`` to a transaction; False where that was refused and never may have been carried out."""
         places = sorted(set(partitions))
         asked = 0
@@ -260,7 +261,9 @@ class Producer:
             committed=committed,
         )
 
-    async def add(self, partitions: Iterable[Partition], deadline: float | None = None) -> dict[Partition, int]:
+    async def add(
+        self, partitions: Iterable[TopicPartition], deadline: float | None = None
+    ) -> dict[TopicPartition, int]:
         """Make partitions part of the transaction before their first Produce; error codes of those refused.
 
         Args:
@@ -294,7 +297,7 @@ class Producer:
                 ),
             )
             refused = {
-                (topic.name, part.partition_index): part.partition_error_code
+                TopicPartition(topic.name, part.partition_index): part.partition_error_code
                 for topic in answer.results_by_topic_v3_and_below
                 for part in topic.results_by_partition
                 if part.partition_error_code

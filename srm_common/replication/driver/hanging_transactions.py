@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
-from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.transactions.hanging_transactions import held_back
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.hanging_transactions import end_leftovers
@@ -21,8 +22,8 @@ from srm_common.replication.slots.hanging_transactions import end_leftovers
 class Copy:
     """A partition and its copy."""
 
-    upstream: Partition
-    downstream: Partition
+    upstream: TopicPartition
+    downstream: TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def free_held_partitions(job: CopyJob, identities: Sequence[ProducerIdentity], c
 
 
 async def _free(
-    link: ClusterLink, job: CopyJob, identities: Sequence[ProducerIdentity], wanted: dict[Partition, Copy]
+    link: ClusterLink, job: CopyJob, identities: Sequence[ProducerIdentity], wanted: dict[TopicPartition, Copy]
 ) -> Freed:
     patience = job.retry_timeout_seconds
     deadline = time.monotonic() + patience

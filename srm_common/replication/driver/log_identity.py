@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from srm_common.domain.runs.data_loss import EpochEnd
+from srm_common.domain.topic_partition import TopicPartition
 
-Partition = tuple[str, int]
-EpochEnds = tuple[dict[Partition, EpochEnd | None], dict[Partition, str]]
+EpochEnds = tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]
 """Where epochs end (None where a log has none), and a sentence for each partition that was not answered for."""
 
 
 class EpochSource(Protocol):
     """What is asked of the source cluster."""
 
-    def leader_epoch(self, place: Partition) -> int: ...
+    def leader_epoch(self, place: TopicPartition) -> int: ...
 
-    def epoch_ends(self, epochs: Mapping[Partition, int]) -> EpochEnds: ...
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds: ...
 
     def compacted(self, topics: Iterable[str]) -> Mapping[str, bool | None]: ...
 
@@ -47,7 +47,7 @@ class EpochAnswer:
     compacted: bool = True
 
 
-def epochs_before(source: EpochSource, offsets: Mapping[Partition, int]) -> dict[Partition, int]:
+def epochs_before(source: EpochSource, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """The leader epochs of the offsets before ``offsets``, in the logs as they are now; absent where that is not told.
 
     Args:
@@ -77,16 +77,18 @@ class LogIdentity:
     def __init__(self, source: EpochSource) -> None:
         self._source = source
         #: The position, and the epoch of the leader that was asked.
-        self._asked: dict[Partition, tuple[Position, int]] = {}
+        self._asked: dict[TopicPartition, tuple[Position, int]] = {}
 
-    def is_due(self, place: Partition, position: Position) -> bool:
+    def is_due(self, place: TopicPartition, position: Position) -> bool:
         """Whether the source must be asked whether the log still has what was read before the position."""
         if position.epoch < 0:
             return False
         leading = self._source.leader_epoch(place)
         return leading >= 0 and leading != position.epoch and self._asked.get(place) != (position, leading)
 
-    def ask(self, positions: Mapping[Partition, Position]) -> tuple[dict[Partition, EpochAnswer], dict[Partition, str]]:
+    def ask(
+        self, positions: Mapping[TopicPartition, Position]
+    ) -> tuple[dict[TopicPartition, EpochAnswer], dict[TopicPartition, str]]:
         """Ask about those that are due."""
         due = {place: position for place, position in positions.items() if self.is_due(place, position)}
         if not due:
@@ -100,7 +102,7 @@ class LogIdentity:
             answers[place] = EpochAnswer(end, place not in older or compacted.get(place[0]) is not False)
         return answers, faults
 
-    def holds(self, place: Partition, position: Position, answer: EpochAnswer) -> int:
+    def holds(self, place: TopicPartition, position: Position, answer: EpochAnswer) -> int:
         """The position was found to be sound by this answer. Returns the epoch to go on with: -1 where the log does not
         know of it, so that no broker is asked for it again."""
         self._asked[place] = (position, self._source.leader_epoch(place))

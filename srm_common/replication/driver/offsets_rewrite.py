@@ -8,6 +8,7 @@ after one kill). Before a flow is handed to it, the committed offsets are said o
 from __future__ import annotations
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
@@ -50,7 +51,9 @@ def rewritten_offsets(
         sure = committed.get(key)
         if sure is None or sure.offset != last.offset or sure.partition != last.partition:
             value = None if sure is None else sure.value
-            headers = epoch_headers(epochs.get(parsed[2:], -1)) if parsed[0] == SOURCE_CONNECTOR else ()
+            headers = (
+                epoch_headers(epochs.get(TopicPartition(*parsed[2:]), -1)) if parsed[0] == SOURCE_CONNECTOR else ()
+            )
             home = partition_for(key, state.offsets_partitions)
             found.append(NewRecord(topic, home, key, value, headers=headers))
     return found

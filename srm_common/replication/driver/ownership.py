@@ -36,10 +36,11 @@ from collections.abc import Iterable
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import driver_transactional_id, task_transactional_id
 from srm_common.domain.runs.copying import ProducerIdentity
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, Fenced, FlowOwnedElsewhere, UnreachableCluster
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.library import ListTransactionsRequest
-from srm_common.kafka.client.link import LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.transactions.producer import FencedAfterRepeat, init_producer
 
 _LIST_TRANSACTIONS_API = 66
@@ -106,11 +107,11 @@ class Ownership:
         """Those of every slot that was ever used, also of runs that had more of them; fresh since the last fence."""
         return tuple(identity for _, identity in sorted(self._identities.items()))
 
-    def log_ends(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+    def log_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Where logs of the target end; a partition that does not tell is left out."""
         wanted = list(partitions)
 
-        async def ask() -> dict[Partition, int]:
+        async def ask() -> dict[TopicPartition, int]:
             await self._link.track({topic for topic, _ in wanted})
             found, _ = await self._link.offsets(wanted, LATEST, committed=False, timeout_seconds=_LOG_END_SECONDS)
             return found

@@ -13,8 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
-from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.kafka.client.link import ClusterLink
 
 _LOG = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ class PassWatch:
         self,
         target: ClusterSettings,
         ranges: Sequence[CopyRange],
-        report: Callable[[Mapping[Partition, int]], None],
+        report: Callable[[Mapping[TopicPartition, int]], None],
         *,
         read_committed: bool = True,
         every_seconds: float = 1.0,
@@ -51,17 +52,17 @@ class PassWatch:
         self._thread.join()
 
     def _watch(self) -> None:
-        places = {(one.downstream_topic, one.partition): one for one in self._ranges}
+        places = {TopicPartition(one.downstream_topic, one.partition): one for one in self._ranges}
         try:
             with ClusterLink(self._target, part="progress") as link:
-                before: dict[Partition, int] = {}
+                before: dict[TopicPartition, int] = {}
                 while True:
                     ends, _ = link.end_offsets(places, committed=self._read_committed, timeout_seconds=1.0)
                     done = {}
                     for place, end in ends.items():
                         one = places[place]
                         more = end - before.setdefault(place, end)
-                        done[(one.upstream_topic, one.partition)] = min(max(more, 0), one.end - one.start)
+                        done[TopicPartition(one.upstream_topic, one.partition)] = min(max(more, 0), one.end - one.start)
                     self._report(done)
                     if self._over.wait(self._every):
                         return

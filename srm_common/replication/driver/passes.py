@@ -17,9 +17,10 @@ from srm_common.domain.offsets.segments import generation_of
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotResult, SlotTask
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.slots import cut_slots, estimated_bytes
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster
-from srm_common.replication.driver.starting_points import Partition, StartingPoints
+from srm_common.replication.driver.starting_points import StartingPoints
 
 PassRunner = Callable[[CopyJob, Sequence[SlotTask]], list[SlotResult]]
 """Copies the slots of one pass and returns when all are done. Raises :class:`LostProcess` when workers
@@ -100,7 +101,7 @@ class Passes:
     sleep: Callable[[float], None] = time.sleep
 
     def __post_init__(self) -> None:
-        self.tracks: dict[Partition, PartitionTrack] = {}
+        self.tracks: dict[TopicPartition, PartitionTrack] = {}
         self.count = 0
         self.transactions = 0
         self.retries = 0
@@ -108,7 +109,7 @@ class Passes:
         self._uncertain: str | None = None
         self._fruitless = 0
         self._mapped_at: float | None = None
-        self._missing_since: dict[Partition, float] = {}
+        self._missing_since: dict[TopicPartition, float] = {}
         self._remembered = self.points.memory
         self._started = 0.0
 
@@ -222,7 +223,7 @@ class Passes:
         self.points.first_seen({topic.upstream: topic.partitions for topic in topics})
         for topic in topics:
             for partition in range(topic.partitions):
-                place = (topic.upstream, partition)
+                place = TopicPartition(topic.upstream, partition)
                 there.add(place)
                 if place not in self.tracks:
                     self.tracks[place] = PartitionTrack(topic.upstream, topic.downstream, partition)
@@ -267,7 +268,7 @@ class Passes:
             track.listed(ends[track.place])
         return listed
 
-    def _unlisted(self, tracks: list[PartitionTrack], faults: Mapping[Partition, str], others: bool) -> None:
+    def _unlisted(self, tracks: list[PartitionTrack], faults: Mapping[TopicPartition, str], others: bool) -> None:
         """Partitions that the source does not return: deleted, without a leader, or the source is
         down."""
         ids = self.points.source.topic_ids(sorted({track.upstream_topic for track in tracks})) if others else {}
@@ -311,7 +312,7 @@ class Passes:
             if result.slot < len(self._identities):
                 self._identities[result.slot] = result.identity
             for one in result.ranges:
-                track = self.tracks[(one.upstream_topic, one.partition)]
+                track = self.tracks[TopicPartition(one.upstream_topic, one.partition)]
                 if track.absorb(one, result, now):
                     moved.append(track)
                 if track.record_bytes is not None:
@@ -329,8 +330,12 @@ class Passes:
         self._fruitless = 0
         return PassOutcome.COPIED
 
-    def _pinned(self) -> set[Partition]:
-        return {(topic, partition) for topic, known in self.points.memory.topics.items() for partition in known.pins}
+    def _pinned(self) -> set[TopicPartition]:
+        return {
+            TopicPartition(topic, partition)
+            for topic, known in self.points.memory.topics.items()
+            for partition in known.pins
+        }
 
     def _unsure(self, why: str, ready: list[PartitionTrack], moved: bool) -> PassOutcome:
         self.retries += 1

@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterable, Mapping
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.closing import Closing
-from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.log import log_facts
 from srm_common.kafka.log.topic_ids import topic_ids
 from srm_common.replication.driver.log_identity import EpochEnds
@@ -17,7 +18,7 @@ from srm_common.replication.driver.log_identity import EpochEnds
 LISTING_SECONDS = 5.0
 _COMMAND_SECONDS = 10.0
 
-Listed = tuple[dict[Partition, int], dict[Partition, str]]
+Listed = tuple[dict[TopicPartition, int], dict[TopicPartition, str]]
 """Offsets found, and a sentence for each partition that has none."""
 
 
@@ -37,20 +38,20 @@ class SourceView(Closing):
         self._patience = patience_seconds
         self._link = ClusterLink(flow.source, part="driver", request_timeout_ms=flow.request_timeout_ms)
 
-    def ends(self, partitions: Iterable[Partition]) -> Listed:
+    def ends(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Where reading can go to now: the last stable offsets, or high watermarks of an uncommitted
         reader."""
         return self._opened().end_offsets(partitions, committed=self._read_committed, timeout_seconds=LISTING_SECONDS)
 
-    def high_watermarks(self, partitions: Iterable[Partition]) -> Listed:
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Where the logs end."""
         return self._opened().end_offsets(partitions, committed=False, timeout_seconds=LISTING_SECONDS)
 
-    def starts(self, partitions: Iterable[Partition]) -> Listed:
+    def starts(self, partitions: Iterable[TopicPartition]) -> Listed:
         """Where the logs begin."""
         return self._opened().start_offsets(partitions, timeout_seconds=LISTING_SECONDS)
 
-    def at(self, partitions: Iterable[Partition], timestamp_ms: int) -> Listed:
+    def at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Listed:
         """The first offsets at or after a time; -1 where there is none."""
         return self._opened().offsets_at(partitions, timestamp_ms, timeout_seconds=LISTING_SECONDS)
 
@@ -68,11 +69,11 @@ class SourceView(Closing):
         self._link.run(lambda: self._link.open(timeout_seconds=self._patience))
         return self._link
 
-    def leader_epoch(self, place: Partition) -> int:
+    def leader_epoch(self, place: TopicPartition) -> int:
         """The epoch of a listed partition's leader as the metadata have it; -1 when it is not known."""
         return log_facts.leader_epoch(self._link, place)
 
-    def epoch_ends(self, epochs: Mapping[Partition, int]) -> EpochEnds:
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """Where leader epochs end in the logs of their partitions."""
 
         async def ask() -> EpochEnds:

@@ -18,12 +18,12 @@ from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
 from srm_common.domain.runs.data_loss import Bookmark, CutCopy, Loss, SourceLog, decide, find_loss
 from srm_common.domain.runs.partition_track import PartitionTrack, explicit_offset, listed_end, offset_behind_copied
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
 from srm_common.replication.driver.log_identity import EpochAnswer, EpochSource, LogIdentity, Position
 
-Partition = tuple[str, int]
-Listed = tuple[dict[Partition, int], dict[Partition, str]]
-OppositeEnds = Callable[[Iterable[Partition]], Mapping[Partition, int | str]]
+Listed = tuple[dict[TopicPartition, int], dict[TopicPartition, str]]
+OppositeEnds = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int | str]]
 """Ends of what the flow in the other direction copied into these partitions; a sentence where that is not known. A
 partition that it never wrote to is absent."""
 
@@ -34,22 +34,22 @@ class Committed(NamedTuple):
     """What the target has of the flow's progress: next offsets by (upstream topic, partition), a sentence for each
     partition whose record cannot be read, and the leader epochs of the last offsets copied, where they are known."""
 
-    offsets: Mapping[Partition, int]
-    faults: Mapping[Partition, str]
-    epochs: Mapping[Partition, int] = {}
+    offsets: Mapping[TopicPartition, int]
+    faults: Mapping[TopicPartition, str]
+    epochs: Mapping[TopicPartition, int] = {}
 
 
 class Source(EpochSource, Protocol):
     """What is asked of the source cluster; :class:`srm_common.replication.driver.source_view.SourceView` is the real
     one."""
 
-    def ends(self, partitions: Iterable[Partition]) -> Listed: ...
+    def ends(self, partitions: Iterable[TopicPartition]) -> Listed: ...
 
-    def high_watermarks(self, partitions: Iterable[Partition]) -> Listed: ...
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Listed: ...
 
-    def starts(self, partitions: Iterable[Partition]) -> Listed: ...
+    def starts(self, partitions: Iterable[TopicPartition]) -> Listed: ...
 
-    def at(self, partitions: Iterable[Partition], timestamp_ms: int) -> Listed: ...
+    def at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Listed: ...
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]: ...
 
@@ -78,9 +78,9 @@ class StartingPoints:
     rules: StartRules = field(default_factory=StartRules)
     opposite_ends: OppositeEnds = lambda places: {}
     override: StartPosition = field(default_factory=StartPosition)
-    overridden: set[Partition] = field(default_factory=set)
-    last_ends: Mapping[Partition, int] = field(default_factory=dict)
-    cut_copies: Mapping[Partition, CutCopy] = field(default_factory=dict)
+    overridden: set[TopicPartition] = field(default_factory=set)
+    last_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    cut_copies: Mapping[TopicPartition, CutCopy] = field(default_factory=dict)
     on_target_loss: OnDataLoss = OnDataLoss.FAIL
     note: Callable[[str], None] = lambda note: None
     now_ms: Callable[[], int] = lambda: int(time.time() * 1000)
@@ -89,7 +89,7 @@ class StartingPoints:
         self._committed, self._corrupt, self._epochs = self.read_committed()
         self._identity = LogIdentity(self.source)
         #: Partitions known not to hold anything that would go back.
-        self._checked: set[Partition] = set()
+        self._checked: set[TopicPartition] = set()
         #: Cut copies; whoever set an offset back has decided about the gap.
         self.undecided = {
             place: cut
@@ -135,7 +135,7 @@ class StartingPoints:
         wanted = self._overrides([track for track in tracks if track.place in self.overridden], starts)
         firsts = self._firsts(tracks, starts)
         backward = self._backward(tracks)
-        pins: dict[Partition, Pin] = {}
+        pins: dict[TopicPartition, Pin] = {}
         recreated: set[str] = set()
         ready = []
         for track in tracks:
@@ -232,7 +232,9 @@ class StartingPoints:
         known = self._known(track)
         return None if known is None else Position(known, self._epoch(track))
 
-    def _finds_loss_on_the_way(self, tracks: Iterable[PartitionTrack], logs: Mapping[Partition, SourceLog]) -> bool:
+    def _finds_loss_on_the_way(
+        self, tracks: Iterable[PartitionTrack], logs: Mapping[TopicPartition, SourceLog]
+    ) -> bool:
         return any(
             find_loss(
                 Bookmark(track.position, self.memory.topic_id(track.upstream_topic), leader_epoch=track.leader_epoch),
@@ -246,7 +248,9 @@ class StartingPoints:
         known = self.memory.topic_id(log.topic)
         return known is not None and log.topic_id is not None and known != log.topic_id
 
-    def _overrides(self, tracks: list[PartitionTrack], starts: Mapping[Partition, int]) -> dict[Partition, int]:
+    def _overrides(
+        self, tracks: list[PartitionTrack], starts: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int]:
         if self.override.kind is StartKind.COMMITTED or not tracks:
             return {}
         if self.override.kind is StartKind.EARLIEST:
@@ -255,7 +259,7 @@ class StartingPoints:
             return {track.place: listed_end(track) for track in tracks}
         return self._at(tracks, self.override.timestamp_ms or 0)
 
-    def _at(self, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> dict[Partition, int]:
+    def _at(self, tracks: Iterable[PartitionTrack], timestamp_ms: int) -> dict[TopicPartition, int]:
         ends = {track.place: listed_end(track) for track in tracks}
         found, _ = self.source.at(list(ends), timestamp_ms)
         return {place: offset if offset >= 0 else ends[place] for place, offset in found.items()}
@@ -275,7 +279,7 @@ class StartingPoints:
             return _EARLIEST, "settled"
         return self.rules.of(track.upstream_topic)
 
-    def _backward(self, tracks: Iterable[PartitionTrack]) -> dict[Partition, str]:
+    def _backward(self, tracks: Iterable[PartitionTrack]) -> dict[TopicPartition, str]:
         """Partitions from which records would go back to where they came from, each with a sentence.
 
         A topic that starts at ``opposite`` has progress from an earlier time in which the flow led this way; since
@@ -293,12 +297,13 @@ class StartingPoints:
             return {}
         ends = self.opposite_ends(asked)
         found = {}
-        for (topic, partition), position in asked.items():
-            end = ends.get((topic, partition))
+        for place, position in asked.items():
+            topic, partition = place
+            end = ends.get(place)
             if isinstance(end, str):
-                found[topic, partition] = end
+                found[place] = end
             elif end is not None and end > position:
-                found[topic, partition] = (
+                found[place] = (
                     f"{topic}-{partition} was copied up to offset {position} before; since then the flow in the other "
                     f"direction wrote up to {end}, and those records would be copied back; move past them with: "
                     f"srm-control source-offsets reset --topic '{topic}' --to opposite"
@@ -306,7 +311,9 @@ class StartingPoints:
         self._checked |= asked.keys() - found.keys()
         return found
 
-    def _firsts(self, tracks: Iterable[PartitionTrack], starts: Mapping[Partition, int]) -> dict[Partition, int | str]:
+    def _firsts(
+        self, tracks: Iterable[PartitionTrack], starts: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | str]:
         """First offsets of the partitions without progress; a sentence where the rule cannot be carried out."""
         rules = {
             track.place: self._rule(track)
@@ -314,7 +321,7 @@ class StartingPoints:
             if track.place in starts and self._known(track) is None and track.place not in self._corrupt
         }
         by_place = {track.place: track for track in tracks if track.place in rules}
-        found: dict[Partition, int | str] = {}
+        found: dict[TopicPartition, int | str] = {}
         times: dict[int, list[PartitionTrack]] = defaultdict(list)
         opposite = []
         for place, (where, why) in rules.items():
@@ -342,11 +349,13 @@ class StartingPoints:
         self._tell(rules, found)
         return found
 
-    def _tell(self, rules: Mapping[Partition, tuple[StartPosition, str]], found: Mapping[Partition, int | str]) -> None:
+    def _tell(
+        self, rules: Mapping[TopicPartition, tuple[StartPosition, str]], found: Mapping[TopicPartition, int | str]
+    ) -> None:
         """Say where topics start that do not start at their beginning, and remember a rule that replaced another."""
         started: dict[tuple[str, StartPosition, str], int] = defaultdict(int)
         for (topic, partition), (where, why) in rules.items():
-            if where.kind is not StartKind.EARLIEST and isinstance(found.get((topic, partition)), int):
+            if where.kind is not StartKind.EARLIEST and isinstance(found.get(TopicPartition(topic, partition)), int):
                 started[topic, where, why] += 1
         for (topic, where, why), count in started.items():
             many = f"{count} partition" + ("" if count == 1 else "s")
@@ -399,10 +408,10 @@ class StartingPoints:
 
 def _log(
     track: PartitionTrack,
-    starts: Mapping[Partition, int],
-    log_ends: Mapping[Partition, int],
+    starts: Mapping[TopicPartition, int],
+    log_ends: Mapping[TopicPartition, int],
     ids: Mapping[str, str | None],
-    epochs: Mapping[Partition, EpochAnswer],
+    epochs: Mapping[TopicPartition, EpochAnswer],
 ) -> SourceLog:
     epoch = epochs.get(track.place, EpochAnswer())
     return SourceLog(
@@ -416,4 +425,4 @@ def _log(
     )
 
 
-__all__ = ["Committed", "Listed", "Partition", "Source", "StartingPoints"]
+__all__ = ["Committed", "Listed", "Source", "StartingPoints", "TopicPartition"]

@@ -7,9 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import StateUnavailable
 from srm_common.kafka.client import codes
-from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.driver.ownership import Ownership
@@ -27,15 +28,15 @@ def write_transaction(flow: FlowSettings, owner: Ownership, records: Iterable[Ne
         StateUnavailable: the target was not able to; nothing is lost, do it again.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
-    homes: dict[Partition, list[NewRecord]] = defaultdict(list)
+    homes: dict[TopicPartition, list[NewRecord]] = defaultdict(list)
     for record in records:
-        homes[record.topic, record.partition].append(record)
+        homes[TopicPartition(record.topic, record.partition)].append(record)
     with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms) as link:
         link.run(lambda: _write(flow, owner, link, homes))
 
 
 async def _write(
-    flow: FlowSettings, owner: Ownership, link: ClusterLink, homes: dict[Partition, list[NewRecord]]
+    flow: FlowSettings, owner: Ownership, link: ClusterLink, homes: dict[TopicPartition, list[NewRecord]]
 ) -> None:
     topics = {topic for topic, _ in homes}
     await link.open(topics)

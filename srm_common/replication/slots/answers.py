@@ -73,7 +73,8 @@ class Answers:
 
     def read(self, answer: fetch.FetchAnswer, states: Sequence[RangeState], node: int) -> list[Portion]:
         """Take in what ``node`` answered for these ranges; returns what moves them on."""
-        by_name = {state.upstream: state for state in states}
+        # Looked up by plain pairs, which cost less, for each partition of each answer.
+        by_name: dict[tuple[str, int], RangeState] = {state.upstream: state for state in states}
         portions = []
         # Only the first partition with data gets a whole batch whatever its size (KIP-74): to bring nothing behind it
         # may mean no room.

@@ -13,7 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from srm_common.domain.offsets.segments import build_segment
 from srm_common.domain.runs.copying import CopyJob
-from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block, Portion, Turn
@@ -39,7 +40,7 @@ class Chunk:
         self._target = target
         self._producer = producer
         self._sending = Sending(job, target, producer, signal)
-        self._keys: dict[Partition, bytes] = {}
+        self._keys: dict[TopicPartition, bytes] = {}
         self.bytes = 0
         self.opened_at = 0.0
 
@@ -163,9 +164,9 @@ class Chunk:
 
     async def _add(
         self,
-        partitions: Sequence[Partition],
+        partitions: Sequence[TopicPartition],
         portions: Sequence[Portion] = (),
-        owners: Mapping[Partition, Sequence[RangeState]] | None = None,
+        owners: Mapping[TopicPartition, Sequence[RangeState]] | None = None,
     ) -> None:
         try:
             refused = await self._producer.add(partitions)
@@ -199,15 +200,15 @@ class Chunk:
 
     async def _write_state(self, states: Sequence[RangeState]) -> None:
         job = self._job
-        records: dict[Partition, list[Entry]] = defaultdict(list)
-        owners: dict[Partition, list[RangeState]] = defaultdict(list)
+        records: dict[TopicPartition, list[Entry]] = defaultdict(list)
+        owners: dict[TopicPartition, list[RangeState]] = defaultdict(list)
         for state in states:
             share = state.chunk_share
             topic, partition = state.upstream
             key = self._keys.get(state.upstream)
             if key is None:
                 key = self._keys[state.upstream] = source_offset_key(job.source_alias, topic, partition)
-            place = (job.offsets_topic, partition_for(key, job.offsets_partitions))
+            place = TopicPartition(job.offsets_topic, partition_for(key, job.offsets_partitions))
             last = share.upstream_end - 1
             records[place].append((key, source_offset_value(last), epoch_headers(state.epochs.at(last))))
             owners[place].append(state)
@@ -221,11 +222,11 @@ class Chunk:
                     max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES),
                     state.spec.generation,
                 )
-                place = (job.segments_topic, segment_partition(topic, partition, job.segments_partitions))
+                place = TopicPartition(job.segments_topic, segment_partition(topic, partition, job.segments_partitions))
                 records[place].append(encode_segment(segment))
                 owners[place].append(state)
         await self._add(list(records), owners=owners)
-        by_leader: dict[int, list[Partition]] = defaultdict(list)
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         leaderless = []
         for place in records:
             leader = self._target.leader(*place)
@@ -247,8 +248,8 @@ class Chunk:
     async def _send_state(
         self,
         leader: int,
-        records: Mapping[Partition, Sequence[Entry]],
-        owners: Mapping[Partition, Sequence[RangeState]],
+        records: Mapping[TopicPartition, Sequence[Entry]],
+        owners: Mapping[TopicPartition, Sequence[RangeState]],
     ) -> None:
         producer = self._producer
         bit = TRANSACTIONAL if producer.transactional else 0

@@ -39,8 +39,9 @@ from typing import Protocol
 
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.copying import CopyJob
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, CorruptBatch, CorruptRecord, PartitionError
-from srm_common.kafka.client.link import LATEST, ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.transactions.hanging_transactions import left_open
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
@@ -51,17 +52,17 @@ from srm_common.wire.murmur2 import partition_for
 from srm_common.wire.plain_records import Entry, read_headers
 from srm_common.wire.segments import decode_segment, segment_partition
 
-_Entries = dict[Partition, list[Entry]]
+_Entries = dict[TopicPartition, list[Entry]]
 
 
 class Copied(Protocol):
     """A partition and its copy."""
 
     @property
-    def upstream(self) -> Partition: ...
+    def upstream(self) -> TopicPartition: ...
 
     @property
-    def downstream(self) -> Partition: ...
+    def downstream(self) -> TopicPartition: ...
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class _Progress:
 
 async def end_leftovers(
     job: CopyJob, target: ClusterLink, producer: Producer, states: Sequence[Copied], *, deadline: float | None = None
-) -> dict[Partition, PartitionError]:
+) -> dict[TopicPartition, PartitionError]:
     """End transactions of ``producer`` that are open in the partitions which ``states`` write to, though none should
     be. Where that is not possible the downstream partition is in the answer, with the reason; it must not be written.
 
@@ -92,8 +93,8 @@ async def end_leftovers(
     if not found:
         return {}
     unclear = {state for state in states if any(home in found for home in homes[state])}
-    aborted: list[Partition] = []
-    committed: dict[Partition, _Progress] = {}
+    aborted: list[TopicPartition] = []
+    committed: dict[TopicPartition, _Progress] = {}
     for state in states:
         start = found.get(state.downstream)
         if start is None or state in unclear:
@@ -128,18 +129,18 @@ async def end_leftovers(
     }
 
 
-def homes_of(job: CopyJob, state: Copied) -> tuple[Partition, Partition]:
+def homes_of(job: CopyJob, state: Copied) -> tuple[TopicPartition, TopicPartition]:
     """Where the range's source offset and its map lie."""
     topic, partition = state.upstream
     key = source_offset_key(job.source_alias, topic, partition)
     return (
-        (job.offsets_topic, partition_for(key, job.offsets_partitions)),
-        (job.segments_topic, segment_partition(topic, partition, job.segments_partitions)),
+        TopicPartition(job.offsets_topic, partition_for(key, job.offsets_partitions)),
+        TopicPartition(job.segments_topic, segment_partition(topic, partition, job.segments_partitions)),
     )
 
 
 async def _commit(
-    job: CopyJob, target: ClusterLink, producer: Producer, copies: dict[Partition, _Progress], deadline: float
+    job: CopyJob, target: ClusterLink, producer: Producer, copies: dict[TopicPartition, _Progress], deadline: float
 ) -> None:
     """Both transactions, for all copies together."""
     without = _together(one.without for one in copies.values())
@@ -215,10 +216,12 @@ async def _progress(
     )
 
 
-def _error(job: CopyJob, state: Copied, producer: Producer, found: dict[Partition, int]) -> PartitionError:
+def _error(job: CopyJob, state: Copied, producer: Producer, found: dict[TopicPartition, int]) -> PartitionError:
     alias = job.target.alias
     places = [place for place in (state.downstream, *homes_of(job, state)) if place in found]
-    where = ", ".join(f"{topic}-{partition} from offset {found[topic, partition]} on" for topic, partition in places)
+    where = ", ".join(
+        f"{topic}-{partition} from offset {found[TopicPartition(topic, partition)]} on" for topic, partition in places
+    )
     return PartitionError(
         f"partition {state.downstream[0]}-{state.downstream[1]} at {alias} is not written to: a transaction of "
         f"{producer.transactional_id} was never ended in {where}, although its coordinator says so, and it is "
@@ -226,8 +229,8 @@ def _error(job: CopyJob, state: Copied, producer: Producer, found: dict[Partitio
     )
 
 
-def _doubt(job: CopyJob, partitions: Sequence[Partition], found: dict[Partition, int], error: Exception) -> str:
-    where = ", ".join(
-        f"{topic}-{partition} from offset {found[topic, partition]} on" for topic, partition in partitions
-    )
+def _doubt(
+    job: CopyJob, partitions: Sequence[TopicPartition], found: dict[TopicPartition, int], error: Exception
+) -> str:
+    where = ", ".join(f"{place} from offset {found[place]} on" for place in partitions)
     return f"how a forgotten transaction in {where} at {job.target.alias} was ended is not known: {error}"

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptBatch, SrmError
-from srm_common.kafka.client.link import ClusterLink, Partition
+from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.log.transaction_markers import Marker, MarkerSearch, find_markers
 from srm_common.replication.slots.blocks import Portion
 from srm_common.wire.batch import TRANSACTIONAL, verify
@@ -30,14 +31,14 @@ class Proofs:
         self._link = link
         self._note = note
         self._heard = heard
-        self._ahead: dict[Partition, dict[int, Marker]] = {}
-        self._told: set[tuple[Partition, int]] = set()
+        self._ahead: dict[TopicPartition, dict[int, Marker]] = {}
+        self._told: set[tuple[TopicPartition, int]] = set()
 
     def missing(self, portions: Sequence[Portion]) -> bool:
         """Whether markers of these have to be looked for."""
         return any(portion.unproved for portion in portions)
 
-    async def find(self, portions: Sequence[Portion], node: int) -> dict[Partition, SrmError]:
+    async def find(self, portions: Sequence[Portion], node: int) -> dict[TopicPartition, SrmError]:
         """Look for the markers, and leave out what was aborted; returns why that failed, by partition.
 
         Args:
@@ -53,7 +54,7 @@ class Proofs:
                 searches.append(MarkerSearch(place, portion.next_offset, unknown, dict(known)))
             self._ahead[place] = known
         await find_markers(self._link, searches, _SILENCE_SECONDS, self._heard)
-        faults: dict[Partition, SrmError] = {}
+        faults: dict[TopicPartition, SrmError] = {}
         for search in searches:
             if search.fault is not None:
                 faults[search.place] = search.fault
@@ -84,7 +85,7 @@ class Proofs:
             portion.batches = kept
         portion.unproved = {}
 
-    def tell(self, place: Partition, node: int) -> None:
+    def tell(self, place: TopicPartition, node: int) -> None:
         """A broker has given out aborted records as committed ones."""
         if (place, node) not in self._told:
             self._told.add((place, node))

@@ -9,6 +9,7 @@ from srm_common.domain.offsets.segments import Run
 from srm_common.domain.runs.copying import CopyRange, RangeResult
 from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
 from srm_common.wire.batch import HEADER_SIZE
 from srm_common.wire.packed import Packed
@@ -109,8 +110,8 @@ class RangeState:
 
     def __init__(self, spec: CopyRange, *, tailing: bool = False) -> None:
         self.spec = spec
-        self.upstream = (spec.upstream_topic, spec.partition)
-        self.downstream = (spec.downstream_topic, spec.partition)
+        self.upstream = TopicPartition(spec.upstream_topic, spec.partition)
+        self.downstream = TopicPartition(spec.downstream_topic, spec.partition)
         self.committed = self.fetched = spec.start
         self.mapped = spec.start - spec.unmapped
         self.end = self._seen_end = spec.end

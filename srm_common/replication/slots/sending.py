@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.runs.copying import CopyJob
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import (
     AccessDenied,
     CorruptBatch,
@@ -26,7 +27,7 @@ from srm_common.errors import (
 )
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block
@@ -58,7 +59,7 @@ class ChunkFailed(Exception):
 class Outgoing(NamedTuple):
     """One stamped batch. ``packed`` is None for records of the flow's state, which several ranges may share."""
 
-    partition: Partition
+    partition: TopicPartition
     states: Sequence[RangeState]
     packed: Packed | None
     header: Buffer
@@ -145,8 +146,8 @@ class Sending:
         self._failure: ChunkFailed | SrmError | Exception | None = None
         self._lost = False
         #: Partitions whose first batch of the transaction is under way, and those where it is stored.
-        self._opening: set[Partition] = set()
-        self._opened: set[Partition] = set()
+        self._opening: set[TopicPartition] = set()
+        self._opened: set[TopicPartition] = set()
 
     @property
     def idle(self) -> bool:
@@ -166,7 +167,7 @@ class Sending:
         """The most bytes of one request to a leader; a single batch may be larger."""
         return self._routes[leader].window
 
-    async def room(self, leader: int, partitions: Sequence[Partition], size: int) -> None:
+    async def room(self, leader: int, partitions: Sequence[TopicPartition], size: int) -> None:
         """Wait until a request of ``size`` bytes may follow those that are under way to ``leader``.
 
         Raises:
@@ -251,7 +252,7 @@ class Sending:
         again = []
         batches = {batch.partition: batch for batch in request.batches}
         for part in answer.partitions:
-            batch = batches[part.topic, part.partition]
+            batch = batches[TopicPartition(part.topic, part.partition)]
             if not part.error_code:
                 if self._opening:
                     self._opening.discard(batch.partition)
@@ -296,7 +297,7 @@ class Sending:
         self,
         code: int,
         message: str | None,
-        partition: Partition,
+        partition: TopicPartition,
         states: Sequence[RangeState],
         offset: int | None = None,
     ) -> None:

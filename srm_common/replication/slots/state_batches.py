@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.frames import RawProduce
-from srm_common.kafka.client.link import ClusterLink, Partition, RetriableFault
+from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.wire.batch import TRANSACTIONAL, stamp
 from srm_common.wire.plain_records import Entry, plain_records
@@ -17,7 +18,7 @@ _BATCH_RECORDS = 2000
 
 
 async def produce_state(
-    producer: Producer, link: ClusterLink, home: Partition, entries: Sequence[Entry], request_timeout_ms: int
+    producer: Producer, link: ClusterLink, home: TopicPartition, entries: Sequence[Entry], request_timeout_ms: int
 ) -> None:
     """Produce records to a partition that is part of the producer's open transaction.
 
@@ -30,7 +31,7 @@ async def produce_state(
 
 
 async def _produce(
-    producer: Producer, link: ClusterLink, home: Partition, entries: Sequence[Entry], request_timeout_ms: int
+    producer: Producer, link: ClusterLink, home: TopicPartition, entries: Sequence[Entry], request_timeout_ms: int
 ) -> None:
     leader = link.leader(*home)
     if leader is None:

@@ -10,13 +10,13 @@ from srm_common.domain.groups.group_offsets import (
     EMPTY,
     AppliedOffset,
     GroupOffset,
-    Partition,
     TargetGroup,
     compared,
     judge_application,
 )
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
@@ -90,13 +90,15 @@ def _groups(cluster: ClusterSettings, names: Sequence[str]) -> dict[str, TargetG
     return out | {fault.group: fault.reason for fault in unread}
 
 
-def _logs(cluster: ClusterSettings, wanted: Iterable[GroupOffset]) -> dict[Partition, LogRange | str]:
+def _logs(cluster: ClusterSettings, wanted: Iterable[GroupOffset]) -> dict[TopicPartition, LogRange | str]:
     admin = ClusterAdmin(cluster)
     partitions = admin.topics().partitions
-    places = sorted({(one.topic, one.partition) for one in wanted if one.partition < partitions.get(one.topic, 0)})
+    places = sorted(
+        {TopicPartition(one.topic, one.partition) for one in wanted if one.partition < partitions.get(one.topic, 0)}
+    )
     starts = admin.offsets(places, EARLIEST)
     ends = admin.offsets(places, LATEST, committed=False)
-    logs: dict[Partition, LogRange | str] = {}
+    logs: dict[TopicPartition, LogRange | str] = {}
     for place in places:
         start, end = starts[place], ends[place]
         logs[place] = LogRange(start, end) if isinstance(start, int) and isinstance(end, int) else _why(start, end)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.topic_registry import TopicRegistry
@@ -56,7 +57,7 @@ def group_positions(flow: FlowSettings, group: str) -> GroupPositions:
             continue
         topic = row.upstream_topic or upstream.get(row.topic) or flow.policy.upstream_topic(row.topic) or row.topic
         remote = row.topic if row.copied else None
-        at = applied.get((row.topic, row.partition)) if row.copied else None
+        at = applied.get(TopicPartition(row.topic, row.partition)) if row.copied else None
         rows.append(
             GroupPosition(topic, remote, row.partition, row.upstream, row.offset, at, row.written_ms, row.remark)
         )

@@ -15,6 +15,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import HANDOVER
 from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.moving.handover import Handback, HandoverPosition, Verdict, accepted, counted_verdicts
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.kafka.state.control_log import ControlLog
 from srm_common.kafka.state.flow_state import FlowState
@@ -29,8 +30,6 @@ from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handov
 from srm_common.usecases.mirror_maker.handover_state import held_copies, state_of, stored_offsets, topics_at_hand
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.plan_topics import plan_topics
-
-Partition = tuple[str, int]
 
 
 @dataclass(frozen=True)
@@ -112,15 +111,16 @@ def _found(
     return found, records + wanted
 
 
-def _chosen(memory: SourceTopics, committed: SourceOffsets) -> dict[Partition, int]:
+def _chosen(memory: SourceTopics, committed: SourceOffsets) -> dict[TopicPartition, int]:
     """Where partitions start that were moved by hand, or placed by a start position, and not copied since."""
     found = {}
     for topic, known in memory.topics.items():
         for number in known.pins:
-            before = committed.get((topic, number))
-            position = memory.position(topic, number, before)
+            place = TopicPartition(topic, number)
+            before = committed.get(place)
+            position = memory.position(*place, before)
             if position is not None and position != before:
-                found[topic, number] = position
+                found[place] = position
     return found
 
 
@@ -137,7 +137,7 @@ def _as_committed(found: HandoverPosition) -> HandoverPosition:
     return replace(found, position=found.stored, verdict=Verdict.UNPROVED, proof=why, pairs=())
 
 
-def _moves(one: HandoverPosition, committed: Mapping[Partition, int]) -> bool:
+def _moves(one: HandoverPosition, committed: Mapping[TopicPartition, int]) -> bool:
     return one.position is not None and one.position != committed.get(one.place)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.handover import ENOUGH, CopyEnd, HandoverPosition, SeenRecord, Verdict, judge_position
 from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
@@ -16,7 +17,6 @@ from srm_common.replication.driver.source_view import LISTING_SECONDS, SourceVie
 from srm_common.usecases.flows.copied_topics import TopicMapping
 from srm_common.usecases.offsets.source_offsets import logs_of
 
-Partition = tuple[str, int]
 #: Records of each copy's end that are compared, by default.
 COMPARED = 100
 #: Partitions of a topic that are read at the same time: their records are in memory together.
@@ -39,7 +39,7 @@ class _Tail:
 def handover_positions(
     flow: FlowSettings,
     topics: Iterable[TopicMapping],
-    stored: Mapping[Partition, int],
+    stored: Mapping[TopicPartition, int],
     *,
     compared: int = COMPARED,
 ) -> list[HandoverPosition]:
@@ -54,7 +54,7 @@ def handover_positions(
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     wanted = sorted(topics, key=lambda one: one.upstream)
-    places = [(topic.upstream, number) for topic in wanted for number in range(topic.partitions)]
+    places = [TopicPartition(topic.upstream, number) for topic in wanted for number in range(topic.partitions)]
     source_logs = logs_of(flow, places)
     copy_logs = _copy_logs(flow, wanted)
     settings = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000).topic_settings(
@@ -81,51 +81,53 @@ class _Ends:
 
     def __init__(self, source: StateReader, target: StateReader, view: SourceView, compared: int) -> None:
         self._source, self._target, self._view, self._compared = source, target, view, compared
-        self._stored: Mapping[Partition, int] = {}
-        self._source_logs: Mapping[Partition, LogRange | str] = {}
-        self._copies: dict[Partition, tuple[LogRange, _Tail] | str] = {}
-        self._near: dict[Partition, tuple[tuple[SeenRecord, ...], LogRange]] = {}
+        self._stored: Mapping[TopicPartition, int] = {}
+        self._source_logs: Mapping[TopicPartition, LogRange | str] = {}
+        self._copies: dict[TopicPartition, tuple[LogRange, _Tail] | str] = {}
+        self._near: dict[TopicPartition, tuple[tuple[SeenRecord, ...], LogRange]] = {}
 
     def read(
         self,
         topic: TopicMapping,
         numbers: Iterable[int],
-        stored: Mapping[Partition, int],
-        source_logs: Mapping[Partition, LogRange | str],
-        copy_logs: Mapping[Partition, LogRange | str],
+        stored: Mapping[TopicPartition, int],
+        source_logs: Mapping[TopicPartition, LogRange | str],
+        copy_logs: Mapping[TopicPartition, LogRange | str],
     ) -> None:
         """Read the copies' last records, and the source's around the stored offsets."""
         self._stored, self._source_logs, self._copies, self._near = stored, source_logs, {}, {}
         logs: dict[int, LogRange] = {}
         for number in numbers:
-            log = copy_logs[topic.upstream, number]
+            log = copy_logs[TopicPartition(topic.upstream, number)]
             if isinstance(log, str):
-                self._copies[topic.upstream, number] = log
+                self._copies[TopicPartition(topic.upstream, number)] = log
             else:
                 logs[number] = log
         tails = self._tails(self._target, topic.downstream, logs)
         for number, log in logs.items():
-            self._copies[topic.upstream, number] = log, tails.get(number, _Tail())
+            self._copies[TopicPartition(topic.upstream, number)] = log, tails.get(number, _Tail())
         before: dict[int, LogRange] = {}
         for number in logs:
-            place = (topic.upstream, number)
+            place = TopicPartition(topic.upstream, number)
             source = source_logs[place]
             if tails.get(number) and place in stored and isinstance(source, LogRange) and stored[place] <= source.end:
                 before[number] = LogRange(source.start, max(source.start, stored[place]))
         around = self._tails(self._source, topic.upstream, before)
         behind = {
-            number: LogRange(one.end, min(one.end + self._compared, _end(source_logs[topic.upstream, number])))
+            number: LogRange(
+                one.end, min(one.end + self._compared, _end(source_logs[TopicPartition(topic.upstream, number)]))
+            )
             for number, one in before.items()
         }
         for number, records in self._records(self._source, topic.upstream, behind).items():
             earlier = around.get(number, _Tail()).records
             start = earlier[0].offset if earlier else before[number].start
             read = LogRange(start, behind[number].end)
-            self._near[topic.upstream, number] = (*earlier, *map(_seen, records)), read
+            self._near[TopicPartition(topic.upstream, number)] = (*earlier, *map(_seen, records)), read
 
     def judged(self, topic: TopicMapping, number: int, compacted: bool) -> HandoverPosition:
         """One of the partitions that were read. Looks further where the end is not near what is stored."""
-        place = (topic.upstream, number)
+        place = TopicPartition(topic.upstream, number)
         stored, source, copy = self._stored.get(place), self._source_logs[place], self._copies[place]
         end = copy if isinstance(copy, str) else CopyEnd(copy[0], copy[1].records)
         near, read = self._near.get(place, ((), _NOTHING))
@@ -138,7 +140,7 @@ class _Ends:
         return found
 
     def _further(
-        self, place: Partition, source: LogRange, tail: _Tail
+        self, place: TopicPartition, source: LogRange, tail: _Tail
     ) -> Iterator[tuple[tuple[SeenRecord, ...], LogRange]]:
         """Stretches of the source in which the copy's end may lie: by its time first, then one after another."""
         if not tail.records:
@@ -153,11 +155,11 @@ class _Ends:
             yield (*before, *records), LogRange(begin, window.end)
             before = (*before, *records)[-self._compared :]
 
-    def _stretch(self, place: Partition, window: LogRange) -> tuple[tuple[SeenRecord, ...], LogRange]:
+    def _stretch(self, place: TopicPartition, window: LogRange) -> tuple[tuple[SeenRecord, ...], LogRange]:
         records = self._records(self._source, place[0], {place[1]: window} if window.start < window.end else {})
         return tuple(map(_seen, records.get(place[1], ()))), window
 
-    def _by_time(self, place: Partition, source: LogRange, tail: _Tail) -> LogRange:
+    def _by_time(self, place: TopicPartition, source: LogRange, tail: _Tail) -> LogRange:
         """Where the source has the records of the copy's end, by their time."""
         starts, _ = self._view.at([place], tail.last_ms)
         ends, _ = self._view.at([place], tail.last_ms + 1)
@@ -195,17 +197,19 @@ class _Ends:
         return out
 
 
-def _copy_logs(flow: FlowSettings, topics: Iterable[TopicMapping]) -> dict[Partition, LogRange | str]:
+def _copy_logs(flow: FlowSettings, topics: Iterable[TopicMapping]) -> dict[TopicPartition, LogRange | str]:
     """The copies' logs by upstream partition; a sentence where there is none, or it cannot be looked at."""
     there = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
-    found: dict[Partition, LogRange | str] = {}
-    wanted: dict[Partition, Partition] = {}
+    found: dict[TopicPartition, LogRange | str] = {}
+    wanted: dict[TopicPartition, TopicPartition] = {}
     for topic in topics:
         for number in range(topic.partitions):
             if number < there.get(topic.downstream, 0):
-                wanted[topic.upstream, number] = topic.downstream, number
+                wanted[TopicPartition(topic.upstream, number)] = TopicPartition(topic.downstream, number)
             else:
-                found[topic.upstream, number] = f"{topic.downstream}-{number} does not exist on the target"
+                found[TopicPartition(topic.upstream, number)] = (
+                    f"{topic.downstream}-{number} does not exist on the target"
+                )
     if not wanted:
         return found
     with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:

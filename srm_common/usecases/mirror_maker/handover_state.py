@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.link import ClusterLink
@@ -16,7 +17,6 @@ from srm_common.kafka.state.state_topics import StateTopics, present_state_topic
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.usecases.flows.copied_topics import TopicMapping
 
-Partition = tuple[str, int]
 _LISTING_SECONDS = 10.0
 #: Markers may follow the answer to a fence by some time where brokers are busy.
 _MARKERS_SECONDS = 60.0
@@ -55,7 +55,7 @@ def state_of(flow: FlowSettings, mirror_maker: ConnectNames) -> StateTopics:
     return state
 
 
-def topics_at_hand(flow: FlowSettings, plan: Plan, stored: Iterable[Partition]) -> list[TopicMapping]:
+def topics_at_hand(flow: FlowSettings, plan: Plan, stored: Iterable[TopicPartition]) -> list[TopicMapping]:
     """The accepted topics that have a stored offset or a copy, with the partitions of the source."""
     seconds = flow.admin_timeout_ms / 1000
     here = ClusterAdmin(flow.source, timeout_seconds=seconds).topics().partitions
@@ -82,7 +82,7 @@ def growing(flow: FlowSettings, topics: Iterable[TopicMapping], seconds: float) 
     }
     with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
         there = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
-        places = [(copy, number) for copy in sorted(copies) for number in range(there.get(copy, 0))]
+        places = [TopicPartition(copy, number) for copy in sorted(copies) for number in range(there.get(copy, 0))]
         if not places:
             return []
         before, _ = link.end_offsets(places, committed=False, timeout_seconds=_LISTING_SECONDS)
@@ -103,7 +103,9 @@ def growing(flow: FlowSettings, topics: Iterable[TopicMapping], seconds: float) 
 def held_copies(flow: FlowSettings, topics: Iterable[TopicMapping]) -> list[str]:
     """One sentence for each copy whose readers an open transaction holds back, after some time for its end."""
     there = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
-    places = [(one.downstream, number) for one in topics for number in range(there.get(one.downstream, 0))]
+    places = [
+        TopicPartition(one.downstream, number) for one in topics for number in range(there.get(one.downstream, 0))
+    ]
     with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
         deadline = time.monotonic() + _MARKERS_SECONDS
         while places:
@@ -119,7 +121,10 @@ def held_copies(flow: FlowSettings, topics: Iterable[TopicMapping]) -> list[str]
 
 
 def _held(
-    flow: FlowSettings, place: Partition, stable: Mapping[Partition, int], faults: Mapping[Partition, str]
+    flow: FlowSettings,
+    place: TopicPartition,
+    stable: Mapping[TopicPartition, int],
+    faults: Mapping[TopicPartition, str],
 ) -> str:
     if place in faults:
         return faults[place]

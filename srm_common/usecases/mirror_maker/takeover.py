@@ -46,7 +46,6 @@ from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.segments import encode_segment, segment_partition
 
-Partition = tuple[str, int]
 _COPIED_BEFORE = "copied by MirrorMaker 2 before"
 
 

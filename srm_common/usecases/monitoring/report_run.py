@@ -15,6 +15,7 @@ from srm_common.domain.monitoring.run_report import ClockSkew, RunReport
 from srm_common.domain.offsets.foreign_records import KEY as FOREIGN
 from srm_common.domain.offsets.foreign_records import foreign_from
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError, SrmError, StoreError
 from srm_common.kafka.log.cluster_clock import clock_offset
 from srm_common.kafka.state.flow_state import FlowState
@@ -191,7 +192,7 @@ def with_lag(record: RunRecord, lag: FlowLag) -> RunRecord:
     """With positions and ends as they were asked for since; of a partition that could not be asked no end is known."""
 
     def now(one: PartitionRecord) -> PartitionRecord:
-        place = one.upstream_topic, one.partition
+        place = TopicPartition(one.upstream_topic, one.partition)
         if place in lag.unknown:
             return replace(one, end=None, oldest_ms=None)
         at = lag.partitions.get(place)

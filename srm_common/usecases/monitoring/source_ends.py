@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, Partition
+from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink
 from srm_common.kafka.log.oldest_records import oldest_records
 from srm_common.kafka.state.flow_positions import Standing
 
@@ -38,7 +39,7 @@ class SourceEnds:
         self._patience = patience_seconds
         self._link = ClusterLink(source, part="lag", request_timeout_ms=REQUEST_MS)
         #: (partition, position) -> timestamp of the first record from there on; it is the same at the next look.
-        self._oldest: dict[bool, dict[tuple[Partition, int], int]] = {True: {}, False: {}}
+        self._oldest: dict[bool, dict[tuple[TopicPartition, int], int]] = {True: {}, False: {}}
         self._numbers: Mapping[str, frozenset[int]] = {}
         #: Topics that the last look did not find.
         self._gone: set[str] = set()
@@ -83,7 +84,7 @@ class SourceEnds:
         starts, _ = await self._link.offsets(new, EARLIEST, timeout_seconds=LISTING_SECONDS)
         now_ms = time.time_ns() // 1_000_000
         found = {}
-        kept: dict[tuple[Partition, int], int] = {}
+        kept: dict[tuple[TopicPartition, int], int] = {}
         for name, ones in positions.items():
             begun = {place: starts.get(place) if at is None else at for place, at in ones.items()}
             known = {place: at for place, at in begun.items() if at is not None and place in ends}
@@ -101,22 +102,22 @@ class SourceEnds:
         self._oldest[committed] = kept
         return found
 
-    def _hidden(self, standing: Standing) -> frozenset[Partition]:
+    def _hidden(self, standing: Standing) -> frozenset[TopicPartition]:
         """Partitions that may well be there, of topics that may not be seen."""
         hidden = self._link.manager.cluster.unauthorized_topics
         return frozenset(place for place in standing.positions if place[0] in hidden)
 
-    def _there(self, standing: Standing) -> dict[Partition, int | None]:
+    def _there(self, standing: Standing) -> dict[TopicPartition, int | None]:
         """The positions in partitions that the source has now."""
         return {
-            (topic, number): standing.positions.get((topic, number))
+            TopicPartition(topic, number): standing.positions.get(TopicPartition(topic, number))
             for topic in {topic for topic, _ in standing.positions}
             for number in self._numbers[topic]
         }
 
     async def _oldest_of(
-        self, flow: Reader, waiting: Mapping[Partition, int], now_ms: int, committed: bool
-    ) -> dict[Partition, int]:
+        self, flow: Reader, waiting: Mapping[TopicPartition, int], now_ms: int, committed: bool
+    ) -> dict[TopicPartition, int]:
         known = self._oldest[committed]
         found = {place: known[place, at] for place, at in waiting.items() if (place, at) in known}
         new = {place: at for place, at in waiting.items() if place not in found}

@@ -21,6 +21,7 @@ from srm_common.domain.moving.moves import (
 )
 from srm_common.domain.offsets.checkpoints import Checkpoint, why_not_moved
 from srm_common.domain.runs.run_record import RunRecord
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, FlowRunning, SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.groups.group_commits import GroupCommitter
@@ -184,7 +185,7 @@ class MoveSteps:
         behind = [
             one
             for one in positions.reports
-            if left.copied_to.get((one.from_topic, one.partition), one.upstream) < one.upstream
+            if left.copied_to.get(TopicPartition(one.from_topic, one.partition), one.upstream) < one.upstream
         ]
         if not behind:
             return ""
@@ -226,7 +227,7 @@ class MoveSteps:
         # The step may be repeated when its consumers have long begun to read here.
         now = own_offsets(self.flow, sorted({one.group for one in wanted}))
         for one in wanted:
-            if not _gone_on(one, now.get(one.group, {}).get((one.topic, one.partition))):
+            if not _gone_on(one, now.get(one.group, {}).get(TopicPartition(one.topic, one.partition))):
                 todo.setdefault(one.group, []).append(_as_checkpoint(one))
         busy = self._busy(todo, None) if todo else {}
         free = {group: places for group, places in todo.items() if group not in busy}

@@ -17,6 +17,7 @@ from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.moving.moves import MoveRequest, StepName, StepResult, StepState
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.policy import is_cycle
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError, DataLost, StateError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.usecases.moving.failover import LastPass, Move
@@ -24,7 +25,6 @@ from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.source_offsets import list_source_offsets, logs_of
 
-Partition = tuple[str, int]
 #: Any name will do to ask a policy what it makes of names.
 _ANY = "topic"
 
@@ -109,11 +109,13 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
     return (f"{moved} {verb} behind what {flow.name} has copied, where {back.name} begins",)
 
 
-def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[Partition, int]:
+def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[TopicPartition, int]:
     """Where the copied records end, in the topics of the flow's target."""
     admin = ClusterAdmin(back.source, timeout_seconds=back.admin_timeout_ms / 1000)
-    places = [(topic, number) for topic, count in admin.topics().partitions.items() for number in range(count)]
-    found: dict[Partition, int] = {}
+    places = [
+        TopicPartition(topic, number) for topic, count in admin.topics().partitions.items() for number in range(count)
+    ]
+    found: dict[TopicPartition, int] = {}
     rules = StartRules(back.start_positions)
     for place, end in opposite_ends(back, places).items():
         if is_cycle(back.policy, back.name.target, place[0]):
@@ -129,7 +131,7 @@ def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[Partition, int]:
     return found
 
 
-def _beginnings(back: FlowSettings, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+def _beginnings(back: FlowSettings, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Where partitions have to begin that would begin in front of the end; records that are gone need no copy."""
     now = {(one.topic, one.partition): one.offset for one in list_source_offsets(back)}
     logs = logs_of(back, ends)

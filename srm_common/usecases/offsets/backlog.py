@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
@@ -13,17 +14,15 @@ from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.usecases.offsets.source_offsets import committed_now
 
-Partition = tuple[str, int]
-
 
 @dataclass(frozen=True)
 class Uncopied:
     """``ends`` of the source's partitions, ``copied_to`` where the flow goes on in them, ``partitions`` those that
     have more, each with the number of offsets."""
 
-    ends: Mapping[Partition, int]
-    copied_to: Mapping[Partition, int]
-    partitions: Mapping[Partition, int]
+    ends: Mapping[TopicPartition, int]
+    copied_to: Mapping[TopicPartition, int]
+    partitions: Mapping[TopicPartition, int]
 
     def __str__(self) -> str:
         """Empty when everything is copied."""
@@ -52,7 +51,7 @@ def uncopied(flow: FlowSettings) -> Uncopied:
     committed = committed_now(flow)
     source = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000)
     known = source.topics().partitions
-    places = [(topic, number) for topic in sorted(copied) for number in range(known.get(topic, 0))]
+    places = [TopicPartition(topic, number) for topic in sorted(copied) for number in range(known.get(topic, 0))]
     ends = _all(source.offsets(places, LATEST, committed=flow.read_committed))
     starts = _all(source.offsets(places, EARLIEST))
     copied_to = {place: max(committed.get(place, 0), starts[place]) for place in places}
@@ -60,7 +59,7 @@ def uncopied(flow: FlowSettings) -> Uncopied:
     return Uncopied(ends, copied_to, left)
 
 
-def _all(answers: Mapping[Partition, int | SrmError]) -> dict[Partition, int]:
+def _all(answers: Mapping[TopicPartition, int | SrmError]) -> dict[TopicPartition, int]:
     out = {}
     for place, answer in answers.items():
         if isinstance(answer, SrmError):

@@ -19,6 +19,7 @@ from srm_common.domain.offsets.offset_edits import (
     with_identity,
 )
 from srm_common.domain.patterns.name_filter import PatternList
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
@@ -35,8 +36,6 @@ from srm_common.usecases.flows.idle_flow import idle_flow
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.source_offsets import committed_now, logs_of
 
-Partition = tuple[str, int]
-
 
 @dataclass(frozen=True)
 class Request:
@@ -44,7 +43,7 @@ class Request:
     in ``partitions``, moved ``to`` a position, or forgotten where ``to`` is None. ``command`` goes into the history."""
 
     verb: str
-    offsets: Mapping[Partition, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     topics: tuple[str, ...] = ()
     partitions: tuple[int, ...] = ()
     to: StartPosition | None = None
@@ -110,13 +109,13 @@ def _edits(
 ) -> tuple[list[OffsetEdit], dict[str, str | None]]:
     """The edits, and the ids of the topics they are about."""
     before = {place: memory.position(*place, offset) for place, offset in committed.items()}
-    pinned = {(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
+    pinned = {TopicPartition(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
     before |= {place: memory.position(*place, committed.get(place)) for place in pinned}
     known = {*before, *committed.faults}
     places = sorted(request.offsets or _chosen(flow, request, known))
     logs = logs_of(flow, places)
     if request.offsets:
-        targets: dict[Partition, int | str | None] = dict(request.offsets)
+        targets: dict[TopicPartition, int | str | None] = dict(request.offsets)
     elif request.to is None:
         targets = dict.fromkeys(places, None)
     else:
@@ -138,7 +137,7 @@ def _edits(
     return refuse_parts_of_new_topics(edits, memory, ids, committed), ids
 
 
-def _chosen(flow: FlowSettings, request: Request, known: Iterable[Partition]) -> set[Partition]:
+def _chosen(flow: FlowSettings, request: Request, known: Iterable[TopicPartition]) -> set[TopicPartition]:
     """The partitions that expressions and numbers choose: those with a position, to be moved also all others."""
     wanted = PatternList(request.topics)
     copied = topic_filter(flow)
@@ -146,7 +145,7 @@ def _chosen(flow: FlowSettings, request: Request, known: Iterable[Partition]) ->
     if request.to is not None:
         topics = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
         there |= {
-            (topic, number)
+            TopicPartition(topic, number)
             for topic, partitions in topics.items()
             if not flow.policy.is_internal_topic(topic) and copied.decide(topic).accepted
             for number in range(partitions)
@@ -162,10 +161,12 @@ def _chosen(flow: FlowSettings, request: Request, known: Iterable[Partition]) ->
 
 
 def _resolved(
-    flow: FlowSettings, to: StartPosition, logs: Mapping[Partition, LogRange | str]
-) -> dict[Partition, int | str | None]:
+    flow: FlowSettings, to: StartPosition, logs: Mapping[TopicPartition, LogRange | str]
+) -> dict[TopicPartition, int | str | None]:
     ranges = {place: log for place, log in logs.items() if isinstance(log, LogRange)}
-    found: dict[Partition, int | str | None] = {place: str(log) for place, log in logs.items() if place not in ranges}
+    found: dict[TopicPartition, int | str | None] = {
+        place: str(log) for place, log in logs.items() if place not in ranges
+    }
     if to.kind is StartKind.EARLIEST:
         return found | {place: log.start for place, log in ranges.items()}
     if to.kind is StartKind.LATEST:

@@ -35,10 +35,11 @@ from srm_common.domain.offsets.translation import (
     Translation,
     Unmapped,
 )
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import ClusterError
 from srm_common.kafka.log.log_windows import LogWindows, ScanResult, Window
-from srm_common.kafka.state.segment_log import Partition, SegmentLog
+from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import next_offsets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.sync_log import read_syncs
@@ -72,7 +73,7 @@ class ExactTranslation:
         self._stack = ExitStack()
         self._windows: dict[str, LogWindows] = {}
         self._records: Mapping[str, TopicRecord] = {}
-        self._replicated: Mapping[Partition, int] | None = None
+        self._replicated: Mapping[TopicPartition, int] | None = None
         self._source_is_away = False
         #: Cluster alias -> one sentence why it could not be looked into.
         self.away: dict[str, str] = {}
@@ -123,7 +124,7 @@ class ExactTranslation:
             with StateReader(self._flow.target) as reader:
                 self._replicated = next_offsets(reader, self._flow.name)
         for one in behind:
-            answers[one] = self._by_map(*one, replicated_to=(self._replicated or {}).get(one[:2]))
+            answers[one] = self._by_map(*one, replicated_to=(self._replicated or {}).get(TopicPartition(*one[:2])))
 
     def _by_map(self, topic: str, partition: int, position: int, replicated_to: int | None = None) -> Translation:
         found = self._log.translate(topic, partition, position, replicated_to)
@@ -189,9 +190,9 @@ class ExactTranslation:
         }
         behind = [one for one, found in floors.items() if found.most == UNBOUNDED]
         if behind:
-            ends = self._open("target").ends({(self._copy_of(one[0]), one[1]) for one in behind})
+            ends = self._open("target").ends({TopicPartition(self._copy_of(one[0]), one[1]) for one in behind})
             for one in behind:
-                end = ends.get((self._copy_of(one[0]), one[1]))
+                end = ends.get(TopicPartition(self._copy_of(one[0]), one[1]))
                 if end is None:
                     del floors[one]
                 else:
@@ -208,16 +209,16 @@ class ExactTranslation:
             elif isinstance(found, TooOld) and found.offset:
                 old[one] = found
         if old:
-            starts = self._open("target").starts({(self._copy_of(one[0]), one[1]) for one in old})
+            starts = self._open("target").starts({TopicPartition(self._copy_of(one[0]), one[1]) for one in old})
             for one, too_old in old.items():
-                start = starts.get((self._copy_of(one[0]), one[1]))
+                start = starts.get(TopicPartition(self._copy_of(one[0]), one[1]))
                 if start is not None and start < too_old.offset:
                     outside[one] = start, too_old.offset
         if not outside:
             return
-        syncs = self._syncs({(topic, partition) for topic, partition, _ in outside})
+        syncs = self._syncs({TopicPartition(topic, partition) for topic, partition, _ in outside})
         for one, (lowest, highest) in outside.items():
-            by_rule = by_syncs(syncs.get((one[0], one[1]), ()), one[2], lowest, highest)
+            by_rule = by_syncs(syncs.get(TopicPartition(one[0], one[1]), ()), one[2], lowest, highest)
             if by_rule is not None:
                 answers[one] = self._of_former_topics(one[0], by_rule)
         self._look_between(answers)
@@ -229,7 +230,7 @@ class ExactTranslation:
             return found
         return replace(found, exact=False, why=f"{topic} was created again since, and offset syncs do not say when")
 
-    def _syncs(self, places: set[Partition]) -> Mapping[Partition, list[OffsetSync]]:
+    def _syncs(self, places: set[TopicPartition]) -> Mapping[TopicPartition, list[OffsetSync]]:
         flow = self._flow
         at_source = flow.offset_syncs_topic_location == "source"
         cluster = flow.source if at_source else flow.target

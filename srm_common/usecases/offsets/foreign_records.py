@@ -9,12 +9,12 @@ from typing import Any
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.usecases.flows.copied_topics import replicated_topics
 
-Partition = tuple[str, int]
 #: Of one copy: how many gaps, the newest, and how many offsets of each are read.
 _GAPS, _OFFSETS = 100, 10_000
 _LISTING_SECONDS = 10.0
@@ -61,7 +61,7 @@ def check_copies(flow: FlowSettings) -> CopiesChecked:
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     places = {
-        (topic.downstream, number): (topic.upstream, number)
+        TopicPartition(topic.downstream, number): TopicPartition(topic.upstream, number)
         for topic in replicated_topics(flow)
         for number in range(topic.partitions)
     }
@@ -87,7 +87,7 @@ def check_copies(flow: FlowSettings) -> CopiesChecked:
     return CopiesChecked(str(flow.name), copies, unmapped, tuple(found), left, tuple(faults.values()))
 
 
-def _read(reader: StateReader, place: Partition, gaps: Iterable[Gap]) -> list[ForeignRecords]:
+def _read(reader: StateReader, place: TopicPartition, gaps: Iterable[Gap]) -> list[ForeignRecords]:
     topic, number = place
     out = []
     for gap in gaps:
@@ -100,7 +100,9 @@ def _read(reader: StateReader, place: Partition, gaps: Iterable[Gap]) -> list[Fo
     return out
 
 
-def _logs(flow: FlowSettings, copies: Iterable[Partition]) -> tuple[dict[Partition, LogRange], dict[Partition, str]]:
+def _logs(
+    flow: FlowSettings, copies: Iterable[TopicPartition]
+) -> tuple[dict[TopicPartition, LogRange], dict[TopicPartition, str]]:
     wanted = list(copies)
     if not wanted:
         return {}, {}

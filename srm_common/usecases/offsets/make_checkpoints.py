@@ -19,13 +19,14 @@ from srm_common.domain.offsets.checkpoints import (
 )
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_records import TopicRecords, TopicState
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 from srm_common.kafka.groups.other_groups import other_groups
 from srm_common.kafka.state.checkpoint_log import NewestCheckpoints, newest_checkpoints
-from srm_common.kafka.state.segment_log import Partition, SegmentLog
+from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
@@ -90,7 +91,7 @@ class _Position:
 def make_checkpoints(
     flow: FlowSettings,
     log: SegmentLog,
-    news: Mapping[Partition, Iterable[Segment]],
+    news: Mapping[TopicPartition, Iterable[Segment]],
     reader: StateReader,
     memory: CheckpointMemory,
 ) -> CheckpointsMade:
@@ -125,7 +126,7 @@ def make_checkpoints(
             made.positions[found.group] = len(places)
             made.asked[found.group] = found.asked
         for topic, partition in places:
-            remote, committed = copies.names[topic], found.offsets[topic, partition]
+            remote, committed = copies.names[topic], found.offsets[TopicPartition(topic, partition)]
             made.topics.setdefault(topic, set()).add(found.group)
             made.remotes[topic] = remote
             last = before.by_place.get((found.group, remote, partition))
@@ -165,12 +166,12 @@ def _translate_back(
 class _Additions:
     """Where the news of each partition begin; looked at once for all groups."""
 
-    def __init__(self, news: Mapping[Partition, Iterable[Segment]]) -> None:
+    def __init__(self, news: Mapping[TopicPartition, Iterable[Segment]]) -> None:
         self._news = news
-        self._found: dict[Partition, Addition | None] = {}
+        self._found: dict[TopicPartition, Addition | None] = {}
 
     def of(self, topic: str, partition: int) -> Addition | None:
-        place = topic, partition
+        place = TopicPartition(topic, partition)
         if place not in self._found:
             self._found[place] = Addition.of(self._news.get(place, ()))
         return self._found[place]
@@ -191,21 +192,21 @@ def _translate(flow: FlowSettings, log: SegmentLog, moved: list[_Position], made
     with ExactTranslation(flow, log) as exact:
         translations = exact.translate({(one.topic, one.partition, one.committed.offset) for one in moved})
         made.notes += exact.away.values()
-    ends = _ends(log, {(one.topic, one.partition) for one in moved if one.before is not None})
+    ends = _ends(log, {TopicPartition(one.topic, one.partition) for one in moved if one.before is not None})
     for one in moved:
         translation = translations[one.topic, one.partition, one.committed.offset]
-        _judge(one, translation, ends.get((one.topic, one.partition)), made)
+        _judge(one, translation, ends.get(TopicPartition(one.topic, one.partition)), made)
 
 
-def _ends(log: SegmentLog, places: Iterable[Partition]) -> dict[Partition, int]:
+def _ends(log: SegmentLog, places: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
     """Where the copies of the partitions end by the map."""
     ends = {}
-    for topic, partition in places:
+    for place in places:
         # A segment that cannot be read maps nothing, as translations say.
         with contextlib.suppress(CorruptRecord):
-            newest = log.newest(topic, partition)
+            newest = log.newest(*place)
             if newest is not None:
-                ends[topic, partition] = newest.downstream_end
+                ends[place] = newest.downstream_end
     return ends
 
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import committed_places
 from srm_common.kafka.state.state_reader import StateReader
 
-Partition = tuple[str, int]
 
-
-def opposite_ends(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, int | str]:
+def opposite_ends(flow: FlowSettings, places: Iterable[TopicPartition]) -> dict[TopicPartition, int | str]:
     """The end of what the flow ``target->source`` copied into each of these partitions of the source.
 
     Returns:
@@ -31,7 +30,7 @@ def opposite_ends(flow: FlowSettings, places: Iterable[Partition]) -> dict[Parti
     """
     other = FlowName(flow.name.target, flow.name.source)
     wanted = set(places)
-    ends: dict[Partition, int | str] = {}
+    ends: dict[TopicPartition, int | str] = {}
     with StateReader(flow.source, patience_seconds=flow.patience_seconds) as reader:
         topic = names.segments_topic(other.source)
         for upstream, known in SegmentLog(reader, topic, reader.partitions(topic)).maps():
@@ -52,5 +51,5 @@ def opposite_ends(flow: FlowSettings, places: Iterable[Partition]) -> dict[Parti
     return ends
 
 
-def _downstream(flow: FlowSettings, upstream: Partition) -> Partition:
-    return flow.policy.format_remote_topic(flow.name.target, upstream[0]), upstream[1]
+def _downstream(flow: FlowSettings, upstream: TopicPartition) -> TopicPartition:
+    return TopicPartition(flow.policy.format_remote_topic(flow.name.target, upstream[0]), upstream[1])

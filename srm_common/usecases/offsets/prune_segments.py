@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import EARLIEST
-from srm_common.kafka.state.segment_log import Partition, SegmentLog
+from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.wire.map_changes import map_changes
 from srm_common.wire.segments import segment_partition
@@ -49,8 +50,9 @@ def prune_segments(
     admin = ClusterAdmin(flow.target)
     for batch, ends in log.pieces():
         found = batch.segments
-        remote: dict[Partition, Partition] = {
-            place: (flow.policy.format_remote_topic(flow.name.source, place[0]), place[1]) for place in found
+        remote: dict[TopicPartition, TopicPartition] = {
+            place: TopicPartition(flow.policy.format_remote_topic(flow.name.source, place[0]), place[1])
+            for place in found
         }
         starts = admin.offsets(remote.values(), EARLIEST)
         made: list[NewRecord] = []

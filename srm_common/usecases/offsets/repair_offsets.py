@@ -7,6 +7,7 @@ from operator import itemgetter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.offset_edits import CopyEnd, RepairAction, repair_action
 from srm_common.domain.offsets.segments import Segment
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, SrmError
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.flow_state import FlowState
@@ -46,7 +47,7 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
     actions = []
     with StateReader(flow.target) as reader:
         # Nearly all of a map that may have a million segments is about partitions with a position.
-        ends: dict[tuple[str, int], Segment | str] = {}
+        ends: dict[TopicPartition, Segment | str] = {}
         for place, found in SegmentLog(reader, state.segments_topic, state.segments_partitions).maps():
             if place not in known and place not in known.resets:
                 try:
@@ -60,7 +61,7 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
                 actions.append(repair_action(last, _copy_end(flow, reader, last)))
     if not dry_run:
         records = [
-            offset_record(flow.name, state, (action.topic, action.partition), action.next_offset)
+            offset_record(flow.name, state, TopicPartition(action.topic, action.partition), action.next_offset)
             for action in actions
             if action.next_offset is not None
         ]

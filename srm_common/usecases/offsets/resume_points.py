@@ -16,6 +16,7 @@ from srm_common.domain.moving.moves import PositionReport
 from srm_common.domain.offsets.checkpoints import UNTRANSLATED, other_groups_from
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import ClusterError, SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
@@ -30,7 +31,6 @@ from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.source_offsets import committed_now
 
-Partition = tuple[str, int]
 _LIST_SECONDS = 15.0
 
 
@@ -51,8 +51,8 @@ class Standing:
     """
 
     group: str
-    positions: dict[Partition, Stand] = field(default_factory=dict)
-    translated: dict[Partition, Stand] = field(default_factory=dict)
+    positions: dict[TopicPartition, Stand] = field(default_factory=dict)
+    translated: dict[TopicPartition, Stand] = field(default_factory=dict)
 
 
 @dataclass
@@ -117,7 +117,7 @@ class CopiedTopics:
     def map_of(self, topic: str, partition: int) -> OffsetMap:
         """The map of a partition of the upstream ``topic``."""
         found = self.log.complete_map(topic, partition)
-        replicated_to = self.committed.get((topic, partition))
+        replicated_to = self.committed.get(TopicPartition(topic, partition))
         if found is None:
             return OffsetMap(replicated_to=replicated_to)
         return OffsetMap(found, replicated_to, found.starts, found.downstream_starts)
@@ -174,10 +174,10 @@ def last_known_standings(flow: FlowSettings, copied: CopiedTopics, groups: Itera
         age = max(0, now_ms - checkpoints.written_ms[place])
         stand = Stand(CommittedOffset(checkpoint.upstream, checkpoint.metadata), age, checkpoint.downstream)
         if topic in upstream:
-            standing.positions[upstream[topic], partition] = stand
+            standing.positions[TopicPartition(upstream[topic], partition)] = stand
         else:
             # Translated back: its map is on the cluster that is gone.
-            standing.translated[topic, partition] = stand
+            standing.translated[TopicPartition(topic, partition)] = stand
     wanted = set(_chosen(flow, groups, found))
     return [standing for group, standing in sorted(found.items()) if group in wanted]
 
@@ -329,13 +329,15 @@ def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_a
 def _resumed(
     flow: FlowSettings, mover: _Mover, places: list[_Place], found: list[Standing], source_answers: bool
 ) -> Iterator[PositionReport]:
-    wanted = {(one.topic, one.partition) for one in places} | {place for one in found for place in one.translated}
+    wanted = {TopicPartition(one.topic, one.partition) for one in places} | {
+        place for one in found for place in one.translated
+    }
     logs = _logs(flow, wanted)
     own = own_offsets(flow, sorted({one.group for one in found}))
     exact = mover.exact(places)
     for one in places:
-        report = _report(one.group, (one.topic, one.partition), one.from_topic, one.stand, own)
-        log = logs[one.topic, one.partition]
+        report = _report(one.group, TopicPartition(one.topic, one.partition), one.from_topic, one.stand, own)
+        log = logs[TopicPartition(one.topic, one.partition)]
         if isinstance(log, str):
             yield replace(report, read_again=Amount.not_known(), reason=log)
             continue
@@ -362,7 +364,7 @@ def _resumed(
 
 
 def _report(
-    group: str, place: Partition, from_topic: str, stand: Stand, own: Mapping[str, Mapping[Partition, int]]
+    group: str, place: TopicPartition, from_topic: str, stand: Stand, own: Mapping[str, Mapping[TopicPartition, int]]
 ) -> PositionReport:
     before = own.get(group, {}).get(place)
     committed = stand.committed
@@ -374,13 +376,13 @@ def _report(
 _SINCE = "what the group read since its last checkpoint is read again"
 
 
-def _logs(flow: FlowSettings, places: set[Partition]) -> dict[Partition, Log | str]:
+def _logs(flow: FlowSettings, places: set[TopicPartition]) -> dict[TopicPartition, Log | str]:
     """The target's logs, a sentence where there is none."""
     admin = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000)
     known = admin.topics().partitions
     there = sorted(place for place in places if place[1] < known.get(place[0], 0))
     starts, ends = admin.offsets(there, EARLIEST), admin.offsets(there, LATEST)
-    out: dict[Partition, Log | str] = {}
+    out: dict[TopicPartition, Log | str] = {}
     for place in places:
         start, end = starts.get(place), ends.get(place)
         if isinstance(start, int) and isinstance(end, int):
@@ -394,7 +396,7 @@ def _logs(flow: FlowSettings, places: set[Partition]) -> dict[Partition, Log | s
     return out
 
 
-def own_offsets(flow: FlowSettings, groups: list[str]) -> dict[str, dict[Partition, int]]:
+def own_offsets(flow: FlowSettings, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
     """What the groups have committed on the target.
 
     Raises:

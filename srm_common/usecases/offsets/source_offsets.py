@@ -8,14 +8,13 @@ from typing import Any
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import SourceOffsets, read_source_offsets
 from srm_common.kafka.state.state_topics import present_state_topics
 from srm_common.replication.driver.source_view import SourceView
-
-Partition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ def committed_now(flow: FlowSettings) -> SourceOffsets:
     return read_source_offsets(flow, present_state_topics(flow), stable_within_seconds=None, refuse_loss=False)
 
 
-def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, LogRange | str]:
+def logs_of(flow: FlowSettings, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogRange | str]:
     """The source's logs; a sentence for each partition that cannot be looked at."""
     wanted = list(places)
     if not wanted:
@@ -83,9 +82,9 @@ def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, 
         partitions = source.partitions({topic for topic, _ in wanted if ids[topic] is not None})
         # Asked for, one that does not exist would be waited for as one without a leader is.
         beyond = {
-            (topic, number): f"the topic has no partition {number} on {flow.source.alias}, only {len(known)}"
-            for topic, number in wanted
-            if (known := partitions.get(topic)) and number not in known
+            place: f"the topic has no partition {place.partition} on {flow.source.alias}, only {len(known)}"
+            for place in wanted
+            if (known := partitions.get(place.topic)) and place.partition not in known
         }
         there = [place for place in wanted if ids[place[0]] is not None and place not in beyond]
         starts, faults = source.starts(there)
@@ -100,7 +99,7 @@ def logs_of(flow: FlowSettings, places: Iterable[Partition]) -> dict[Partition, 
     }
 
 
-def _listed(place: Partition, offsets: SourceOffsets, memory: SourceTopics, log: LogRange | str) -> ListedOffset:
+def _listed(place: TopicPartition, offsets: SourceOffsets, memory: SourceTopics, log: LogRange | str) -> ListedOffset:
     committed = offsets.get(place)
     position = memory.position(*place, committed)
     notes = []

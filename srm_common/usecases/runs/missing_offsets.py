@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, StateTopicInvalid, StateUnavailable
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.state.state_reader import StateReader
@@ -25,7 +26,7 @@ def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
     """
     synced = _synced(flow)
     copies = {
-        (topic.downstream, number): (topic.upstream, number)
+        TopicPartition(topic.downstream, number): TopicPartition(topic.upstream, number)
         for topic in topics
         for number in range(topic.partitions)
         if (topic.upstream, number) in synced
@@ -52,7 +53,7 @@ def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
         )
 
 
-def _synced(flow: FlowSettings) -> set[tuple[str, int]]:
+def _synced(flow: FlowSettings) -> set[TopicPartition]:
     """The partitions of which there is an offset sync."""
     topic = names.offset_syncs_topic(flow)
     cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
@@ -65,5 +66,5 @@ def _synced(flow: FlowSettings) -> set[tuple[str, int]]:
                 sync = decode_offset_sync(record.key, record.value)
             except CorruptRecord:
                 continue  # not one of MirrorMaker 2's: it proves nothing
-            found.add((sync.topic, sync.partition))
+            found.add(TopicPartition(sync.topic, sync.partition))
     return found

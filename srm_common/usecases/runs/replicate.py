@@ -15,6 +15,7 @@ from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
 from srm_common.kafka.state.driver_presence import PREFIX, DriverPresence, drivers
@@ -26,7 +27,7 @@ from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.pass_watch import PassWatch
 from srm_common.replication.driver.passes import Mapped, Passes, PassRunner
 from srm_common.replication.driver.source_view import SourceView
-from srm_common.replication.driver.starting_points import Committed, Partition, StartingPoints
+from srm_common.replication.driver.starting_points import Committed, StartingPoints
 from srm_common.replication.spark.driver_pass import NeedsSpark
 from srm_common.usecases.flows.copied_topics import replicated_topics
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
@@ -76,7 +77,7 @@ class _Run:
         self._passes: Passes | None = None
         self._copies: list[Copy] = []
         #: Copies that end before where an earlier run left them.
-        self._cut: dict[Partition, CutCopy] = {}
+        self._cut: dict[TopicPartition, CutCopy] = {}
 
     def go(self) -> RunRecord:
         with self._store:
@@ -123,7 +124,7 @@ class _Run:
             if owner is not None:
                 stack.push(lambda kind, error, trace: self._disown(owner, kind, job))
                 self._copies = [
-                    Copy((topic.upstream, number), (topic.downstream, number))
+                    Copy(TopicPartition(topic.upstream, number), TopicPartition(topic.downstream, number))
                     for topic in topics
                     for number in range(topic.partitions)
                 ]
@@ -201,7 +202,7 @@ class _Run:
             else:
                 self._journal.copy_ends[place] = end
 
-    def _remember_copy_ends(self, owner: Ownership, undecided: Container[Partition]) -> None:
+    def _remember_copy_ends(self, owner: Ownership, undecided: Container[TopicPartition]) -> None:
         """For the run that comes next; one that was cut meanwhile, or that nobody has decided about, is for that to
         find."""
         for place, end in self._ends_of_copies(owner).items():
@@ -209,7 +210,7 @@ class _Run:
             if decided or (place not in self._cut and end >= self._journal.copy_ends.get(place, 0)):
                 self._journal.copy_ends[place] = end
 
-    def _ends_of_copies(self, owner: Ownership) -> dict[Partition, int]:
+    def _ends_of_copies(self, owner: Ownership) -> dict[TopicPartition, int]:
         ends = owner.log_ends([copy.downstream for copy in self._copies])
         return {copy.upstream: ends[copy.downstream] for copy in self._copies if copy.downstream in ends}
 
@@ -226,7 +227,9 @@ class _Run:
                 # What failed may have left something open, and the next run may come late.
                 owner.refence()
                 tracks = passes.tracks.values()
-                self._free(owner, job, [Copy(one.place, (one.downstream_topic, one.partition)) for one in tracks])
+                self._free(
+                    owner, job, [Copy(one.place, TopicPartition(one.downstream_topic, one.partition)) for one in tracks]
+                )
         finally:
             owner.release()
         return False
@@ -253,7 +256,7 @@ class _Run:
             opposite_ends=lambda places: opposite_ends(flow, places),
             note=self._journal.note,
             last_ends={
-                (one.upstream_topic, one.partition): one.end
+                TopicPartition(one.upstream_topic, one.partition): one.end
                 for one in (last.partitions if last else ())
                 if one.end is not None
             },
@@ -265,7 +268,9 @@ class _Run:
         if start.kind is StartKind.COMMITTED or applied == {"run_id": self._run.run_id, "start": str(start)}:
             return
         points.override = start
-        points.overridden = {(topic.upstream, number) for topic in topics for number in range(topic.partitions)}
+        points.overridden = {
+            TopicPartition(topic.upstream, number) for topic in topics for number in range(topic.partitions)
+        }
 
     def _between_passes(self, passes: Passes, ranges: Sequence[CopyRange]) -> None:
         points = passes.points
@@ -290,7 +295,7 @@ class _Run:
         ):
             return self._runner(job, tasks)
 
-    def _report(self, done: Mapping[Partition, int], copying: bool) -> None:
+    def _report(self, done: Mapping[TopicPartition, int], copying: bool) -> None:
         if self._progress is None or self._passes is None:
             return
         self._progress(

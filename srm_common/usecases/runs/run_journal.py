@@ -12,13 +12,13 @@ from srm_common.domain.plans.plan import plan_notes
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import RunFailed, SrmError
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.passes import Passes
 
 _LOG = logging.getLogger(__name__)
-Partition = tuple[str, int]
 #: How often a long run writes its record between passes.
 _RECORD_SECONDS = 10.0
 #: A topic's record size is written down again when it is off by more than this factor.
@@ -39,17 +39,17 @@ class RunJournal:
         self._written = time.monotonic()
         self._notes: list[str] = []
         self._lost: dict[str, str] = {}
-        self.copies_before: dict[Partition, PartitionRecord] = {}
+        self.copies_before: dict[TopicPartition, PartitionRecord] = {}
         self.last: RunRecord | None = None
         self.sizes: dict[str, float] = {}
         #: Where the copies' logs end, by upstream partition, as far as this run has looked.
-        self.copy_ends: dict[Partition, int] = {}
+        self.copy_ends: dict[TopicPartition, int] = {}
 
     def recall(self, known: Mapping[str, Any]) -> None:
         """What earlier runs left: ``run``, ``sizes``, ``plan`` of the flow's state. Raises :class:`CorruptRecord`."""
         self.last = RunRecord.from_json(known["run"]) if "run" in known else None
         partitions = self.last.partitions if self.last else ()
-        self.copies_before = {(one.upstream_topic, one.partition): one for one in partitions}
+        self.copies_before = {TopicPartition(one.upstream_topic, one.partition): one for one in partitions}
         for note in plan_notes(known.get("plan"), self.last.started_ms if self.last else 0):
             self.note(note, logging.INFO)
         self.sizes = dict(known.get("sizes", {}))
@@ -139,7 +139,7 @@ class RunJournal:
 
 
 def _partition_record(
-    track: PartitionTrack, before: PartitionRecord | None, copy_ends: Mapping[Partition, int]
+    track: PartitionTrack, before: PartitionRecord | None, copy_ends: Mapping[TopicPartition, int]
 ) -> PartitionRecord:
     """A partition's line of the run record; ``before`` is that of the last record, which an earlier attempt of the same
     run may have written."""

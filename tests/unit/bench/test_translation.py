@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from bench.translation import positions, records
 from srm_common.domain.offsets.translation import Translated
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.segment_map import SegmentMap
 
@@ -14,7 +15,7 @@ def test_the_groups_stand_within_the_map_and_behind_a_hole() -> None:
     assert len(batch.segments) == 12
     maps = {place: SegmentMap(committed) for place, committed in batch.segments.items()}
     found = {
-        one: maps[one[0], one[1]].translate(one[2])
+        one: maps[TopicPartition(one[0], one[1])].translate(one[2])
         for one in positions(count=500, segments=60, partitions=12, recent=0.5)
     }
     assert all(isinstance(answer, Translated) and answer.exact for answer in found.values())

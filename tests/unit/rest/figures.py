@@ -11,6 +11,7 @@ from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.rest.prometheus.series import FlowFigures
 from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, RunRow, TopicRow
 
@@ -49,7 +50,11 @@ def flow_row(flow: FlowName = FLOW) -> FlowRow:
         bytes_total=98_765,
         latencies_total=LatencyHistogram(((22, 90), (40, 10))),
         live=FlowLag(
-            T + 9_000, {("orders", 0): PartitionLag(100, 106, T - 1_000), ("orders", 1): PartitionLag(101, 109)}
+            T + 9_000,
+            {
+                TopicPartition("orders", 0): PartitionLag(100, 106, T - 1_000),
+                TopicPartition("orders", 1): PartitionLag(101, 109),
+            },
         ),
     )
 

@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 from bench.history import Story
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.rest.app import create_app
 from srm_common.rest.query_parameters import now_ms
 from srm_common.usecases.monitoring.lag_watch import LagWatch
@@ -38,7 +39,9 @@ def client(stage: Stage, taken_ms: int, fault: str | None = None) -> tuple[TestC
     rows = stage.context.store.partitions(str(FLOW)).rows
     topics = sorted({row.topic for row in rows})
     partitions = {
-        (row.topic, row.partition): PartitionLag(5, 5 + 1000 * (len(topics) - topics.index(row.topic)), taken_ms - 7000)
+        TopicPartition(row.topic, row.partition): PartitionLag(
+            5, 5 + 1000 * (len(topics) - topics.index(row.topic)), taken_ms - 7000
+        )
         for row in rows
     }
     lag = FlowLag(taken_ms, partitions, fault)
@@ -63,7 +66,7 @@ def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> 
     first = asked.get(f"{PATH}/topics/{topics[0]['topic']}").json()["topic"]
     assert (first["lag"], first["lag_ms"]) == (topics[0]["lag"], taken)
     for one in asked.get(f"{PATH}/partitions").json()["partitions"]:
-        known = lag.partitions[one["topic"], one["partition"]]
+        known = lag.partitions[TopicPartition(one["topic"], one["partition"])]
         assert (one["lag"], one["end"], one["position"], one["lag_ms"]) == (known.records, known.end, 5, taken)
     old = f"/api/v1/cluster-metrics/{FLOW.source}"
     wanting = asked.get(f"{old}/replication-records-lag?target={FLOW.target}").json()
@@ -126,7 +129,7 @@ def test_a_record_that_waited_before_the_report_and_still_does_is_told_by_its_ag
     waiting = [row for row in same_stage.context.store.partitions(str(behind)).rows if row.lag]
     (stands, moved), reported_ms = waiting[:2], waiting[0].reported_ms
     known = {
-        (row.topic, row.partition): PartitionLag(position, position + 9, reported_ms - 7000)
+        TopicPartition(row.topic, row.partition): PartitionLag(position, position + 9, reported_ms - 7000)
         for row, position in ((stands, stands.position), (moved, (moved.position or 0) - 1))
         if position is not None
     }

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.offsets.segments import Run, Segment, build_segment
 from srm_common.domain.offsets.translation import Translated, current_map, translate, translate_back
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.map_changes import MapChanges, map_changes
 from srm_common.wire.segment_map import CommittedSegments, SegmentMap
@@ -39,7 +40,7 @@ class Topic:
         batch = SegmentBatch()
         for offset, (key, value) in self.records.items():
             batch.put(key, value, offset)
-        return batch.segments.get(("t", 4), CommittedSegments("t", 4, []))
+        return batch.segments.get(TopicPartition("t", 4), CommittedSegments("t", 4, []))
 
 
 @dataclass

@@ -20,6 +20,7 @@ from srm_common.domain.groups.group_offsets import (
 )
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_edits import LogRange
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError
 
 
@@ -44,7 +45,7 @@ def test_a_group_in_use_is_left_alone(state: str) -> None:
     st.dictionaries(st.integers(0, 5), st.integers(0, 20)),
 )
 def test_an_idle_group_never_goes_backwards(state: str, committed: dict[int, int], wanted: dict[int, int]) -> None:
-    target = TargetGroup(state, {("a.t", partition): offset for partition, offset in committed.items()})
+    target = TargetGroup(state, {TopicPartition("a.t", partition): offset for partition, offset in committed.items()})
     found = sync_group("g", target, [checkpoint(*one) for one in wanted.items()])
     after = {**committed, **{one.partition: one.downstream for one in found.commit}}
     assert after == {
@@ -105,7 +106,7 @@ def test_bad_lines_are_one_sentence(text: str, groups: list[str], reason: str) -
 
 
 WANTED = GroupOffset("g", "a.t", 0, 50)
-LOGS: dict[tuple[str, int], LogRange | str] = {("a.t", 0): LogRange(10, 90)}
+LOGS: dict[TopicPartition, LogRange | str] = {TopicPartition("a.t", 0): LogRange(10, 90)}
 
 
 def judged(
@@ -117,14 +118,14 @@ def judged(
 
 def test_groups_without_members_are_set() -> None:
     assert (judged().changes, judged().effect) == (True, "is set")
-    behind = judged(TargetGroup("empty", {("a.t", 0): 30}))
+    behind = judged(TargetGroup("empty", {TopicPartition("a.t", 0): 30}))
     assert (behind.before, behind.changes, behind.effect) == (30, True, "forward by 20")
-    there = judged(TargetGroup("dead", {("a.t", 0): 50}))
+    there = judged(TargetGroup("dead", {TopicPartition("a.t", 0): 50}))
     assert (there.changes, there.effect) == (False, "as it is")
 
 
 def test_groups_are_not_moved_back_unasked() -> None:
-    further = TargetGroup("empty", {("a.t", 0): 60})
+    further = TargetGroup("empty", {TopicPartition("a.t", 0): 60})
     assert not judged(further).changes
     assert judged(further).effect == "left: the group is further, at 60; --rewind moves it back"
     asked = judged(further, rewind=True)
@@ -153,14 +154,14 @@ def test_the_ends_of_the_log_are_in_it(offset: int) -> None:
 
 
 def test_what_was_written_is_compared() -> None:
-    applied = judged(TargetGroup("empty", {("a.t", 0): 30}))
-    done = compared(applied, TargetGroup("empty", {("a.t", 0): 50}), None)
+    applied = judged(TargetGroup("empty", {TopicPartition("a.t", 0): 30}))
+    done = compared(applied, TargetGroup("empty", {TopicPartition("a.t", 0): 50}), None)
     assert (done.after, done.problem, done.effect) == (50, None, "set, forward by 20")
-    assert compared(applied, TargetGroup("empty", {("a.t", 0): 77}), None).problem == (
+    assert compared(applied, TargetGroup("empty", {TopicPartition("a.t", 0): 77}), None).problem == (
         "not set, it stands at 77: another client has committed in the meantime"
     )
     assert compared(applied, TargetGroup(), "no right").problem == "not set, nothing is committed: no right"
     assert "is not known: the cluster is away" in str(compared(applied, "the cluster is away", None).problem)
     # What was not to be changed is only looked at.
-    left = judged(TargetGroup("empty", {("a.t", 0): 60}))
-    assert compared(left, TargetGroup("empty", {("a.t", 0): 60}), None).problem is None
+    left = judged(TargetGroup("empty", {TopicPartition("a.t", 0): 60}))
+    assert compared(left, TargetGroup("empty", {TopicPartition("a.t", 0): 60}), None).problem is None

@@ -14,6 +14,7 @@ from srm_common.domain.health.status_report import make_report
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.heartbeat_report import make_heartbeat_report
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.usecases.monitoring.status import observe_status
 
 RUN = RunRecord(
@@ -30,7 +31,9 @@ RUN = RunRecord(
     ),
 )
 #: The source has a partition more than the run knew.
-LAG = FlowLag(1_099_000, {("t", 0): PartitionLag(42, 50, 1_040_000), ("t", 3): PartitionLag(0, 6)})
+LAG = FlowLag(
+    1_099_000, {TopicPartition("t", 0): PartitionLag(42, 50, 1_040_000), TopicPartition("t", 3): PartitionLag(0, 6)}
+)
 
 
 def test_live_ends_win_over_those_of_the_run() -> None:
@@ -104,7 +107,12 @@ def test_a_flow_that_copies_heartbeats_only() -> None:
 
 
 def test_a_partition_that_the_source_could_not_tell_of_is_unknown() -> None:
-    lag = FlowLag(1_099_000, {("t", 0): PartitionLag(42, 50)}, "t-1 has no leader", frozenset({("t", 1)}))
+    lag = FlowLag(
+        1_099_000,
+        {TopicPartition("t", 0): PartitionLag(42, 50)},
+        "t-1 has no leader",
+        frozenset({TopicPartition("t", 1)}),
+    )
     report = make_report("a->b", 1_100_000, RUN, lag, lag.fault)
     assert {row.partition: row.lag for row in report.partitions}[1] is None, "whatever the run saw"
     assert report.to_json()["lag"] is None

@@ -15,6 +15,7 @@ from srm_common.domain.moving.handover import (
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Run, Segment
 from srm_common.domain.offsets.translation import Translated, current_map, translate
+from srm_common.domain.topic_partition import TopicPartition
 
 WINDOW = 40
 LONG = LogRange(0, 1000)
@@ -39,7 +40,7 @@ def judge(
     read: LogRange = LONG,
     compacted: bool = False,
 ) -> HandoverPosition:
-    return judge_position(("t", 0), stored, log, copy, records, read, compacted=compacted)
+    return judge_position(TopicPartition("t", 0), stored, log, copy, records, read, compacted=compacted)
 
 
 def test_a_clean_end_is_proved() -> None:

@@ -17,10 +17,11 @@ from srm_common.domain.offsets.offset_edits import (
     repair_action,
 )
 from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import Pin, SourceTopics
 from srm_common.errors import ConfigError
 
-T0, T1 = ("t", 0), ("t", 1)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 offsets = st.integers(0, 50)
 
 

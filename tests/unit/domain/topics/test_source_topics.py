@@ -5,6 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopic, SourceTopics
 
 offsets = st.integers(0, 1 << 62)
@@ -31,12 +32,12 @@ def test_a_state_record_reads_back_as_it_was_written(memory: SourceTopics) -> No
 
 @given(memories, pins, st.none() | offsets)
 def test_a_pin_holds_until_something_else_is_committed(memory: SourceTopics, pin: Pin, committed: int | None) -> None:
-    pinned = memory.with_pins({("t", 1): pin})
+    pinned = memory.with_pins({TopicPartition("t", 1): pin})
     expected = pin.offset if committed == pin.instead_of else committed
     assert pinned.position("t", 1, committed) == expected
-    commits = {} if committed is None else {("t", 1): committed}
+    commits = {} if committed is None else {TopicPartition("t", 1): committed}
     assert pinned.without_spent_pins(commits).position("t", 1, committed) == expected
-    assert pinned.without_pins({("t", 1)}).position("t", 1, committed) == committed
+    assert pinned.without_pins({TopicPartition("t", 1)}).position("t", 1, committed) == committed
 
 
 def test_nothing_remembered() -> None:
@@ -47,7 +48,7 @@ def test_nothing_remembered() -> None:
 
 
 def test_an_id_that_is_not_known_now_does_not_wipe_the_remembered_one() -> None:
-    memory = SourceTopics().with_ids({"t": "first"}).with_pins({("t", 0): Pin(5, None)})
+    memory = SourceTopics().with_ids({"t": "first"}).with_pins({TopicPartition("t", 0): Pin(5, None)})
     assert memory.with_ids({"t": None}).topic_id("t") == "first"
     assert memory.with_ids({"t": "second"}).topic_id("t") == "second"
     assert memory.with_ids({"t": "second"}).pin("t", 0) == Pin(5, None)

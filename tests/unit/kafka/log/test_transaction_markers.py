@@ -6,6 +6,7 @@ import struct
 
 import pytest
 
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.log import transaction_markers
 from srm_common.kafka.log.transaction_markers import Marker, MarkerSearch
 from srm_common.wire.batch import CONTROL, TRANSACTIONAL, SourceBatch
@@ -24,7 +25,7 @@ def answer(*batches: SourceBatch, ends: int, stable: int | None = None) -> Fetch
 
 
 def search(at: int, *producers: int) -> MarkerSearch:
-    return MarkerSearch(("t", 0), at, dict.fromkeys(producers, at - 1))
+    return MarkerSearch(TopicPartition("t", 0), at, dict.fromkeys(producers, at - 1))
 
 
 def test_the_first_marker_of_each_producer_counts() -> None:

@@ -13,8 +13,9 @@ from itertools import count
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, RangeResult, SlotResult, SlotTask
 from srm_common.domain.runs.data_loss import EpochEnd
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.replication.driver.log_identity import EpochEnds
-from srm_common.replication.driver.starting_points import Committed, Listed, Partition
+from srm_common.replication.driver.starting_points import Committed, Listed
 
 _cluster = ClusterSettings.plaintext("c", "localhost:1")
 JOB = CopyJob("a->b", "a", _cluster, _cluster, "offsets", 25, "segments", 25)
@@ -53,13 +54,13 @@ class Log:
 class SimulatedSource:
     """Answers as :class:`srm_common.replication.driver.source_view.SourceView` does."""
 
-    def __init__(self, logs: dict[Partition, Log]) -> None:
+    def __init__(self, logs: dict[TopicPartition, Log]) -> None:
         self.logs = logs
         self.down = False
         self.listings = 0
         self.epoch_questions = 0
 
-    def _listed(self, partitions: Iterable[Partition], value: Callable[[Log], int]) -> Listed:
+    def _listed(self, partitions: Iterable[TopicPartition], value: Callable[[Log], int]) -> Listed:
         self.listings += 1
         found, faults = {}, {}
         for place in partitions:
@@ -69,16 +70,16 @@ class SimulatedSource:
                 found[place] = value(self.logs[place])
         return found, faults
 
-    def ends(self, partitions: Iterable[Partition]) -> Listed:
+    def ends(self, partitions: Iterable[TopicPartition]) -> Listed:
         return self._listed(partitions, lambda log: log.end - log.unstable)
 
-    def high_watermarks(self, partitions: Iterable[Partition]) -> Listed:
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Listed:
         return self._listed(partitions, lambda log: log.end)
 
-    def starts(self, partitions: Iterable[Partition]) -> Listed:
+    def starts(self, partitions: Iterable[TopicPartition]) -> Listed:
         return self._listed(partitions, lambda log: log.start)
 
-    def at(self, partitions: Iterable[Partition], timestamp_ms: int) -> Listed:
+    def at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Listed:
         """A record's value is its time."""
 
         def first(log: Log) -> int:
@@ -86,13 +87,13 @@ class SimulatedSource:
 
         return self._listed(partitions, first)
 
-    def leader_epoch(self, place: Partition) -> int:
+    def leader_epoch(self, place: TopicPartition) -> int:
         return self.logs[place].epochs[-1][0] if place in self.logs else -1
 
-    def epoch_ends(self, epochs: Mapping[Partition, int]) -> EpochEnds:
+    def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds:
         """As ``LeaderEpochFileCache.endOffsetFor``."""
         self.epoch_questions += len(epochs)
-        found: dict[Partition, EpochEnd | None] = {}
+        found: dict[TopicPartition, EpochEnd | None] = {}
         for place, asked in epochs.items():
             log = self.logs[place]
             if asked >= log.epochs[-1][0]:
@@ -119,9 +120,9 @@ class SimulatedTarget:
         self.source = source
         self.slots = slots
         self.chunk = chunk
-        self.records: dict[Partition, list[int]] = {}
-        self.offsets: dict[Partition, int] = {}
-        self.epochs: dict[Partition, int] = {}
+        self.records: dict[TopicPartition, list[int]] = {}
+        self.offsets: dict[TopicPartition, int] = {}
+        self.epochs: dict[TopicPartition, int] = {}
         self.fences = 0
         self._epochs = count(1)
         self._valid: dict[int, ProducerIdentity] = {}
@@ -140,7 +141,7 @@ class SimulatedTarget:
         """One chunk of one range; False when the identity is not the newest."""
         if identity != self._valid[slot]:
             return False
-        place = (one.upstream_topic, one.partition)
+        place = TopicPartition(one.upstream_topic, one.partition)
         log = self.source.logs[place]
         assert log.start <= start <= end <= log.end
         self.records.setdefault(place, []).extend(log.records[start - log.start : end - log.start])
@@ -185,7 +186,7 @@ class SimulatedSlots:
     def _epoch(self, one: CopyRange, position: int) -> int:
         if position == one.start:
             return one.leader_epoch
-        return self.target.source.logs[one.upstream_topic, one.partition].epoch_at(position - 1)
+        return self.target.source.logs[TopicPartition(one.upstream_topic, one.partition)].epoch_at(position - 1)
 
     def _slot(self, task: SlotTask, fate: str) -> SlotResult:
         moved = {one: one.start for one in task.ranges}

@@ -9,20 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopic, SourceTopics
 from srm_common.replication.driver.starting_points import Listed
 from tests.unit.replication.driver.simulated_cluster import Log
 from tests.unit.replication.driver.test_passes import World, copied, world
 
-T0, T1 = ("t", 0), ("t", 1)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def append(there: World, place: tuple[str, int], *records: int) -> None:
+def append(there: World, place: TopicPartition, *records: int) -> None:
     there.source.logs.setdefault(place, Log()).records.extend(records)
 
 
 def test_each_topic_goes_by_the_first_rule_that_matches() -> None:
-    there = World({(topic, 0): Log(records=[1, 5, 9]) for topic in ("all", "late", "timed", "later", "there")})
+    there = World(
+        {TopicPartition(topic, 0): Log(records=[1, 5, 9]) for topic in ("all", "late", "timed", "later", "there")}
+    )
     there.run(
         start_positions="late=latest, timed=timestamp:5, the.*=offsets:0=1, l.*=offsets:0=2",
         opposite_ends=lambda places: pytest.fail("nobody asked for it"),
@@ -38,10 +41,10 @@ EVERY_RULE = ("", "t=latest", "t=timestamp:2", "t=offsets:0=1", "t=opposite", ".
 
 @given(st.sampled_from(EVERY_RULE), st.sampled_from(EVERY_RULE), st.integers(0, 5), st.booleans())
 def test_a_later_change_of_the_configuration_moves_nothing(first: str, second: str, records: int, crash: bool) -> None:
-    def ends(places: Any) -> dict[tuple[str, int], int | str]:
+    def ends(places: Any) -> dict[TopicPartition, int | str]:
         return dict.fromkeys(places, 0)
 
-    def go(rules: str, there: World) -> dict[tuple[str, int], list[int]]:
+    def go(rules: str, there: World) -> dict[TopicPartition, list[int]]:
         there.run(start_positions=rules, opposite_ends=ends)
         append(there, T0, 70, 71)
         append(there, T1, 80)
@@ -117,22 +120,22 @@ def test_partitions_that_the_offsets_do_not_name_go_by_the_reset_setting() -> No
 
 def test_opposite_starts_behind_what_came_from_there() -> None:
     there = world(5, 5, 5, 5)
-    there.source.logs["t", 2].expire(3)
-    there.source.logs["t", 3].expire(3)
+    there.source.logs[TopicPartition("t", 2)].expire(3)
+    there.source.logs[TopicPartition("t", 3)].expire(3)
     passes = there.run(
         start_positions=".*=opposite",
         opposite_ends=lambda places: {T0: 4, T1: "nobody knows", ("t", 2): 1, ("t", 3): 6},
     )
     assert copied(there) == {T0: [4], ("t", 2): [2003, 2004]}
     assert passes.tracks[T1].error == "nobody knows"
-    assert "ended, at 6: its log ends at 5" in str(passes.tracks["t", 3].error)
+    assert "ended, at 6: its log ends at 5" in str(passes.tracks[TopicPartition("t", 3)].error)
 
 
 def test_records_of_the_other_direction_never_go_back_after_a_second_turn() -> None:
     there = world(5)
     asked: list[Any] = []
 
-    def ends(places: Any) -> dict[tuple[str, int], int | str]:
+    def ends(places: Any) -> dict[TopicPartition, int | str]:
         asked.append(list(places))
         return {T0: 8}
 

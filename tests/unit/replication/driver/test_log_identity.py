@@ -7,11 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow import OnDataLoss
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.replication.driver.log_identity import epochs_before
 from tests.unit.replication.driver.simulated_cluster import Log, SimulatedSource
 from tests.unit.replication.driver.test_passes import World, copied, everything, world
 
-T = ("t", 0)
+T = TopicPartition("t", 0)
 
 
 def regrown(there: World, keep: int, end: int) -> None:
@@ -58,7 +59,7 @@ def test_a_new_leader_that_lost_nothing_costs_one_question() -> None:
     there.run(max_seconds=30.0)
     assert there.source.epoch_questions == 2
     there.source.logs[T].records.append(5)
-    there.source.logs["t", 1].elect()
+    there.source.logs[TopicPartition("t", 1)].elect()
     there.run()
     assert copied(there) == everything(there)
     assert there.source.epoch_questions == 2 + 2
@@ -91,6 +92,6 @@ def test_the_epoch_before_an_offset_is_found(lengths: list[int], skipped: set[in
             log.epochs.append((epoch, log.end))
             log.records += [0] * length
     log.expire(min(expired, len(log.records) - 1))
-    source = SimulatedSource({("t", number): log for number in range(log.end - log.start)})
+    source = SimulatedSource({TopicPartition("t", number): log for number in range(log.end - log.start)})
     offsets = {place: log.start + 1 + place[1] for place in source.logs}
     assert epochs_before(source, offsets) == {place: log.epoch_at(offset - 1) for place, offset in offsets.items()}

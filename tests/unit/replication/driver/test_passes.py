@@ -14,17 +14,18 @@ from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.flow.start_position import StartPosition, StartRules, parse_topic_starts
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.data_loss import CutCopy
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.driver.passes import Mapped, Passes
-from srm_common.replication.driver.starting_points import Partition, StartingPoints
+from srm_common.replication.driver.starting_points import StartingPoints
 from tests.unit.replication.driver.simulated_cluster import JOB, Log, SimulatedSlots, SimulatedSource, SimulatedTarget
 
 
 class World:
     """A flow between simulated clusters, over several runs; time passes only by sleeping."""
 
-    def __init__(self, logs: dict[Partition, Log], slots: int = 3) -> None:
+    def __init__(self, logs: dict[TopicPartition, Log], slots: int = 3) -> None:
         self.source = SimulatedSource(logs)
         self.target = SimulatedTarget(self.source, slots)
         self.slots = SimulatedSlots(self.target)
@@ -86,14 +87,17 @@ class World:
 
 
 def world(*lengths: int, **options: Any) -> World:
-    return World({("t", p): Log(records=[1000 * p + n for n in range(n)]) for p, n in enumerate(lengths)}, **options)
+    return World(
+        {TopicPartition("t", p): Log(records=[1000 * p + n for n in range(n)]) for p, n in enumerate(lengths)},
+        **options,
+    )
 
 
-def copied(world: World) -> dict[Partition, list[int]]:
+def copied(world: World) -> dict[TopicPartition, list[int]]:
     return {place: records for place, records in sorted(world.target.records.items()) if records}
 
 
-def everything(world: World) -> dict[Partition, list[int]]:
+def everything(world: World) -> dict[TopicPartition, list[int]]:
     return {place: log.records for place, log in sorted(world.source.logs.items()) if log.records}
 
 
@@ -133,7 +137,7 @@ def test_a_run_with_time_follows_what_is_written_meanwhile(fates: list[str], mor
     def write() -> None:
         number = next(written, None)
         if number is not None:
-            there.source.logs[("t", number % 3)].records.append(5000 + number)
+            there.source.logs[TopicPartition("t", number % 3)].records.append(5000 + number)
 
     there.while_asleep = write
     there.run(max_seconds=400.0)
@@ -157,7 +161,7 @@ def test_nothing_new_starts_nothing() -> None:
 
 def test_identities_of_one_pass_serve_the_next() -> None:
     there = world(4, 4)
-    there.while_asleep = lambda: there.source.logs[("t", 0)].records.append(7)
+    there.while_asleep = lambda: there.source.logs[TopicPartition("t", 0)].records.append(7)
     there.run(max_seconds=3.0)
     assert len(there.slots.passes) > 2
     assert there.target.fences == 1
@@ -184,7 +188,7 @@ def test_slots_are_told_how_long_they_may_take() -> None:
     def slots(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         told.append(job.pass_seconds)
         there.now += 15
-        there.source.logs[("t", 0)].records.append(1)
+        there.source.logs[TopicPartition("t", 0)].records.append(1)
         return there.slots(job, tasks)
 
     passes = there.passes(max_seconds=100.0)
@@ -201,7 +205,7 @@ def test_an_at_least_once_flow_has_no_identities() -> None:
     passes.owner = None
     passes.run()
     assert seen == [None]
-    assert passes.tracks[("t", 0)].position == 4
+    assert passes.tracks[TopicPartition("t", 0)].position == 4
 
 
 def test_a_slot_that_never_gets_anywhere_is_given_up_with_the_reason() -> None:
@@ -209,7 +213,7 @@ def test_a_slot_that_never_gets_anywhere_is_given_up_with_the_reason() -> None:
     there.target.chunk = 0
     there.slots.fate = lambda slot: "fenced"
     passes = there.run()
-    track = passes.tracks[("t", 0)]
+    track = passes.tracks[TopicPartition("t", 0)]
     assert track.error == "given up after 5 passes without progress: a newer owner"
     assert len(there.slots.passes) == 5
 
@@ -227,8 +231,8 @@ class TestLostData:
     def copied_then(self, change: Callable[[Log], None], **options: Any) -> tuple[World, Passes]:
         there = world(10, 3)
         there.run()
-        change(there.source.logs[("t", 0)])
-        there.source.logs[("t", 1)].records.append(4)
+        change(there.source.logs[TopicPartition("t", 0)])
+        there.source.logs[TopicPartition("t", 1)].records.append(4)
         return there, there.run(**options)
 
     @staticmethod
@@ -238,22 +242,22 @@ class TestLostData:
 
     def test_fail_stops_that_partition_with_the_count(self) -> None:
         there, passes = self.copied_then(self.overrun)
-        lost, sound = passes.tracks[("t", 0)], passes.tracks[("t", 1)]
+        lost, sound = passes.tracks[TopicPartition("t", 0)], passes.tracks[TopicPartition("t", 1)]
         assert lost.error is not None
         assert "5 offsets were deleted" in lost.error
         assert lost.lost_records == 5
         assert sound.error is None
         assert there.target.offsets == {("t", 0): 10, ("t", 1): 4}
         # It stays failed until somebody decides.
-        assert there.run().tracks[("t", 0)].error is not None
+        assert there.run().tracks[TopicPartition("t", 0)].error is not None
 
     @pytest.mark.parametrize("choice", [OnDataLoss.SKIP, OnDataLoss.RESET])
     def test_skip_and_reset_go_on_with_what_is_left(self, choice: OnDataLoss) -> None:
         there, passes = self.copied_then(self.overrun, on_data_loss=choice)
-        assert passes.tracks[("t", 0)].error is None
-        assert passes.tracks[("t", 0)].lost_records == 5
-        assert there.target.records[("t", 0)] == [*range(10), *range(25, 30)]
-        assert there.run().tracks[("t", 0)].lost_records == 0
+        assert passes.tracks[TopicPartition("t", 0)].error is None
+        assert passes.tracks[TopicPartition("t", 0)].lost_records == 5
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10), *range(25, 30)]
+        assert there.run().tracks[TopicPartition("t", 0)].lost_records == 0
 
     def test_a_topic_created_again_is_noticed_though_its_log_is_longer_than_the_former(self) -> None:
         def again(log: Log) -> None:
@@ -265,17 +269,17 @@ class TestLostData:
             again(log)
         passes = there.run()
         assert [track.error is None for track in passes.tracks.values()] == [False, False]
-        assert "created again" in str(passes.tracks[("t", 0)].error)
-        assert there.run().tracks[("t", 1)].error is not None
+        assert "created again" in str(passes.tracks[TopicPartition("t", 0)].error)
+        assert there.run().tracks[TopicPartition("t", 1)].error is not None
         there.run(on_data_loss=OnDataLoss.SKIP)
-        assert there.target.records[("t", 0)] == [*range(10), *range(100, 150)]
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10), *range(100, 150)]
         there.run()
-        assert there.target.records[("t", 1)] == [1000, 1001, 1002, *range(100, 150)]
+        assert there.target.records[TopicPartition("t", 1)] == [1000, 1001, 1002, *range(100, 150)]
 
     def test_a_decision_holds_over_a_crash_before_its_first_commit(self) -> None:
         there = world(10)
         there.run()
-        log = there.source.logs[("t", 0)]
+        log = there.source.logs[TopicPartition("t", 0)]
         log.topic_id, log.records = "id-2", list(range(100, 120))
         there.target.chunk = 0
         there.slots.fate = lambda slot: "fenced"
@@ -283,42 +287,42 @@ class TestLostData:
         there.target.chunk = 4
         there.slots.fate = lambda slot: ""
         there.run()
-        assert there.target.records[("t", 0)] == [*range(10), *range(100, 120)]
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10), *range(100, 120)]
 
     def test_a_truncated_log(self) -> None:
         def cut(log: Log) -> None:
             del log.records[6:]
 
         _, passes = self.copied_then(cut)
-        assert "ends at offset 6, 4 offsets before" in str(passes.tracks[("t", 0)].error)
+        assert "ends at offset 6, 4 offsets before" in str(passes.tracks[TopicPartition("t", 0)].error)
         there, passes = self.copied_then(cut, on_data_loss=OnDataLoss.SKIP)
-        assert passes.tracks[("t", 0)].error is None
-        there.source.logs[("t", 0)].records.append(77)
+        assert passes.tracks[TopicPartition("t", 0)].error is None
+        there.source.logs[TopicPartition("t", 0)].records.append(77)
         there.run()
-        assert there.target.records[("t", 0)] == [*range(10), 77]
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10), 77]
         there, passes = self.copied_then(cut, on_data_loss=OnDataLoss.RESET)
-        assert there.target.records[("t", 0)] == [*range(10), *range(6)]
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10), *range(6)]
 
     def test_an_open_transaction_is_not_a_truncation(self) -> None:
         def open_transaction(log: Log) -> None:
             log.unstable = 4
 
         _, passes = self.copied_then(open_transaction)
-        assert passes.tracks[("t", 0)].error is None
-        assert passes.tracks[("t", 0)].lost_records == 0
+        assert passes.tracks[TopicPartition("t", 0)].error is None
+        assert passes.tracks[TopicPartition("t", 0)].lost_records == 0
 
     def test_lost_while_the_run_goes_on(self) -> None:
         there = world(10)
 
         def overrun() -> None:
             there.while_asleep = lambda: None
-            log = there.source.logs[("t", 0)]
+            log = there.source.logs[TopicPartition("t", 0)]
             log.topic_id, log.records = "id-2", list(range(100, 150))
 
         there.while_asleep = overrun
         there.run(max_seconds=2.0, on_data_loss=OnDataLoss.RESET)
         there.run()
-        assert there.target.records[("t", 0)] == [*range(10), *range(100, 150)]
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10), *range(100, 150)]
 
 
 class TestStart:
@@ -326,26 +330,26 @@ class TestStart:
         there = world(10)
         there.run()
         there.run(start=StartPosition.parse("earliest"))
-        assert there.target.records[("t", 0)] == [*range(10)] * 2
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10)] * 2
         there.run()
-        assert there.target.records[("t", 0)] == [*range(10)] * 2
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10)] * 2
 
     def test_latest_is_kept_until_something_is_copied(self) -> None:
         there = world(10)
         there.run(auto_offset_reset="latest")
         assert there.target.records == {}
-        there.source.logs[("t", 0)].records += [50, 51]
+        there.source.logs[TopicPartition("t", 0)].records += [50, 51]
         there.run(auto_offset_reset="latest")
-        assert there.target.records[("t", 0)] == [50, 51]
+        assert there.target.records[TopicPartition("t", 0)] == [50, 51]
 
     def test_latest_for_one_run_skips_and_stays_skipped(self) -> None:
         there = world(10)
         there.run()
-        there.source.logs[("t", 0)].records += [50, 51]
+        there.source.logs[TopicPartition("t", 0)].records += [50, 51]
         there.run(start=StartPosition.parse("latest"))
-        there.source.logs[("t", 0)].records += [60]
+        there.source.logs[TopicPartition("t", 0)].records += [60]
         there.run()
-        assert there.target.records[("t", 0)] == [*range(10), 60]
+        assert there.target.records[TopicPartition("t", 0)] == [*range(10), 60]
 
     def test_timestamp(self) -> None:
         there = world(10, 3)
@@ -374,21 +378,21 @@ class TestSource:
 
     def test_a_topic_deleted_during_the_run_fails_its_partitions_only(self) -> None:
         there = world(3)
-        there.source.logs[("u", 0)] = Log(records=[1, 2])
+        there.source.logs[TopicPartition("u", 0)] = Log(records=[1, 2])
 
         def delete() -> None:
-            there.source.logs.pop(("u", 0), None)
-            there.source.logs[("t", 0)].records.append(9)
+            there.source.logs.pop(TopicPartition("u", 0), None)
+            there.source.logs[TopicPartition("t", 0)].records.append(9)
 
         there.while_asleep = delete
         passes = there.run(max_seconds=9.0)
-        assert "topic u was deleted" in str(passes.tracks[("u", 0)].error)
-        assert passes.tracks[("t", 0)].error is None
-        assert passes.tracks[("t", 0)].lag == 0
+        assert "topic u was deleted" in str(passes.tracks[TopicPartition("u", 0)].error)
+        assert passes.tracks[TopicPartition("t", 0)].error is None
+        assert passes.tracks[TopicPartition("t", 0)].lag == 0
 
     def test_a_topic_that_one_listing_lacks_is_copied_on(self) -> None:
         there = world(3)
-        there.source.logs[("u", 0)] = log = Log(records=[1, 2])
+        there.source.logs[TopicPartition("u", 0)] = log = Log(records=[1, 2])
         whole, listings = there.topics, 0
 
         def incomplete() -> Iterable[Mapped]:
@@ -401,7 +405,7 @@ class TestSource:
         passes = there.run(max_seconds=60.0)
         there.while_asleep = lambda: None
         assert listings > 2
-        assert passes.tracks[("u", 0)].error is None
+        assert passes.tracks[TopicPartition("u", 0)].error is None
         there.run()
         assert copied(there) == everything(there)
 
@@ -417,11 +421,11 @@ class TestSource:
             return whole()
 
         there.topics = fails  # type: ignore[method-assign]
-        there.while_asleep = lambda: there.source.logs[("t", 0)].records.append(7)
+        there.while_asleep = lambda: there.source.logs[TopicPartition("t", 0)].records.append(7)
         passes = there.run(max_seconds=70.0)
-        assert passes.tracks[("t", 0)].error is None
+        assert passes.tracks[TopicPartition("t", 0)].error is None
         assert any("cluster a is not reachable" in note for note in there.notes)
-        assert len(there.target.records["t", 0]) > 100
+        assert len(there.target.records[TopicPartition("t", 0)]) > 100
 
     def test_a_first_mapping_that_fails_ends_the_run(self) -> None:
         there = world(3)
@@ -437,7 +441,7 @@ class TestSource:
         there = world(3)
 
         def grow() -> None:
-            there.source.logs.setdefault(("t", 1), Log(records=[8]))
+            there.source.logs.setdefault(TopicPartition("t", 1), Log(records=[8]))
 
         there.while_asleep = grow
         there.run(max_seconds=60.0)
@@ -463,7 +467,7 @@ class TestTailing:
         def slots(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
             told.append(job.tail_until - 1000)
             there.now = told[-1] + 0.5
-            there.source.logs[("t", 0)].records.append(1)
+            there.source.logs[TopicPartition("t", 0)].records.append(1)
             return there.slots(job, tasks)
 
         passes = there.passes(max_seconds=100.0)
@@ -486,11 +490,11 @@ class TestTailing:
 
         def slots(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
             told.append(job.pass_seconds)
-            there.source.logs[("t", 1)].records.append(1)
+            there.source.logs[TopicPartition("t", 1)].records.append(1)
             there.now += 1
             return there.slots(job, tasks)
 
-        there.source.logs[("t", 0)].records += [1] * 10
+        there.source.logs[TopicPartition("t", 0)].records += [1] * 10
         passes = there.passes(max_seconds=40.0)
         passes.runner = slots
         passes.run()
@@ -510,17 +514,17 @@ class TestCutCopies:
         for log in there.source.logs.values():
             log.records += [77]
         passes = there.run(cut_copies=CUT)
-        cut, other = passes.tracks["t", 0], passes.tracks["t", 1]
+        cut, other = passes.tracks[TopicPartition("t", 0)], passes.tracks[TopicPartition("t", 1)]
         assert (cut.error_kind, cut.position, cut.lag) == ("DataLost", 5, 1)
         assert "the copy a.t-0 ends at offset 2, 4 offsets before the end" in str(cut.error)
         assert other.error is None
-        assert there.target.records["t", 0] == [0, 1, 2, 3, 4]
-        assert there.target.records["t", 1][-1] == 77
+        assert there.target.records[TopicPartition("t", 0)] == [0, 1, 2, 3, 4]
+        assert there.target.records[TopicPartition("t", 1)][-1] == 77
 
     def test_it_is_said_where_nothing_is_new_at_the_source(self) -> None:
         there = world(5)
         there.run()
-        assert there.run(cut_copies=CUT).tracks["t", 0].error_kind == "DataLost"
+        assert there.run(cut_copies=CUT).tracks[TopicPartition("t", 0)].error_kind == "DataLost"
 
     @pytest.mark.parametrize(
         ("choice", "expected"),
@@ -529,17 +533,17 @@ class TestCutCopies:
     def test_it_goes_on_as_the_operator_says(self, choice: OnDataLoss, expected: list[int]) -> None:
         there = world(5)
         there.run()
-        there.source.logs["t", 0].records += [77]
+        there.source.logs[TopicPartition("t", 0)].records += [77]
         passes = there.run(cut_copies=CUT, on_target_loss=choice)
-        assert passes.tracks["t", 0].error is None
-        assert there.target.records["t", 0] == expected
+        assert passes.tracks[TopicPartition("t", 0)].error is None
+        assert there.target.records[TopicPartition("t", 0)] == expected
         assert any("on.target.loss" in note for note in there.notes)
         assert not passes.points.undecided
 
     def test_whoever_set_the_offset_back_has_decided(self) -> None:
         there = world(3)
         there.run()
-        there.source.logs["t", 0].records += [3, 4, 77]
+        there.source.logs[TopicPartition("t", 0)].records += [3, 4, 77]
         passes = there.run(cut_copies=CUT)
-        assert passes.tracks["t", 0].error is None
-        assert there.target.records["t", 0] == [0, 1, 2, 3, 4, 77]
+        assert passes.tracks[TopicPartition("t", 0)].error is None
+        assert there.target.records[TopicPartition("t", 0)] == [0, 1, 2, 3, 4, 77]
