@@ -15,10 +15,9 @@ from sqlalchemy import Connection, create_engine, text
 
 from srm_common.domain.metrics.metric import Metric
 from srm_common.store.engine import sqlite_file
-from srm_common.store.level import Level
-from srm_common.store.metric_codes import CODES
 from srm_common.store.report_rows import NO_PARTITION, NO_TOPIC, PARTITION_METRICS
-from srm_common.store.tiers import BUCKETS_MS, RAW, Retention, bucket_start
+from srm_common.store.tables import CODES
+from srm_common.store.tiers import BUCKETS_MS, RAW, Level, Retention, bucket_start
 
 _DAY = 86_400_000
 _KEPT = Retention()

@@ -128,7 +128,7 @@ def _build_task(dag: DAG, spec: DagSpec, task: TaskSpec, config: Path) -> BaseOp
 
 def _params(spec: DagSpec) -> dict[str, Param]:
     """What may differ for one run, asked for when the DAG is triggered by hand; see
-    :mod:`srm_common.airflow_bridge.run_params` for the way back."""
+    :mod:`srm_common.airflow_bridge.params` for the way back."""
     patterns: dict[str, Any] = {"type": ["null", "array"], "items": {"type": "string"}, "section": "For this run only"}
     in_file = ", ".join(spec.topics)
     return {

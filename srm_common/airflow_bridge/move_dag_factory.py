@@ -93,7 +93,7 @@ def _build_task(dag: DAG, spec: MoveDagSpec, task: MoveTaskSpec, config: Path) -
 
 
 def _params(spec: MoveDagSpec, flows: list[str]) -> dict[str, Param]:
-    """What is asked for when the DAG is triggered; see :mod:`srm_common.airflow_bridge.move_params` for the way
+    """What is asked for when the DAG is triggered; see :mod:`srm_common.airflow_bridge.params` for the way
     back."""
     modes = [mode.value for mode in spec.modes]
     # With several flows there is none that is meant when nothing is said: the form insists on a choice.

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Asset, BaseOperator
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
-from srm_common.airflow_bridge.asset_state import ensure_asset_state
 from srm_common.airflow_bridge.failures import UNABLE_KEY, stop_if_unable, translate_errors, why_unable
-from srm_common.airflow_bridge.flow_now import flow_now
-from srm_common.airflow_bridge.run_params import RunParams
+from srm_common.airflow_bridge.params import RunParams
+from srm_common.airflow_bridge.variables import ensure_asset_state, flow_now
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.checks import notices
 from srm_common.settings_files.configuration import load_configuration

@@ -24,9 +24,8 @@ from srm_common.airflow_bridge.failures import (
     stop_if_unable,
     translate_errors,
 )
-from srm_common.airflow_bridge.flow_now import flow_now
-from srm_common.airflow_bridge.installation_id import installation_id
-from srm_common.airflow_bridge.run_params import RunParams
+from srm_common.airflow_bridge.params import RunParams
+from srm_common.airflow_bridge.variables import flow_now, installation_id
 from srm_common.domain.runs.run_options import RunSelection
 from srm_common.errors import RunFailed
 from srm_common.replication.driver.run_folder import run_folder

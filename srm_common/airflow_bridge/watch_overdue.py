@@ -18,7 +18,7 @@ from typing import Any
 from airflow.sdk import Asset
 
 from srm_common.airflow_bridge.alarms import AlarmSender
-from srm_common.airflow_bridge.asset_state import asset_state_outside_of_tasks
+from srm_common.airflow_bridge.variables import asset_state_outside_of_tasks
 from srm_common.domain.amount import duration
 from srm_common.domain.flow.settings import AlarmNotifier
 from srm_common.domain.health.alarms import anchor

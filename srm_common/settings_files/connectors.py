@@ -17,8 +17,7 @@ import yaml
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import is_connection_key
 from srm_common.settings_files.connection_layers import ADDRESS, EVERY_CLIENT
-from srm_common.settings_files.draft import Draft
-from srm_common.settings_files.properties import read_properties
+from srm_common.settings_files.properties import Draft, read_properties
 from srm_common.settings_files.strimzi import referenced
 
 KIND = "KafkaConnector"

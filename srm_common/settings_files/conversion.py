@@ -18,11 +18,17 @@ from srm_common.domain.settings.layers import Entry, Layers, current_spelling, s
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import CONNECTION, TARGETS
-from srm_common.settings_files.draft import Draft, DraftEntry, comment, property_line
 from srm_common.settings_files.explanations import is_secret
 from srm_common.settings_files.findings import Finding
 from srm_common.settings_files.key_findings import key_findings
-from srm_common.settings_files.properties import parse_properties, read_properties
+from srm_common.settings_files.properties import (
+    Draft,
+    DraftEntry,
+    comment,
+    parse_properties,
+    property_line,
+    read_properties,
+)
 
 _SRM = "streams.replication.manager."
 _SRM_LIST = f"{_SRM}config"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import Configuration
-from srm_common.settings_files.top_keys import TopKeys
+from srm_common.settings_files.service_settings import TopKeys
 from srm_common.store.engine import parsed_url
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.tiers import Retention, kept_for

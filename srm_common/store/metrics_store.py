@@ -13,13 +13,12 @@ from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.errors import StoreError
 from srm_common.store import current_rows, history
+from srm_common.store.current_rows import TopicOrder, topic_page
 from srm_common.store.engine import file_identity, open_engine, parsed_url, reading, shown, sqlite_file, writing
-from srm_common.store.level import Level
 from srm_common.store.report_writer import write_report
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow, TopicRow
 from srm_common.store.schema import bring_up_to_date, has_tables, is_current
-from srm_common.store.tiers import Retention
-from srm_common.store.topic_rows import TopicOrder, topic_page
+from srm_common.store.tiers import Level, Retention
 
 __all__ = ["MetricsStore", "TopicOrder"]
 

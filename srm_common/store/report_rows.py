@@ -12,9 +12,8 @@ from srm_common.domain.metrics.samples import by_topic, checkpoint_samples, flow
 from srm_common.domain.metrics.stats import Sample
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunState
-from srm_common.store.level import Level
-from srm_common.store.metric_codes import CODES
-from srm_common.store.tiers import RAW
+from srm_common.store.tables import CODES
+from srm_common.store.tiers import RAW, Level
 
 Row = dict[str, Any]
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from sqlalchemy import Connection, Insert, Table, column, delete, func, insert, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Insert,
+    Table,
+    column,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 
 from srm_common.domain.metrics.metric import Metric
@@ -15,22 +31,134 @@ from srm_common.domain.metrics.samples import copying_seconds, flow_samples
 from srm_common.domain.monitoring.flow_history import FlowHistory, fold
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.store.level import Level
-from srm_common.store.metric_codes import CODES
-from srm_common.store.report_rows import (
-    Row,
-    group_row,
-    partition_row,
-    run_row,
-    sample_rows,
-    sentences,
-    topic_rows,
-)
+from srm_common.domain.runs.run_record import PartitionRecord
+from srm_common.store.report_rows import Row, group_row, partition_row, run_row, sample_rows, sentences, topic_rows
 from srm_common.store.roll_up import make_again, roll_up
-from srm_common.store.silent_flows import forget_silent_flows
-from srm_common.store.tables import DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS
-from srm_common.store.tiers import RAW, Retention
-from srm_common.store.totals import Place, Totals, grown, next_totals, partition_totals
+from srm_common.store.tables import CODES, DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS
+from srm_common.store.tiers import RAW, Level, Retention
+
+# Forgetting flows that report no more and that nobody has configured: all that is kept of them, a part at a time.
+
+
+#: Samples deleted with one report, about; a flow may have millions, and others wait to write theirs.
+_SAMPLES = 20_000
+
+
+def forget_silent_flows(connection: Connection, silent_since_ms: int, configured: Collection[str]) -> None:
+    """Deletes some of what is kept of one flow without a report since ``silent_since_ms``, and the flow itself with the
+    last of it. From the first part on nobody is told of the flow; one that reports again meanwhile stays.
+
+    Args:
+        configured: names of flows that stay, however long they have been silent: they may be paused.
+    """
+    c = FLOW.c
+    # Without a time: some of it is gone already.
+    silent = or_(c.reported_ms < silent_since_ms, c.reported_ms.is_(None))
+    wanted = select(c.id).where(silent, c.name.not_in(configured)).order_by(c.id).limit(1)
+    # Another writer may be at it.
+    flow_id = connection.execute(wanted.with_for_update(skip_locked=True)).scalar_one_or_none()
+    if flow_id is None:
+        return
+    samples: ColumnElement[bool] = SAMPLE.c.flow_id == flow_id
+    key = (SAMPLE.c.level, SAMPLE.c.tier, SAMPLE.c.at_ms)
+    part = select(*key).where(samples).order_by(*key).offset(_SAMPLES).limit(1)
+    last = connection.execute(part).one_or_none()
+    if last is None:
+        # Everything else goes with it.
+        connection.execute(delete(FLOW).where(c.id == flow_id))
+        return
+    end = tuple_(*(literal(value, column.type) for value, column in zip(last, key, strict=True)))
+    connection.execute(delete(SAMPLE).where(samples, tuple_(*key) <= end))
+    connection.execute(update(FLOW).where(c.id == flow_id).values(reported_ms=None))
+
+
+# What all runs together have copied: totals that only grow, of partitions, topics and flows.
+#
+# A flow counts by itself what it copies, from run to run (``records_total`` of its run record): so nothing is missing
+# of a run whose report did not come, and nothing is counted twice of one that is reported again. That count begins
+# again where the flow forgets a partition, as when a topic is left out for a while; totals go on.
+
+
+#: Of a partition: its topic's id and its number.
+Place = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """One figure of one partition: its total, and the flow's own count of the newest report; None before there is
+    one."""
+
+    total: int | None = None
+    told: int | None = None
+
+    def after(self, told: int | None, of_run: int, again: bool) -> Count:
+        """When the flow has counted ``told``, ``of_run`` of them by the run that is reported; ``again``: that run was
+        reported before."""
+        if told is None:
+            return self
+        known = self.told or 0
+        if not again and told - of_run < known:
+            known = 0  # it has begun again since
+        return Count((self.total or 0) + max(0, told - known), told if not again else max(told, known))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Of one partition."""
+
+    records: Count = Count()
+    bytes: Count = Count()
+
+    def after(self, one: PartitionRecord, again: bool) -> Totals:
+        return Totals(
+            self.records.after(one.records_total, one.records, again),
+            self.bytes.after(one.bytes_total, one.bytes, again),
+        )
+
+    def columns(self) -> Row:
+        return {
+            "records_total": self.records.total,
+            "bytes_total": self.bytes.total,
+            "records_told": self.records.told,
+            "bytes_told": self.bytes.told,
+        }
+
+
+_UNKNOWN = Totals()
+
+
+def partition_totals(connection: Connection, flow_id: int) -> dict[Place, Totals]:
+    """Of all partitions of the flow that anything was told of."""
+    c = PARTITION.c
+    columns = (c.topic_id, c.number, c.records_total, c.records_told, c.bytes_total, c.bytes_told)
+    mine = select(*columns).select_from(TOPIC.join(PARTITION, c.topic_id == TOPIC.c.id))
+    return {
+        (topic, number): Totals(Count(records, records_told), Count(size, bytes_told))
+        for topic, number, records, records_told, size, bytes_told in connection.execute(
+            mine.where(TOPIC.c.flow_id == flow_id, c.records_total.is_not(None))
+        )
+    }
+
+
+def next_totals(
+    known: Mapping[Place, Totals], partitions: Iterable[tuple[Place, PartitionRecord]], again: bool
+) -> dict[Place, Totals]:
+    """Of the partitions of a report. ``again``: the run was reported before."""
+    return {place: known.get(place, _UNKNOWN).after(one, again) for place, one in partitions}
+
+
+def grown(before: Row, known: Mapping[Place, Totals], now: Mapping[Place, Totals]) -> Row:
+    """Columns of a topic or flow whose partitions have gone on from ``known`` to ``now``; ``before`` has the columns as
+    they are. None where nothing was ever told."""
+    records, size = (before[name] for name in TOTALS)
+    for place, totals in now.items():
+        earlier = known.get(place, _UNKNOWN)
+        if totals.records.total is not None:
+            records = (records or 0) + totals.records.total - (earlier.records.total or 0)
+        if totals.bytes.total is not None:
+            size = (size or 0) + totals.bytes.total - (earlier.bytes.total or 0)
+    return dict(zip(TOTALS, (records, size), strict=True))
+
 
 DOCUMENTS = ("decisions", "plan", "filters")
 

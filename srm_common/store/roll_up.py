@@ -26,9 +26,8 @@ from sqlalchemy import (
 )
 
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.store.level import Level
 from srm_common.store.tables import RUN, SAMPLE, TOPIC
-from srm_common.store.tiers import BUCKETS_MS, COARSEST, Retention, bucket_start
+from srm_common.store.tiers import BUCKETS_MS, COARSEST, Level, Retention, bucket_start
 
 _KEY = ("topic_id", "number", "metric")
 

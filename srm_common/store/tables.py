@@ -22,6 +22,36 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql
 
+from srm_common.domain.metrics.metric import Metric
+
+# Numbers that stand for metrics in the database; never given to another one.
+
+
+CODES: dict[Metric, int] = {
+    Metric.BYTE_RATE: 1,
+    Metric.RECORD_RATE: 2,
+    Metric.REPLICATION_LATENCY: 3,
+    Metric.CHECKPOINT_LATENCY: 4,
+    Metric.RECORDS_LAG: 5,
+    Metric.RECORD_AGE: 6,
+    Metric.HEARTBEAT_LATENCY: 7,
+    Metric.HEARTBEAT_AGE: 8,
+    Metric.RUN_DURATION: 9,
+    Metric.PASSES: 10,
+    Metric.TRANSACTIONS: 11,
+    Metric.RETRIES: 12,
+    Metric.REENCODED_SHARE: 13,
+    Metric.LOST_RECORDS: 14,
+    Metric.LOST_DATA_EVENTS: 15,
+    Metric.UNTRANSLATED_GROUPS: 16,
+    Metric.FAILED_PARTITIONS: 17,
+    Metric.REPLICATION_LATENCY_CORRECTED: 18,
+    Metric.LAG_AGE: 19,
+    Metric.UNKNOWN_LAGS: 20,
+}
+METRICS = {code: metric for metric, code in CODES.items()}
+
+
 METADATA = MetaData()
 
 #: What all runs together have copied; never less than before. None where no run has told of it.
@@ -176,7 +206,7 @@ SAMPLE = Table(
     "sample",
     METADATA,
     _flow_id(primary_key=True),
-    # A srm_common.store.level.Level.
+    # A srm_common.store.tiers.Level.
     Column("level", SmallInteger, primary_key=True, autoincrement=False),
     # 0: as reported; others: as srm_common.store.tiers has them.
     Column("tier", SmallInteger, primary_key=True, autoincrement=False),

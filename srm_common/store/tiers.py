@@ -7,9 +7,20 @@ the newest report, and what comes after is in the tiers below.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 from srm_common.domain.metrics.stats import TimeRange
-from srm_common.store.level import Level
+
+# What a sample is of.
+
+
+class Level(IntEnum):
+    """The numbers are in the database."""
+
+    FLOW = 0
+    TOPIC = 1
+    PARTITION = 2
+
 
 _SECOND, _MINUTE, _HOUR, _DAY = 1000, 60_000, 3_600_000, 86_400_000
 

@@ -9,11 +9,84 @@ from __future__ import annotations
 
 import json
 import struct
+from struct import unpack_from
 
 from srm_common.domain.flow.heartbeats import Heartbeat
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.errors import CorruptRecord
+from srm_common.wire.plain_records import Headers, read_headers
+
+# Kafka's default key hash (``org.apache.kafka.common.utils.Utils.murmur2``).
+
+
+_M = 0x5BD1E995
+_WORD = 0xFFFFFFFF
+
+
+def murmur2(data: bytes) -> int:
+    """The 32-bit hash of ``data`` as an unsigned number (Java shows the same bits signed)."""
+    length = len(data)
+    words = length >> 2
+    h = 0x9747B28C ^ length
+    for k in unpack_from(f"<{words}I", data):
+        k = k * _M & _WORD
+        h = (h * _M & _WORD) ^ ((k ^ k >> 24) * _M & _WORD)
+    tail = data[words << 2 :]
+    if tail:
+        h = (h ^ int.from_bytes(tail, "little")) * _M & _WORD
+    h = (h ^ h >> 13) * _M & _WORD
+    return h ^ h >> 15
+
+
+def partition_for(key: bytes, partitions: int) -> int:
+    """The partition that Kafka's producer picks for ``key`` in a topic of ``partitions`` partitions.
+
+    Costs a few microseconds; keys that come again are worth caching at the caller.
+    """
+    return (murmur2(key) & 0x7FFFFFFF) % partitions
+
+
+# Headers of the record of a source offset: the leader epoch of the last offset copied, and a position of 0.
+#
+# MirrorMaker 2 and Kafka Connect read the keys and values of these records only, which stay as they write them. So
+# records written by them, by an operator or by software without these headers have no epoch, and nothing is
+# checked then.
+#
+# A value names the last offset copied, so it cannot say that offset 0 is the next one: without an offset it means "no
+# position", for which a rule says where to begin. The second header makes that difference.
+
+
+EPOCH_HEADER = b"srm.leader.epoch"
+_FIRST = b"srm.first.offset"
+#: To a value without an offset: copying goes on at offset 0, and what is missing there is lost data.
+FROM_ZERO: Headers = ((_FIRST, b"0"),)
+_LARGEST = (1 << 31) - 1
+
+
+def epoch_headers(epoch: int) -> Headers:
+    """The headers to write; none where the epoch is not known (-1)."""
+    return ((EPOCH_HEADER, b"%d" % epoch),) if epoch >= 0 else ()
+
+
+def epoch_in(headers: bytes) -> int:
+    """The epoch that a record's headers tell; -1 where they tell none.
+
+    Raises:
+        CorruptBatch: they cannot be read.
+    """
+    text = read_headers(headers).get(EPOCH_HEADER, b"")
+    return int(text) if text.isdigit() and int(text) <= _LARGEST else -1
+
+
+def from_zero(headers: bytes) -> bool:
+    """Whether a record's headers are :data:`FROM_ZERO`.
+
+    Raises:
+        CorruptBatch: they cannot be read.
+    """
+    return read_headers(headers).get(_FIRST) == b"0"
+
 
 SOURCE_CONNECTOR = "MirrorSourceConnector"
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch
-from srm_common.wire.batch import HEADER_SIZE, LOG_APPEND_TIME, SourceBatch, verify
-from srm_common.wire.packed import Packed, unopened
+from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch, unopened, verify
+from srm_common.wire.codec import compress, decompress, library_level
 from srm_common.wire.reencode import merge, rebatch
 
 #: A row of batches is merged when its batches are smaller than this on average, in bytes and in records: otherwise
@@ -91,3 +92,53 @@ def _checked_row(batches: Sequence[SourceBatch], start: int) -> Sequence[SourceB
         size += len(batch.data)
         end += 1
     return batches[start:end]
+
+
+# Batches in another codec than their producer's, where a flow asks for one (``producer.compression.type``).
+#
+# What :mod:`srm_common.wire.repack` makes of them is compressed anew as a whole. The records in it stay as they are,
+# byte for byte: deltas of offsets and times, keys, values, headers; so do the batch's times and its number of records.
+
+
+_NO_LIMIT = (1 << 31) - 1
+
+
+def recompress(
+    batches: Sequence[SourceBatch],
+    first_offset: int,
+    end_offset: int,
+    max_message_bytes: int,
+    compression: Compression,
+) -> Iterator[Packed]:
+    """As :func:`srm_common.wire.repack.repack`, all in one codec; what has it already goes on as it is. A batch that is
+    larger than ``max_message_bytes`` in that codec is divided.
+
+    Raises:
+        CorruptBatch: as there, or a body that is not what its codec says. Everything before it was yielded.
+        RecordTooLarge: a single record is above ``max_message_bytes`` in that codec. Everything before it was yielded.
+    """
+    codec = COMPRESSION_TYPES.index(compression.codec)
+    level = library_level(codec, compression.level)
+    done, at = first_offset, 0
+    # The limit is on what will be written, not on what was read.
+    for packed in repack(batches, first_offset, end_offset, _NO_LIMIT):
+        own = packed.attributes & CODEC_MASK
+        end = packed.upstream_end
+        if own != codec:
+            try:
+                body = compress(codec, decompress(own, packed.body), level)
+            except CorruptBatch as error:
+                raise CorruptBatch(f"batch at offset {packed.runs[0][0]}: {error}") from error
+            attributes = packed.attributes & ~CODEC_MASK | codec
+            packed = packed._replace(attributes=attributes, body=body, reencoded=True, checked=None)
+        if packed.size <= max_message_bytes:
+            yield packed
+        else:
+            # From the batches that it was made of: a row of tiny ones is one by now.
+            while batches[at].header.next_offset <= done:
+                at += 1
+            for batch in batches[at:]:
+                yield from rebatch(batch, done, max_message_bytes, end, codec, level)
+                if batch.header.next_offset >= end:
+                    break
+        done = end

@@ -32,7 +32,7 @@ import zlib
 from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, Run, Segment
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
-from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.mm2 import partition_for
 
 _VERSION, _JOINED_VERSION = 2, 3
 START_BYTES = PLACE_BYTES = 8

@@ -22,7 +22,7 @@ PACKAGE = Path(srm_common.__file__).parent
 FILES = (
     "__init__.py",
     "alarms.py",
-    "flow_now.py",
+    "variables.py",
     "lag_report.py",
     "move_operators.py",
     "operators.py",

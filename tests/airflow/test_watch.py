@@ -18,7 +18,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowRuntimeError, ErrorT
 from airflow.sdk.execution_time.comms import ErrorResponse
 
 from srm_common.airflow_bridge import alarms
-from srm_common.airflow_bridge.watch_operator import WatchOperator, activity_of
+from srm_common.airflow_bridge.watch_dag import WatchOperator, activity_of
 from srm_common.airflow_bridge.watch_overdue import WATCH_ASSET, everybody
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.watched_flow import FlowActivity

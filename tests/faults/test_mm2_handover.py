@@ -27,10 +27,10 @@ from srm_common.usecases.mirror_maker.takeover import TakeoverRequest, take_over
 from srm_common.wire.mm2 import (
     parse_source_offset_key,
     parse_source_offset_value,
+    partition_for,
     source_offset_key,
     source_offset_value,
 )
-from srm_common.wire.murmur2 import partition_for
 from tests.faults.story import LONG, PATIENCE, SOURCE, TARGET, Story
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]

@@ -32,8 +32,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.mm2 import encode_offset_sync, source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.mm2 import encode_offset_sync, partition_for, source_offset_key, source_offset_value
 from srm_common.wire.segments import encode_segment, segment_partition
 from tests.kafka.engine import Engine, assert_same
 from tests.kafka.flows import Seen, flow_between, prepare

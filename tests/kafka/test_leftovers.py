@@ -28,8 +28,7 @@ from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.mm2 import source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
 from srm_common.wire.plain_records import plain_records
 from srm_common.wire.segments import encode_segment, segment_partition
 from tests.faults.live_groups import run_once

@@ -26,7 +26,7 @@ from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.wire.leader_epoch_header import NAME
+from srm_common.wire.mm2 import EPOCH_HEADER
 from tests.kafka.engine import Engine
 from tests.kafka.flows import flow_between, prepare
 from tests.kafka.records import mixed_records, produce, read_all
@@ -118,7 +118,7 @@ def test_the_epoch_is_a_header_beside_what_mirror_maker_writes(
     epoch = outcome.ranges[name, 0].leader_epoch
     assert epoch >= 0
     assert message.value() == b'{"offset":199}'
-    assert message.headers() == [(NAME.decode(), b"%d" % epoch)]
+    assert message.headers() == [(EPOCH_HEADER.decode(), b"%d" % epoch)]
 
 
 def test_a_position_that_was_set_has_the_epoch_of_its_place_in_the_log(

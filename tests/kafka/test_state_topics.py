@@ -17,8 +17,7 @@ from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import LocalKafka
-from srm_common.wire.mm2 import source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.mm2 import partition_for, source_offset_key, source_offset_value
 from srm_common.wire.segments import encode_segment, segment_partition
 
 pytestmark = pytest.mark.kafka

@@ -31,8 +31,13 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
-from srm_common.wire.mm2 import encode_offset_sync, parse_source_offset_value, source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.mm2 import (
+    encode_offset_sync,
+    parse_source_offset_value,
+    partition_for,
+    source_offset_key,
+    source_offset_value,
+)
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 
 pytestmark = pytest.mark.kafka

@@ -4,7 +4,7 @@ r"""What a flow copies, as it may be edited while the flow runs: the lists of th
 The variable holds a JSON object. Each key replaces the list of the same name; a key that is not there leaves the
 properties file's list as it is::
 
-    {"topics": ["orders.*"], "topics.exclude": ["orders\.test.*"], "groups": [".*"], "groups.exclude": []}
+    {"topics": ["orders.*"], "topics.exclude": ["orders\\.test.*"], "groups": [".*"], "groups.exclude": []}
 """
 
 from __future__ import annotations

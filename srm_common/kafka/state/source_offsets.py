@@ -13,15 +13,17 @@ from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, held_by_transaction
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.kafka.state.state_writer import NewRecord
-from srm_common.wire.leader_epoch_header import epoch_headers, epoch_in, from_zero
 from srm_common.wire.mm2 import (
     SOURCE_CONNECTOR,
+    epoch_headers,
+    epoch_in,
+    from_zero,
     parse_source_offset_key,
     parse_source_offset_value,
+    partition_for,
     source_offset_key,
     source_offset_value,
 )
-from srm_common.wire.murmur2 import partition_for
 
 STABLE_WITHIN_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05

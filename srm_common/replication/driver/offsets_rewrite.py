@@ -14,9 +14,7 @@ from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, read_so
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.kafka.state.state_writer import NewRecord
-from srm_common.wire.leader_epoch_header import epoch_headers
-from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key
-from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.mm2 import SOURCE_CONNECTOR, epoch_headers, parse_source_offset_key, partition_for
 
 
 def rewritten_offsets(

@@ -9,10 +9,8 @@ from srm_common.domain.flow import Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge
 from srm_common.kafka.client.buffers import Lease
 from srm_common.replication.slots.ranges import RangeState
-from srm_common.wire.batch import SourceBatch
-from srm_common.wire.packed import Packed
-from srm_common.wire.recompress import recompress
-from srm_common.wire.repack import repack
+from srm_common.wire.batch import Packed, SourceBatch
+from srm_common.wire.repack import recompress, repack
 
 
 @dataclass

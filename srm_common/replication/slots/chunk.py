@@ -21,9 +21,7 @@ from srm_common.replication.slots.blocks import Block, Portion, Turn
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
 from srm_common.wire.batch import TRANSACTIONAL, stamp
-from srm_common.wire.leader_epoch_header import epoch_headers
-from srm_common.wire.mm2 import source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.mm2 import epoch_headers, partition_for, source_offset_key, source_offset_value
 from srm_common.wire.plain_records import Entry, in_batches, plain_records
 from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
 from srm_common.wire.segments import encode_segment, segment_partition

@@ -46,9 +46,13 @@ from srm_common.kafka.log.committed_log import log_ends, newest_records
 from srm_common.kafka.transactions.hanging_transactions import left_open
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.state_batches import produce_state
-from srm_common.wire.leader_epoch_header import FROM_ZERO
-from srm_common.wire.mm2 import parse_source_offset_value, source_offset_key, source_offset_value
-from srm_common.wire.murmur2 import partition_for
+from srm_common.wire.mm2 import (
+    FROM_ZERO,
+    parse_source_offset_value,
+    partition_for,
+    source_offset_key,
+    source_offset_value,
+)
 from srm_common.wire.plain_records import Entry, read_headers
 from srm_common.wire.segments import decode_segment, segment_partition
 

@@ -11,8 +11,7 @@ from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
-from srm_common.wire.batch import HEADER_SIZE
-from srm_common.wire.packed import Packed
+from srm_common.wire.batch import HEADER_SIZE, Packed
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 #: While metadata spread, what exists may be unknown or not be visible; for longer than this it is a fact.

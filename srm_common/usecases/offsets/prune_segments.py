@@ -17,7 +17,7 @@ from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import EARLIEST
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
-from srm_common.wire.map_changes import map_changes
+from srm_common.wire.segment_map import map_changes
 from srm_common.wire.segments import segment_partition
 
 

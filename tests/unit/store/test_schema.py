@@ -17,10 +17,9 @@ from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import TimeRange
 from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.errors import StoreTooNew
-from srm_common.store.metric_codes import CODES, METRICS
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.store.schema import HEAD, VERSION_TABLE
-from srm_common.store.tables import METADATA
+from srm_common.store.tables import CODES, METADATA, METRICS
 from tests.unit.store.made_up import MIDNIGHT, partition, report
 
 

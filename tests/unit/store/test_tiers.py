@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.metrics.stats import TimeRange
-from srm_common.store.level import Level
 from srm_common.store.tiers import (
     BUCKETS_MS,
     COARSEST,
     RAW,
+    Level,
     Retention,
     bucket_start,
     kept_for,

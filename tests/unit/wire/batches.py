@@ -10,9 +10,8 @@ from crc32c import crc32c
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch
 
-from srm_common.wire.batch import HEADER_SIZE, SourceBatch, parse_header, split, stamp
+from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch, parse_header, split, stamp
 from srm_common.wire.codec import compress, decompress
-from srm_common.wire.packed import Packed
 
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x08, 0x10, 0x20
 ABORT, COMMIT = 0, 1

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -13,16 +16,17 @@ from srm_common.wire.batch import (
     HEADER_SIZE,
     TRANSACTIONAL,
     SourceBatch,
+    carried,
     control_type,
     parse_header,
     read_varint,
     split,
     stamp,
+    unopened,
     verify,
     write_uvarint,
     write_varint,
 )
-from srm_common.wire.packed import unopened
 from tests.unit.wire.batches import ABORT, COMMIT, Record, batch_bytes, marker, source_batch, varint
 
 # One record: key "k", value "v", header "h" without a value, timestamp 1700000000000, offset 42, leader epoch 3,
@@ -233,3 +237,29 @@ def test_varint_round_trip(value: int) -> None:
 @pytest.mark.parametrize(("value", "data"), [(0, "00"), (127, "7f"), (128, "8001"), (16384, "808001")])
 def test_unsigned_varint(value: int, data: str) -> None:
     assert write_uvarint(value).hex() == data
+
+
+HEADERS = st.binary(min_size=40, max_size=40)
+
+
+@given(old=HEADERS, new=HEADERS, body=st.binary(max_size=5000))
+def test_any_headers_and_body(old: bytes, new: bytes, body: bytes) -> None:
+    assert carried(crc32c(old + body), crc32c(old), crc32c(new), len(body)) == crc32c(new + body)
+
+
+@pytest.mark.parametrize(
+    "length", [0, 1, 15, 16, 17, 4096, 65_535, 1 << 20, (1 << 24) - 1, 1 << 24, (1 << 24) + 7, 20 << 20]
+)
+def test_any_length(length: int) -> None:
+    chance = random.Random(length)
+    old, new, body = chance.randbytes(40), chance.randbytes(40), chance.randbytes(length)
+    assert carried(crc32c(old + body), crc32c(old), crc32c(new), length) == crc32c(new + body)
+
+
+@given(body=st.binary(min_size=1, max_size=200), bit=st.integers(0, 1599))
+def test_a_flipped_bit_stays_visible(body: bytes, bit: int) -> None:
+    old, new = bytes(40), bytes(range(40))
+    crc = carried(crc32c(old + body), crc32c(old), crc32c(new), len(body))
+    hurt = bytearray(body)
+    hurt[bit // 8 % len(body)] ^= 1 << bit % 8
+    assert crc != crc32c(new + hurt)

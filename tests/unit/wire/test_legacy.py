@@ -10,9 +10,8 @@ import pytest
 from kafka.record.legacy_records import LegacyRecordBatch, LegacyRecordBatchBuilder
 
 from srm_common.errors import CorruptBatch, RecordTooLarge
-from srm_common.wire.batch import split, verify
+from srm_common.wire.batch import Packed, split, verify
 from srm_common.wire.codec import GZIP, LZ4, SNAPPY, compress
-from srm_common.wire.packed import Packed
 from srm_common.wire.reencode import rebatch
 from srm_common.wire.repack import repack
 from tests.unit.wire.batches import Record, check_runs, source_batch, without_offsets, written

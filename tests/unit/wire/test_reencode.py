@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.errors import CorruptBatch, RecordTooLarge
-from srm_common.wire.batch import HEADER_SIZE, SourceBatch, parse_header
+from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch, parse_header, unopened
 from srm_common.wire.codec import NAMES
-from srm_common.wire.packed import Packed, unopened
 from srm_common.wire.reencode import loose_records, merge, pack, rebatch
 from tests.unit.wire.batches import (
     Record,

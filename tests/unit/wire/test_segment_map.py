@@ -1,15 +1,17 @@
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srm_common.domain.offsets.segments import Run, Segment, build_segment
-from srm_common.domain.offsets.translation import Translated, Unmapped, current_map, translate
+from srm_common.domain.offsets.translation import Translated, Unmapped, current_map, translate, translate_back
 from srm_common.errors import CorruptRecord
-from srm_common.wire.segment_map import CommittedSegments, SegmentMap
+from srm_common.kafka.state.segment_log import SegmentBatch
+from srm_common.wire.segment_map import CommittedSegments, MapChanges, SegmentMap, map_changes
 from srm_common.wire.segments import encode_segment
 
 
@@ -95,3 +97,176 @@ def test_only_the_segments_of_the_position_are_decoded() -> None:
     broken = encode_segment(replace(history[30], upstream_end=10_000))[1][:-1]
     committed.put(1_000_000, broken, 50)  # behind all others, and never looked at
     assert SegmentMap(committed).translate(12) == Translated(14, True)
+
+
+@dataclass
+class Topic:
+    """One partition of the segments topic; compaction leaves holes."""
+
+    records: dict[int, tuple[bytes, bytes | None]] = field(default_factory=dict)
+    end: int = 0
+
+    def append(self, key: bytes, value: bytes | None) -> None:
+        self.records[self.end] = (key, value)
+        self.end += 1
+
+    def compact(self) -> None:
+        last = {key: offset for offset, (key, _) in self.records.items()}
+        self.records = {
+            offset: (key, value)
+            for offset, (key, value) in self.records.items()
+            if last[key] == offset and value is not None
+        }
+
+    def read(self) -> CommittedSegments:
+        batch = SegmentBatch()
+        for offset, (key, value) in self.records.items():
+            batch.put(key, value, offset)
+        return batch.segments.get(("t", 4), CommittedSegments("t", 4, []))
+
+
+@dataclass
+class Round:
+    """A round of pruning: it has read, then writes, then drops what it knows not to have been written since."""
+
+    changes: MapChanges
+    end: int
+    has_written: bool = False
+
+    def go_on(self, topic: Topic) -> bool:
+        if not self.has_written:
+            for key, value in self.changes.written:
+                topic.append(key, value)
+            self.has_written = True
+            return True
+        later = {key for offset, (key, _) in topic.records.items() if offset >= self.end}
+        for key in self.changes.dropped:
+            if key not in later:
+                topic.append(key, None)
+        return False
+
+
+@st.composite
+def commits(draw: st.DrawFn) -> list[Segment]:
+    """Small chunks; now and then the topic is created again, and a part is copied again or the target's log cut.
+
+    Not both: where a repetition was cut away within the few chunks of one round, what it had replaced comes back with a
+    joined segment, which then knows of copies that single ones have forgotten.
+    """
+    upstream = downstream = 0
+    generation = 1
+    out = []
+    restless = draw(st.sampled_from([[], ["back", "anew"], ["cut", "anew"]]))
+    starts: set[int] = set()
+    for _ in range(draw(st.integers(5, 25))):
+        what = draw(st.sampled_from(["on"] * 20 + ["lost", "aborted", *restless]))
+        if what == "back":
+            upstream = draw(st.integers(0, upstream))
+        elif what == "cut":
+            downstream = draw(st.integers(0, downstream))
+        elif what == "anew":
+            upstream, generation = 0, generation + 1
+            starts.clear()
+        elif what == "lost":
+            upstream += 3
+        elif what == "aborted":
+            downstream += 3
+        while upstream in starts:
+            upstream += 1  # a second one would take the place of the first in the topic, with what it replaced
+        starts.add(upstream)
+        length = draw(st.integers(1, 3))
+        # Markers before the records, which may have been chunks of their own, and behind them.
+        ahead = 0 if restless else draw(st.sampled_from([0, 0, 2]))
+        hole = draw(st.sampled_from([0, 0, 1]))
+        runs = [Run(upstream + ahead, length, downstream, length)]
+        end = upstream + ahead + length + hole
+        out.append(build_segment("t", 4, upstream, end, runs, 999, generation))
+        upstream = end
+        downstream += length + 1
+    return out
+
+
+@settings(max_examples=150)
+@given(commits(), st.data())
+def test_whoever_reads_at_any_moment_finds_the_same_map(history: list[Segment], data: st.DataObject) -> None:
+    topic = Topic()
+    rounds: list[Round] = []
+    committed: list[Segment] = []
+    waiting = list(history)
+    while waiting or rounds:
+        step = data.draw(st.sampled_from(["commit"] * 8 * bool(waiting) + ["begin", "go on", "go on", "compact"]))
+        if step == "commit":
+            committed.append(waiting.pop(0))
+            topic.append(*encode_segment(committed[-1]))
+        elif step == "begin" and len(rounds) < 2 and waiting:
+            rounds.append(Round(map_changes(topic.read(), 0, topic.end, least=2, newest=1), topic.end))
+        elif step == "go on" and rounds:
+            going = data.draw(st.sampled_from(rounds))
+            if not going.go_on(topic):
+                rounds.remove(going)
+        elif step == "compact":
+            topic.compact()
+        if step != "commit":
+            same_map(committed, topic.read())
+    topic.compact()
+    same_map(committed, topic.read())
+
+
+def same_map(history: list[Segment], committed: CommittedSegments) -> None:
+    truth, found = current_map(history), SegmentMap(committed)
+    touched = any(
+        one.joined and (one.runs[-1].upstream_end > after.upstream_start or one.downstream_end > after.downstream_start)
+        for one, after in pairwise(found)
+    )
+    if not touched:
+        for position in range(history[-1].upstream_end + 3 if history else 3):
+            assert found.translate(position) == translate(truth, position)
+        for position in range(truth[-1].downstream_end + 3 if truth else 3):
+            assert translate_back(found, position) == translate_back(truth, position)
+        return
+    # A later segment begins in the middle of a joined one: what it leaves says the same.
+    for one in truth:
+        for position in range(one.upstream_start + 1, one.upstream_end):
+            assert found.translate(position) == translate(truth, position)
+        for position in range(one.downstream_start + 1, one.downstream_end):
+            assert translate_back(found, position) == translate_back(truth, position)
+
+
+def test_a_long_history_becomes_one_record_and_its_keys_are_dropped() -> None:
+    topic = Topic()
+    for number in range(500):
+        runs = [Run(number * 2, 2, number * 3, 2)]
+        topic.append(*encode_segment(build_segment("t", 4, number * 2, number * 2 + 2, runs, 999)))
+    changes = map_changes(topic.read(), 0, topic.end)
+    assert (len(changes.written), changes.joined, changes.replaced, len(changes.dropped)) == (1, 496, 0, 496)
+    Round(changes, topic.end, True).go_on(topic)
+    before = sum(len(key) + len(value) for key, value in topic.records.values() if value)
+    for key, value in changes.written:
+        topic.append(key, value)
+    topic.compact()
+    assert len(topic.records) == 5
+    assert sum(len(key) + len(value) for key, value in topic.records.values() if value) < before / 20
+    assert SegmentMap(topic.read()).translate(700) == Translated(1049, True)
+    # The next round has nothing to do, until there is more.
+    assert map_changes(topic.read(), 0, topic.end) == MapChanges()
+
+
+def test_what_others_have_not_read_yet_is_not_joined() -> None:
+    topic = Topic()
+    for number in range(20):
+        topic.append(*encode_segment(build_segment("t", 4, number, number + 1, [Run(number, 1, number * 2, 1)], 999)))
+    assert map_changes(topic.read(), 0, 3) == MapChanges()
+    assert map_changes(topic.read(), 0, 10).joined == 10
+
+
+def test_what_left_the_target_and_what_was_replaced_is_dropped_but_the_newest_stays() -> None:
+    topic = Topic()
+    chunks = [build_segment("t", 4, n * 10, n * 10 + 10, [Run(n * 10, 10, n * 11, 10)], 999) for n in range(3)]
+    keys = [encode_segment(one)[0] for one in chunks]
+    for one in chunks:
+        topic.append(*encode_segment(one))
+    for log_start, dropped in ((0, 0), (9, 0), (10, 1), (11, 1), (20, 1), (21, 2), (9999, 2)):
+        changes = map_changes(topic.read(), log_start, topic.end)
+        assert (changes.dropped, changes.replaced) == (keys[:dropped], dropped)
+    topic.append(*encode_segment(build_segment("t", 4, 5, 25, [Run(5, 20, 40, 20)], 999)))
+    assert map_changes(topic.read(), 0, topic.end).dropped == keys[1:]

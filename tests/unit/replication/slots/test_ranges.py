@@ -20,7 +20,7 @@ from srm_common.errors import (
     SrmError,
 )
 from srm_common.replication.slots.ranges import RangeState, Share
-from srm_common.wire.packed import Packed, UpstreamRun
+from srm_common.wire.batch import Packed, UpstreamRun
 
 
 def packed(

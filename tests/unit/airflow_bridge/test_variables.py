@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 
-from srm_common.airflow_bridge.asset_state import ensure_asset_state
+from srm_common.airflow_bridge.variables import ensure_asset_state
 
 ASSET = Asset(name="srm.a.b", uri="srm://a/b", group="srm")
 

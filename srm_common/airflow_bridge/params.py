@@ -1,4 +1,4 @@
-"""What an operator chose for one run, out of a DAG run's params."""
+"""What an operator chose for one run or one move, out of a DAG run's params."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.start_position import StartPosition
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest
 from srm_common.domain.runs.run_options import RunOptions
 
 
@@ -55,3 +57,38 @@ def _patterns(value: Any) -> tuple[str, ...] | None:
     """An empty field of the form is the same as none; blank lines are not patterns."""
     patterns = tuple(line.strip() for line in value or () if line.strip())
     return patterns or None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveParams:
+    """``flow`` is the one whose groups were, or are to be, at its source. ``approved``: nobody is asked."""
+
+    flow: FlowName
+    request: MoveRequest
+    approved: bool = False
+
+    @property
+    def opposite(self) -> FlowName:
+        return FlowName(self.flow.target, self.flow.source)
+
+    @property
+    def copying(self) -> FlowName:
+        """The flow along which groups move; a failback goes against the one that it is asked for."""
+        return self.opposite if self.request.kind is MoveKind.FAILBACK else self.flow
+
+    @classmethod
+    def of(cls, kind: MoveKind, params: Mapping[str, Any]) -> MoveParams:
+        """``params`` of the task's context, checked by Airflow against their schemas."""
+        groups = tuple(name for line in params.get("groups") or () if (name := line.strip()))
+        return cls(
+            flow=FlowName.parse(params["flow"]),
+            request=MoveRequest(
+                kind=kind,
+                mode=MoveMode(params["mode"]),
+                # An empty field of the form is the same as none.
+                groups=groups or None,
+                dry_run=bool(params["dry_run"]),
+                wait_seconds=float(params["wait_seconds"]),
+            ),
+            approved=bool(params["approved"]),
+        )

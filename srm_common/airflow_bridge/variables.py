@@ -1,13 +1,13 @@
-"""The flow as it is to run now: the properties file, and the filters of its Airflow variable. Read by every task when
-it runs, so that an edit acts at the next run."""
+"""What tasks keep in Airflow and read from it: variables, and the states of assets."""
 
 from __future__ import annotations
 
 import logging
 import os
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Variable
 
@@ -16,7 +16,71 @@ from srm_common.domain.flow import FlowName
 from srm_common.settings_files.configuration import load_configuration
 
 if TYPE_CHECKING:
+    from airflow.sdk import Asset, Context
+
     from srm_common.usecases.filters.effective_filters import EditedLists, EffectiveFilters
+
+
+#: Where Airflow's context has the states of a task's assets.
+_OF_CONTEXT = "asset_state_store"
+
+
+class VariableState:
+    """Airflow variables ``srm_state__<asset>__<key>`` in place of an asset's state."""
+
+    def __init__(self, asset: str) -> None:
+        self._prefix = f"srm_state__{asset}__"
+
+    def get(self, key: str, default: Any = None) -> Any:
+        from airflow.sdk import Variable
+
+        return Variable.get(self._prefix + key, default=default, deserialize_json=True)
+
+    def set(self, key: str, value: Any) -> None:
+        from airflow.sdk import Variable
+
+        Variable.set(self._prefix + key, value, serialize_json=True)
+
+
+class _VariableStates:
+    def __getitem__(self, asset: Asset) -> VariableState:
+        return VariableState(asset.name)
+
+
+def ensure_asset_state(context: Context) -> None:
+    """The context of a task has a place for the states of assets afterwards."""
+    if _OF_CONTEXT not in context:
+        mutable: Any = context
+        mutable[_OF_CONTEXT] = _VariableStates()
+
+
+def asset_state_outside_of_tasks(asset: str) -> Any:
+    """The same state for Airflow's triggerer."""
+    try:
+        # Made for tasks; the triggerer answers the same questions.
+        from airflow.sdk.execution_time.context import AssetStateStoreAccessor
+    except ImportError:
+        return VariableState(asset)
+    return AssetStateStoreAccessor(name=asset)
+
+
+#: Made by the first run. ``AIRFLOW_VAR_SRM_INSTALLATION`` gives it a name of one's own.
+VARIABLE = "srm_installation"
+
+
+def installation_id() -> str:
+    """The same for every worker of this Airflow; made when it is asked for first."""
+    found = Variable.get(VARIABLE, default=None)
+    if found is None:
+        Variable.set(VARIABLE, uuid.uuid4().hex[:12], "Tells apart installations that run the same flow")
+        # Somebody else may have done so at the same moment.
+        found = Variable.get(VARIABLE)
+    return str(found)
+
+
+# The flow as it is to run now: the properties file, and the filters of its Airflow variable. Read by every task when
+# it runs, so that an edit acts at the next run.
+
 
 _LOG = logging.getLogger(__name__)
 _ENVIRONMENT_PREFIX = "AIRFLOW_VAR_"  # airflow.secrets.environment_variables
