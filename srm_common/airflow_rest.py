@@ -227,7 +227,7 @@ class AirflowRest:
 
     def _refusal(self, method: str, path: str, failure: urllib.error.HTTPError) -> str:
         if failure.code == 401:
-            who = f"refuses the login of '{self.user}'" if self.user else "wants a login"
+            who = f"refuses the login of '{self.user}'" if self.user else "requires authentication"
             return f"Airflow at {self.url} {who}; check {USER} and {PASSWORD}"
         if failure.code == 403:
             who = f"user '{self.user}'" if self.user else "an anonymous caller"

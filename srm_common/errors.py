@@ -20,7 +20,7 @@
      |    +-- RecordTooLarge      a single record is larger than the target takes
      |    +-- CorruptBatch        a batch's checksum or layout is wrong
      |    +-- NoSuchPartition     the topic or partition does not exist (any more)
-     +-- StoreError               the metrics store cannot be used now; replication goes on without it
+     +-- StoreError               the metrics store cannot be used now; replication continues without it
      |    +-- StoreTooNew         its schema is newer than this software
      +-- PeerError                another service did not respond, or not in a form that can be read
      |    +-- PeerSilent          it did not respond in time
@@ -126,7 +126,7 @@ class Fenced(OwnershipError):
 
 
 class PartitionError(SrmError):
-    """One partition cannot go on; others are not affected."""
+    """One partition cannot continue; others are not affected."""
 
 
 class DataLost(PartitionError):
@@ -176,7 +176,7 @@ class EditConflict(SrmError):
 
 
 class LostProcess(SrmError):
-    """A worker process died; the driver fences and goes on."""
+    """A worker process died; the driver fences and continues."""
 
 
 class RunFailed(SrmError):

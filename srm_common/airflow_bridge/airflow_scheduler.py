@@ -148,8 +148,8 @@ def _session() -> Iterator[Session]:
 
 
 def _waiting_in_vain(session: Session, dag_ids: Sequence[str]) -> dict[str, str]:
-    """Why runs of DAGs do not go on, by DAG: Airflow never starts a task of a pool that does not exist, and says so in
-    the scheduler's log only."""
+    """Why runs of DAGs do not continue, by DAG: Airflow never starts a task of a pool that does not exist, and says so
+    in the scheduler's log only."""
     waiting = select(TaskInstance.dag_id, TaskInstance.task_id, TaskInstance.pool).where(
         TaskInstance.dag_id.in_(dag_ids),
         TaskInstance.state == TaskInstanceState.SCHEDULED,

@@ -78,7 +78,7 @@ class MoveOperator(BaseOperator):
 
 
 class MoveStepOperator(MoveOperator):
-    """One step. What it did is in the log, and as JSON in the XCom ``return_value``; where groups go on, in the XCom
+    """One step. What it did is in the log, and as JSON in the XCom ``return_value``; where groups resume, in the XCom
     ``positions`` of ``translate``, a dry run's too; how many records are read again in all, in its XCom
     ``read_again``."""
 

@@ -136,27 +136,27 @@ def _tasks(*further: StepName | MoveWork) -> tuple[MoveTaskSpec, ...]:
 
 _COMMON = """
 Start it with *Trigger*; the form asks for flow, mode and groups. **Dry run** prints what would be done and changes
-nothing. Each task is one step: its log says what it did, its XCom `return_value` is the same for machines. A step that
-failed is repeated by clearing its task, with all tasks after it; steps may be repeated at any time.
+nothing. Each task is one step: its log says what it did, and its XCom `return_value` has the same as JSON. To repeat a
+failed step, clear its task instance and the downstream ones; steps may be repeated at any time.
 
-To pause flows, tasks log in as the Airflow connection `srm_airflow`; without it a person is asked to do it.
+To pause flows, tasks use the credentials of the Airflow connection `srm_airflow`; without it they ask a person.
 """
 _FAILOVER = f"""## Failover
 
-Consumer groups go on reading at the target of a flow, where they stopped at the source: no record is skipped.
+Consumer groups resume at the target of a flow where they stopped at the source: no record is skipped.
 
-- **disaster**: the source may be gone. Nothing is demanded of it.
+- **disaster**: the source may be gone. It is not required.
 - **controlled**: stop producers and consumers at the source first. Everything is copied, then groups are moved, and
   nothing is read twice. The flow's DAG stays paused.
-- **continuous**: stop the consumers only; producers and the flow go on.
+- **continuous**: stop only the consumers; producers and the flow keep running.
 {_COMMON}"""
 _FAILBACK = f"""## Failback
 
-After a failover: groups that read at the target of a flow (its copies, and what was produced there) go on at its
+After a failover: groups that read at the target of a flow (its copies, and what was produced there) return to its
 source. Afterwards the flow copies again.
 {_COMMON}"""
 _SWITCH = f"""## Switch direction
 
-A migration's last step: everything is copied, the groups are moved, and the flow in the other direction takes over,
-behind what was copied: nothing comes back. Stop producers and consumers at the source first.
+The last step of a migration: everything is copied, the groups are moved, and the flow in the other direction takes
+over, after what was copied: nothing is copied back. Stop producers and consumers at the source first.
 {_COMMON}"""

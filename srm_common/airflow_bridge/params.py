@@ -61,7 +61,7 @@ def _patterns(value: Any) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True)
 class MoveParams:
-    """``flow`` is the one whose groups were, or are to be, at its source. ``approved``: nobody is asked."""
+    """``flow`` is the one whose groups were, or are to be, at its source. ``approved``: without asking for approval."""
 
     flow: FlowName
     request: MoveRequest

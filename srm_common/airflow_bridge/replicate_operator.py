@@ -135,7 +135,7 @@ class ReplicateOperator(SparkSubmitOperator):
         if self._copies_here:
             from srm_common.kafka.client.event_loop import interrupt
 
-            # Airflow calls this in the midst of the copy and would let it go on.
+            # Airflow calls this in the midst of the copy and would let it continue.
             interrupt()
             return
         super().on_kill()

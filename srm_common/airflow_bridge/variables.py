@@ -72,8 +72,8 @@ def installation_id() -> str:
     """The same for every worker of this Airflow; made when it is asked for first."""
     found = Variable.get(VARIABLE, default=None)
     if found is None:
-        Variable.set(VARIABLE, uuid.uuid4().hex[:12], "Tells apart installations that run the same flow")
-        # Somebody else may have done so at the same moment.
+        Variable.set(VARIABLE, uuid.uuid4().hex[:12], "Distinguishes installations that run the same flow")
+        # Another process may have done so at the same moment.
         found = Variable.get(VARIABLE)
     return str(found)
 

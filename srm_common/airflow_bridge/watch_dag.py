@@ -88,7 +88,7 @@ class WatchOperator(BaseOperator):
                     watched.append(self._look(flow, context["asset_state_store"][asset], configuration, context))
                 except AirflowRuntimeError as error:
                     faults.append(f"{flow}: {error}")
-        # All are judged before anybody is told: notifiers may take their time.
+        # All are judged before anything is sent: notifiers may be slow.
         teller = AlarmSender(context)
         for one in watched:
             try:
@@ -105,7 +105,7 @@ class WatchOperator(BaseOperator):
             raise AirflowException(f"{len(faults)} of {len(self.flows)} flows were not watched, the first: {faults[0]}")
 
     def _tell_of_itself(self, state: Any, configuration: Configuration, teller: AlarmSender) -> None:
-        """That it looks again, where the triggerer has told that it does not."""
+        """Resolve the triggerer's alarm that flows are not being watched."""
         memory = WatchMemory.from_json(state.get(STATE))
         if memory.told:
             everyone = everybody(configuration)
@@ -155,7 +155,7 @@ def activity_of(flow: FlowName, pool: str, task_instance: Any) -> FlowActivity:
     ``replicate``.
 
     Raises:
-        AirflowRuntimeError: Airflow does not answer.
+        AirflowRuntimeError: Airflow does not respond.
     """
     dag_id = flow.dag_id
     try:
@@ -169,14 +169,14 @@ def activity_of(flow: FlowName, pool: str, task_instance: Any) -> FlowActivity:
     if task_instance.get_ti_count(dag_id, states=_AT_WORK):
         return FlowActivity(at_work=True)
     if not task_instance.get_dr_count(dag_id, states=_ACTIVE_RUNS):
-        return FlowActivity(waiting="Airflow begins none")
+        return FlowActivity(waiting="Airflow starts none")
     for work in Work:
         if task_instance.get_ti_count(dag_id, task_ids=[work.value], states=["scheduled"]):
             of = pool if work is Work.REPLICATE else "default_pool"
             return FlowActivity(waiting=waits_for_slot(work, of))
         if task_instance.get_ti_count(dag_id, task_ids=[work.value], states=["queued"]):
             return FlowActivity(waiting=waits_for_worker(work))
-    return FlowActivity(waiting="a run waits to begin")
+    return FlowActivity(waiting="a run is waiting to start")
 
 
 #: Not that of flows, which other pages list by theirs.

@@ -150,7 +150,9 @@ def filter_store(
         if airflow is not None:
             return AirflowStore(flow, flows, airflow, writes_to)
         if choice == "airflow":
-            raise ConfigError(f"no Airflow is named; set {URL}, or AIRFLOW_HOME where Airflow runs on this machine")
+            raise ConfigError(
+                f"no Airflow is configured; set {URL}, or AIRFLOW_HOME where Airflow runs on this machine"
+            )
     return KafkaStore(flow, writes_to, told=choice == "kafka")
 
 

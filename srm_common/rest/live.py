@@ -23,7 +23,7 @@ TAG = "live"
 
 
 class LiveCalls:
-    """Runs calls that ask clusters. A call that is given up goes on by itself to its end, and counts until then."""
+    """Runs calls that ask clusters. A call that is given up continues by itself to its end, and counts until then."""
 
     def __init__(self, limit_seconds: float = LIMIT_SECONDS, most: int = MOST) -> None:
         self._limit_seconds = limit_seconds

@@ -12,14 +12,14 @@ from srm_common import __version__
 
 TITLE = "Replication flows"
 _TEXT = """
-What the replication flows do, and how to steer them.
+Status and control of replication flows.
 
-* Errors have one shape, `{"errors": [{"code", "message", ...}]}`; codes are stable. An answer that can be given in part
-  has its data, and an entry in `errors` for what is missing.
-* Times are epoch milliseconds, durations milliseconds. Every figure says when it was taken.
-* Requests that change something carry JSON, and come from pages of this site or from programs.
-* Routes tagged *live* ask the clusters while the caller waits, for 20 s at most; all others answer from the history.
-  Lag alone is of now: while somebody asks, the clusters are asked in the background, every 15 s at most.
+* Errors have one format, `{"errors": [{"code", "message", ...}]}`; codes are stable. A partial response has its data,
+  and an entry in `errors` for each missing part.
+* Times are epoch milliseconds, durations milliseconds. Every figure has the time at which it was measured.
+* Requests that change something must have a JSON body, and come from pages of this site or from programs.
+* Routes tagged *live* query the clusters while the caller waits, for at most 20 s; all others read the history.
+  Only lag is current: while it is in use, the clusters are queried in the background, at most every 15 s.
 * Version 1 is that of Streams Replication Manager 1.0.
 """
 _LOGINS = {

@@ -304,7 +304,7 @@ class GroupList(Answer):
 
 
 class GroupOffset(BaseModel):
-    """One partition of a group. ``source_offset`` what it committed there; ``translated`` where it would go on at the
+    """One partition of a group. ``source_offset`` what it committed there; ``translated`` where it would resume at the
     target; ``applied`` what is committed there; ``age_ms`` how old the checkpoint is; ``reason`` why there is none."""
 
     topic: str

@@ -133,8 +133,8 @@ def connectors_draft(path: Path) -> Draft:
         made.flow(f"{source}->{target}", parts, addresses.get(source))
     draft.lost.append(
         "Positions: Connect keeps those of its connectors in its own topic, under their names; srm-control takeover "
-        "goes on from there with --connector, --connect-group and --offsets-topic; else start.positions says where to "
-        "begin"
+        "continues from there with --connector, --connect-group and --offsets-topic; else start.positions says "
+        "where to start"
     )
     return draft
 

@@ -46,7 +46,7 @@ _SAMPLES = 20_000
 
 def forget_silent_flows(connection: Connection, silent_since_ms: int, configured: Collection[str]) -> None:
     """Deletes some of what is kept of one flow without a report since ``silent_since_ms``, and the flow itself with the
-    last of it. From the first part on nobody is told of the flow; one that reports again meanwhile stays.
+    last of it. From the first part on the flow is not shown; one that reports again in the meantime stays.
 
     Args:
         configured: names of flows that stay, however long they have been silent: they may be paused.
@@ -76,7 +76,7 @@ def forget_silent_flows(connection: Connection, silent_since_ms: int, configured
 #
 # A flow counts by itself what it copies, from run to run (``records_total`` of its run record): so nothing is missing
 # of a run whose report did not come, and nothing is counted twice of one that is reported again. That count begins
-# again where the flow forgets a partition, as when a topic is left out for a while; totals go on.
+# again where the flow forgets a partition, as when a topic is left out for a while; totals continue.
 
 
 #: Of a partition: its topic's id and its number.

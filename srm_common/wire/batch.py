@@ -20,12 +20,12 @@ from srm_common.errors import CorruptBatch
 #
 # The checksum is affine over GF(2): for headers of equal length, crc(H'B) = crc(HB) + x^8n (crc(H) + crc(H')) mod P,
 # where n is the length of B and + is exclusive or. So the new checksum carries the old one on: a bit of the body that
-# flips in our memory makes the target refuse the batch, where a checksum made again would sign it as good.
+# flips in our memory makes the target refuse the batch, where a recomputed checksum would sign it as good.
 
 
 #: Castagnoli's polynomial, reflected: bit 31 stands for x^0.
 _POLYNOMIAL, _ONE = 0x82F63B78, 1 << 31
-#: To go on with a checksum over n zeros multiplies it by x^8n. Over so few that costs least.
+#: To continue with a checksum over n zeros multiplies it by x^8n. Over so few that costs least.
 _ZERO_BITS = 14
 _ZEROS = memoryview(bytes(1 << _ZERO_BITS))
 #: One digit of the rest of the body's length.
@@ -352,7 +352,7 @@ class Packed(NamedTuple):
 
 
 def unopened(batch: SourceBatch) -> Packed:
-    """The batch as it is, which must have been verified; only its header will be written anew."""
+    """The batch as it is, which must have been verified; only its header will be written again."""
     header, data = batch
     return Packed(
         header.attributes & ~(TRANSACTIONAL | CONTROL | DELETE_HORIZON),

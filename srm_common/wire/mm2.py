@@ -59,7 +59,7 @@ def partition_for(key: bytes, partitions: int) -> int:
 
 EPOCH_HEADER = b"srm.leader.epoch"
 _FIRST = b"srm.first.offset"
-#: To a value without an offset: copying goes on at offset 0, and what is missing there is lost data.
+#: To a value without an offset: copying continues at offset 0, and what is missing there is lost data.
 FROM_ZERO: Headers = ((_FIRST, b"0"),)
 _LARGEST = (1 << 31) - 1
 

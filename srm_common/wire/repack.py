@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
-from srm_common.errors import CorruptBatch
+from srm_common.errors import CorruptBatch, SrmError
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch, unopened, verify
 from srm_common.wire.codec import compress, decompress, library_level
 from srm_common.wire.reencode import merge, rebatch
@@ -110,8 +110,8 @@ def recompress(
     max_message_bytes: int,
     compression: Compression,
 ) -> Iterator[Packed]:
-    """As :func:`srm_common.wire.repack.repack`, all in one codec; what has it already goes on as it is. A batch that is
-    larger than ``max_message_bytes`` in that codec is divided.
+    """As :func:`srm_common.wire.repack.repack`, all in one codec; what has it already continues as it is. A batch that
+    is larger than ``max_message_bytes`` in that codec is divided.
 
     Raises:
         CorruptBatch: as there, or a body that is not what its codec says. Everything before it was yielded.
@@ -137,8 +137,30 @@ def recompress(
             # From the batches that it was made of: a row of tiny ones is one by now.
             while batches[at].header.next_offset <= done:
                 at += 1
-            for batch in batches[at:]:
-                yield from rebatch(batch, done, max_message_bytes, end, codec, level)
-                if batch.header.next_offset >= end:
-                    break
+            yield from _up_to(_divided(batches[at:], done, max_message_bytes, end, codec, level), end)
         done = end
+
+
+def _divided(
+    batches: Sequence[SourceBatch], first_offset: int, limit: int, end_offset: int, codec: int, level: int | None
+) -> Iterator[Packed]:
+    for batch in batches:
+        yield from rebatch(batch, first_offset, limit, end_offset, codec, level)
+        if batch.header.next_offset >= end_offset:
+            return
+
+
+def _up_to(parts: Iterator[Packed], end_offset: int) -> Iterator[Packed]:
+    """``parts``, the last of which ends at ``end_offset``: the last batches may have had nothing but holes."""
+    last: Packed | None = None
+    try:
+        for part in parts:
+            if last is not None:
+                yield last
+            last = part
+    except SrmError:
+        if last is not None:
+            yield last
+        raise
+    if last is not None:
+        yield last._replace(upstream_end=end_offset)

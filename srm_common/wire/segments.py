@@ -153,7 +153,7 @@ def decode_segment_key_prefix(prefix: bytes) -> TopicPartition:
     except (IndexError, UnicodeDecodeError) as error:
         raise CorruptRecord(f"the segment key that begins with {prefix[:120].hex()} cannot be read") from error
     if at != len(prefix):
-        raise CorruptRecord(f"the segment key that begins with {prefix[:120].hex()} goes on after its end")
+        raise CorruptRecord(f"the segment key that begins with {prefix[:120].hex()} continues after its end")
     return TopicPartition(topic, partition)
 
 
@@ -209,7 +209,7 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
     except (IndexError, struct.error, zlib.error):
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} ends too early") from None
     if at != len(value):
-        raise CorruptRecord(f"{_place(topic, partition, upstream_start)} goes on after its end")
+        raise CorruptRecord(f"{_place(topic, partition, upstream_start)} continues after its end")
     if not runs or upstream > upstream_start + covered:
         raise CorruptRecord(f"{_place(topic, partition, upstream_start)} has no runs, or runs beyond its end")
     return Segment(

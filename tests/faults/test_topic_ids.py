@@ -41,7 +41,7 @@ def test_ids_of_topics_are_never_those_of_an_earlier_answer(monkeypatch: pytest.
             assert windows.topic_ids(["again", "gone", "never"]) == after
             proxy.lose_share(METADATA, 1.0)
             monkeypatch.setattr(view, "_patience", 1.0)
-            with pytest.raises(UnreachableCluster, match="did not tell the ids of 2 topics, again among them"):
+            with pytest.raises(UnreachableCluster, match="did not return the ids of 2 topics, again among them"):
                 view.topic_ids(["again", "gone"])
             proxy.calm()
             assert view.topic_ids(["again"]) == {"again": after["again"]}

@@ -122,7 +122,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_written(
     assert "lists.json: there is no list 'topic'; it may be topics" in srm("topics", "--file", str(lists), code=2)
     assert "--dry-run and --now go with an edit" in srm("topics", "--dry-run", code=2)
     assert "there is no Airflow to start a run in" in srm("topics", "--add", "fine", "--now", code=3)
-    assert "no Airflow is named" in srm("topics", "--list", "--store", "airflow", code=2)
+    assert "no Airflow is configured" in srm("topics", "--list", "--store", "airflow", code=2)
 
 
 def test_lists_go_through_a_file_and_back(srm: Srm, flow: FlowSettings, tmp_path: Path, name: str) -> None:

@@ -136,5 +136,5 @@ def test_a_login_is_repeated_when_it_has_run_out_and_lists_are_read_to_their_end
         assert ForgetfulAirflow.offsets == [0, 2, 4]
         assert len(ForgetfulAirflow.tokens) == 3
         # A token that was given cannot be made anew.
-        with pytest.raises(AirflowError, match="wants a login"):
+        with pytest.raises(AirflowError, match="requires authentication"):
             AirflowRest(url, token="of yesterday").dags("srm")

@@ -139,7 +139,7 @@ def set_command(
     "--to",
     required=True,
     metavar="WHERE",
-    help="earliest, latest, timestamp:<milliseconds or ISO 8601>, or opposite: behind what the flow in the other "
+    help="earliest, latest, timestamp:<milliseconds or ISO 8601>, or opposite: after what the flow in the other "
     "direction copied into the topic.",
 )
 @_dry_run

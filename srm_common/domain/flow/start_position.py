@@ -43,7 +43,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """``committed`` goes on at the committed offset (the flow's rules where there is none). For a run, the others
+    """``committed`` continues at the committed offset (the flow's rules where there is none). For a run, the others
     apply to every partition once, whatever was committed. ``timestamp_ms`` is UTC, milliseconds since 1970;
     ``offsets`` are (partition, offset) in the order of the partitions. ``opposite`` is the end of what the flow in
     the other direction has copied into the source topic: what comes behind it was written at the source itself."""

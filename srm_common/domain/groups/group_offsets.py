@@ -64,7 +64,7 @@ _LARGEST = (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True)
 class GroupOffset:
-    """Where ``group`` is to go on: ``offset`` is the next record to read."""
+    """Where ``group`` is to continue: ``offset`` is the next record to read."""
 
     group: str
     topic: str

@@ -21,7 +21,7 @@ _SETTING = "on.data.loss"
 
 
 def loss_told(partition_errors: Iterable[str], notes: Iterable[str]) -> str | None:
-    """That of the first partition that stands still for it, else the first note about where the run went on."""
+    """That of the first partition that stands still for it, else the first note about where the run continued."""
     return next((text for text in (*partition_errors, *notes) if _SETTING in text), None)
 
 
@@ -42,13 +42,13 @@ class FlowHistory:
 
     ``failing_since_ms`` is the end of the first bad run after the last good one; ``lag_over_since_ms`` since when the
     lag is over ``lag_objective_records``. A lag that is unknown in part and not over it for certain is no reason to
-    call it small: then what held before goes on.
+    call it small: then what held before continues.
 
-    The ``lost_`` fields are of the newest loss. It began at ``lost_since_ms``, was seen last at ``lost_ms`` and goes on
-    (``losing``) until a good run finds nothing lost. ``lost_records`` is how many records it has cost: each run that
-    goes on past a gap has lost other records than the one before it, so these add up; a partition that stands still for
-    a gap (``lost_held`` records) finds the same ones again in every run, and once more when it goes on, so they count
-    once.
+    The ``lost_`` fields are of the newest loss. It began at ``lost_since_ms``, was seen last at ``lost_ms`` and
+    continues (``losing``) until a good run finds nothing lost. ``lost_records`` is how many records it has cost: each
+    run that continues past a gap has lost other records than the one before it, so these add up; a partition that
+    stands still for a gap (``lost_held`` records) finds the same ones again in every run, and once more when it
+    continues, so they count once.
 
     ``before`` is the history without the newest report, by which the same run can be reported again.
     """

@@ -1,8 +1,9 @@
-"""Where a flow goes on when it changes hands: the stored offset of each partition, held against the ends of both logs.
+"""Where a flow continues when it changes hands: the stored offset of each partition, held against the ends of both
+logs.
 
 MirrorMaker 2 copies a partition's records in their order, so its copy ends with the source's records up to one place:
-the one to go on from. The stored offset names that place, except where MirrorMaker 2 was killed between a copy and its
-next flush, or believed the offset of an aborted transaction. What both logs show counts more than what is stored.
+the one to continue from. The stored offset names that place, except where MirrorMaker 2 was killed between a copy and
+its next flush, or believed the offset of an aborted transaction. What both logs show counts more than what is stored.
 
 What always holds: a position that is not proved is never ahead of the stored one, so that no record is left out which
 MirrorMaker 2 would have copied.
@@ -61,7 +62,8 @@ class CopyEnd:
 @dataclass(frozen=True, slots=True)
 class HandoverPosition:
     """One partition. ``stored`` and ``position`` are next offsets to copy, None where there is none; ``position`` is
-    what to go on from. ``proof`` is a sentence. ``pairs`` are the compared records: (upstream, downstream) offsets."""
+    what to continue from. ``proof`` is a sentence. ``pairs`` are the compared records: (upstream, downstream)
+    offsets."""
 
     topic: str
     partition: int

@@ -1,5 +1,5 @@
 """Moving consumer groups from a flow's source to its target: what is asked for, step by step what was done, and where
-each group goes on.
+each group resumes.
 
 A failover moves groups along a flow. A failback is the same along the flow in the other direction; a change of
 direction is a failover of everything, once. They share these types.
@@ -64,7 +64,7 @@ DRY_STEPS = (StepName.CHECK, StepName.TRANSLATE, StepName.TURN)
 STEPS: Mapping[MoveMode, tuple[StepName, ...]] = {
     MoveMode.DISASTER: tuple(StepName),
     MoveMode.CONTROLLED: tuple(StepName),
-    # The flow goes on, so there is nothing to stop.
+    # The flow continues, so there is nothing to stop.
     MoveMode.CONTINUOUS: tuple(step for step in StepName if step is not StepName.STOP),
 }
 
@@ -120,11 +120,11 @@ class MoveRequest:
 
 @dataclass(frozen=True, slots=True)
 class PositionReport:
-    """Where one group goes on in one partition.
+    """Where one group resumes in one partition.
 
     ``topic`` and ``partition`` are the ones to read from now on, ``from_topic`` is where ``upstream`` was committed:
     the next record that the group would have read there. ``before`` is what the group had committed at its new place
-    before the move, ``applied`` where it goes on; None: it has none. ``age_ms`` is how old the knowledge of
+    before the move, ``applied`` where it continues; None: it has none. ``age_ms`` is how old the knowledge of
     ``upstream`` is, 0 when it was asked for just then. ``read_again`` is how many records the group may read a second
     time, as far as that can be said. ``reason`` tells why there is no position, or why it is not exact.
     ``metadata`` is what the group noted with its commit, and goes along.

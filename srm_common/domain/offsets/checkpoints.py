@@ -77,14 +77,14 @@ def supersedes(new: Checkpoint, last: Checkpoint | None) -> bool:
 def downstream_of(translation: Translation) -> int | str:
     """The offset that a checkpoint may carry, or the reason why there is none.
 
-    A group ahead of the copy is put at its end, so that it goes on with what comes next; one before the known
-    part of the map gets no checkpoint, because nothing certain can be said of where it would go on.
+    A group ahead of the copy is put at its end, so that it continues with what comes next; one before the known
+    part of the map gets no checkpoint, because nothing certain can be said of where it would resume.
     """
     match translation:
         case Translated(offset) | NotReplicatedYet(_, offset):
             return offset
         case TooOld(oldest_known):
-            return f"it lies before upstream offset {oldest_known}, where the known offset map begins"
+            return f"it is before upstream offset {oldest_known}, where the known offset map begins"
         case Unmapped(reason):
             return reason
 

@@ -1,11 +1,11 @@
-"""Where a group that moves to another cluster goes on in one partition there.
+"""Where a group that moves to another cluster continues in one partition there.
 
 The partition may have three kinds of records: copies of the topic that the group leaves (``along`` the flow), records
 of its own that were copied to that topic before (``back``), and records of its own that never got there, because the
 cluster died first. Under a policy that gives copies names of their own a partition has the first kind or the other two;
 where names stay as they are, all three may lie in one.
 
-The group goes on at the first record that it may not have read, and never before the place that it had reached on
+The group resumes at the first record that it may not have read, and never before the place that it had reached on
 this cluster earlier: what lies before that place it has read there.
 """
 
@@ -127,7 +127,7 @@ def resume_point(
 
 
 def not_copied(position: int, along: OffsetMap | None) -> int:
-    """So many offsets before ``position`` are not copied; a group that goes on here reads them again if they come."""
+    """So many offsets before ``position`` are not copied; a group that resumes here reads them again if they come."""
     return 0 if along is None else max(0, position - along.copied_to)
 
 
@@ -145,7 +145,7 @@ def _in_copy(position: int, log: Log, translation: Translation, reasons: list[st
             if log.start < offset:
                 reasons.append(f"it is before {oldest_known}, where the offset map begins: it reads from the start")
                 return log.start
-            reasons.append(f"the copy begins at {oldest_known}, behind its place {position}")
+            reasons.append(f"the copy starts at {oldest_known}, after its position {position}")
             return offset
     if log.start < log.end:
         reasons.append("the offset map has nothing for this partition: it reads from the start")

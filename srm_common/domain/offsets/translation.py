@@ -1,7 +1,7 @@
 """Where a position at the source lies in the copy: offsets of consumer groups translated by the offset map.
 
-The rule that everything here keeps: **a translated offset never skips an unread record**. Whoever goes on
-from it at the target reads every record that he had not read at the source. An exact translation also repeats
+The rule that everything here keeps: **a translated offset never skips an unread record**. A group that
+resumes from it at the target reads every record that it had not read at the source. An exact translation also repeats
 none; a floor may repeat some.
 
 All functions take values and return values; segments come in the order of their upstream starts
@@ -33,7 +33,7 @@ class Evidence(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Translated:
-    """``offset`` is the downstream offset to go on from.
+    """``offset`` is the downstream offset to continue from.
 
     ``exact``: no record is read twice. Otherwise it is a floor, ``most`` is the highest offset that the exact
     answer may be, and ``why`` says what is not known. ``within`` is the run in which counting can narrow it
@@ -52,7 +52,7 @@ class Translated:
 class NotReplicatedYet:
     """The position is ``behind`` upstream offsets ahead of what is copied.
 
-    ``offset`` is the end of the copy; whoever goes on from it reads those records again, once they are
+    ``offset`` is the end of the copy; a group that resumes from it reads those records again, once they are
     copied.
     """
 
@@ -227,7 +227,7 @@ def _upstream(run: Run) -> int:
 # The offset map read the other way round: from a position on a copy to the topic that it was copied from.
 #
 # The rule is that of :mod:`srm_common.domain.offsets.translation`: **a translated offset never skips an unread
-# record**. Whoever goes on from it at the original topic reads every record whose copy he had not read.
+# record**. A group that resumes from it at the original topic reads every record whose copy it had not read.
 # Names play no part, so it is the same under every policy.
 
 

@@ -173,7 +173,7 @@ def _switched(pattern: str, position: int, flags: int, inline: re.Match[str]) ->
 
 
 def _escape(pattern: str, position: int, emit: Emit) -> int:
-    """Translate the escape at ``position`` outside brackets; returns where to go on."""
+    """Translate the escape at ``position`` outside brackets; returns where to continue."""
     following = pattern[position + 1 : position + 2]
     if not following:
         raise RegexError("a '\\' at the end escapes nothing", pattern, position)

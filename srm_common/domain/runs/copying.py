@@ -51,7 +51,7 @@ class CopyJob:
 
     ``pass_seconds``: a slot ends with the first chunk it commits after so long, whatever is left of its ranges; 0 is no
     such limit. ``tail_until`` (Unix time in seconds, 0 for never): until then a slot does not stop at the ends of its
-    ranges but goes on with what is written behind them; a slot that starts later copies its ranges and ends.
+    ranges but continues with what is written behind them; a slot that starts later copies its ranges and ends.
     ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
     where batches keep their codecs.
     """

@@ -116,7 +116,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where to go on, or why not. Exactly one of ``start`` and ``error`` is set; ``note`` says what was
+    """Where to continue, or why not. Exactly one of ``start`` and ``error`` is set; ``note`` says what was
     decided."""
 
     start: int | None
@@ -153,7 +153,7 @@ def _diverges(bookmark: Bookmark, log: SourceLog) -> bool:
 def decide(finding: Finding, choice: OnDataLoss) -> Decision:
     """Apply ``on.data.loss`` to one finding.
 
-    ``fail``: this partition stops, with the count. ``skip``: go on with what was not copied yet, that is from
+    ``fail``: this partition stops, with the count. ``skip``: continue with what was not copied yet, that is from
     the log's start, or, where the log was truncated, from where it parts from the one that was copied: by its leader
     epochs, or, where those are not known, its end. ``reset``: copy the whole log again from its start.
     """

@@ -47,7 +47,7 @@ def cut_slots(
     No slot ends up with more than 4/3 of the least possible maximum (Graham's bound for this rule). The index
     of a slot in the result is its number. Raises :class:`ValueError` when ``tasks_max`` is below 1.
 
-    With ``recent_bytes`` (what each upstream partition brought in the last pass) the slots will go on with what is
+    With ``recent_bytes`` (what each upstream partition brought in the last pass) the slots will continue with what is
     written behind their ranges: empty ranges are shared out, too.
     """
     if tasks_max < 1:

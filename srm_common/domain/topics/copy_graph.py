@@ -195,14 +195,14 @@ class CopyGraph:
                 f"it is unknown whether {reason.removeprefix('it ')}, because the records of "
                 f"{', '.join(sorted(guessed))} are not known"
                 + (f" ({'; '.join(faults)})" if faults else "")
-                + "; the next refresh looks again"
+                + "; the next refresh checks again"
             )
             return Conflict(rule, Answer.ASK, reason, guessed - self._knowledge.unreadable.keys())
         if own is None or own.state not in (TopicState.CLAIMED, TopicState.REPLICATING):
             return Conflict(rule, Answer.REFUSE, reason)
         if own.state is TopicState.CLAIMED:
             if rival is not None and rival.state is TopicState.CLAIMED and self._goes_first(own, rival):
-                waits = f"flow {rival.flow} claimed it at the same moment ({reason}); the next refresh looks again"
+                waits = f"flow {rival.flow} claimed it at the same moment ({reason}); the next refresh checks again"
                 return Conflict(rule, Answer.WAIT, waits)
             return Conflict(rule, Answer.REFUSE, reason)
         if rival is not None and rival.flow == self._opposite and not self._opposite_runs:

@@ -5,7 +5,7 @@ the source topic is gone     its copy is kept and marked (``SOURCE_DELETED``)
 ... and re-created           ``on.data.loss`` decides, when the run finds it (:mod:`srm_common.domain.runs.data_loss`)
 the filters drop a topic     its copy is kept and marked (``DELISTED``)
 the copy is gone             ``on.target.loss``: ``fail`` refuses the topic (``TARGET_DELETED``), so that what was
-                             deleted does not come back by accident; ``skip`` makes it again and goes on where the
+                             deleted does not come back by accident; ``skip`` makes it again and continues where the
                              flow stopped; ``reset`` makes it again and copies everything again
 ... and made by others       the same choice: committed source offsets do not describe the new topic (``RECREATED``)
 ===========================  ==========================================================================

@@ -60,7 +60,7 @@ class TopicRecord:
     ``previous_upstream_ids`` are the ids of earlier topics of the upstream's name, oldest first.
     ``former_downstream_topics`` are copies under the names of earlier policies; they stay as they are.
 
-    A record stands for data that is in the downstream topic or, when it is claimed, soon may be. It goes on doing so
+    A record stands for data that is in the downstream topic or, when it is claimed, soon may be. It continues doing so
     when nothing more is copied, since the data is still there.
     """
 

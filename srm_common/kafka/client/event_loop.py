@@ -153,7 +153,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         waiting.append(self._current)
 
     def unpark(self, task: Any) -> None:
-        """Let a task go on that was parked, unless it has ended meanwhile."""
+        """Let a task continue that was parked, unless it has ended meanwhile."""
         if not task.is_done:
             self._add_ready_task(task)
 
@@ -321,7 +321,7 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
 
 
 async def in_thread(loop: NetworkSelector, work: Callable[[], T], timeout_at: float | None = None) -> T:
-    """The result of a call that may block, made in a thread of its own while the loop goes on.
+    """The result of a call that may block, made in a thread of its own while the loop continues.
 
     The thread is a daemon: whoever stops waiting leaves it to its own time limit, and the process may end without it.
 

@@ -19,7 +19,7 @@ from srm_common.kafka.client.library import AbstractTokenProvider
 
 #: One request to the token endpoint.
 _REQUEST_SECONDS = 10.0
-#: Java's sasl.login.retry.backoff.ms and sasl.login.retry.backoff.max.ms, which is also how long Java goes on.
+#: Java's sasl.login.retry.backoff.ms and sasl.login.retry.backoff.max.ms, which is also how long Java continues.
 _BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS, _PATIENCE_SECONDS = 0.1, 10.0, 10.0
 #: A token is renewed when this share of its life is over (Java's sasl.login.refresh.window.factor).
 _RENEW_AT = 0.8

@@ -106,7 +106,7 @@ async def read_committed(
 
     Args:
         ends: partition -> end, as :func:`log_ends` lists them; it lies at a batch's end.
-        starts: partition -> the end of an earlier read, to go on from there; else the start of the log.
+        starts: partition -> the end of an earlier read, to continue from there; else the start of the log.
         patience_seconds: so long may all partitions bring nothing, as while their leaders move.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What an answer without records means where a log goes on: nothing, until there is proof.
+"""What an answer without records means where a log continues: nothing, until there is proof.
 
 A broker says "no records, no error" of a log that was compacted there, and also when a remote read (KIP-405) took
 longer than ``remote.fetch.max.wait.ms``, when the quota of remote reads (KIP-956) is used up, when another partition of
@@ -29,7 +29,7 @@ _REMOTE_PATIENCE = 5.0
 class Silence:
     """Answers in a row that brought nothing of one partition at one offset. Times are monotonic seconds.
 
-    ``empty_to``: the log went on to here, at least, when the leader last brought nothing of what lies before; 0 while
+    ``empty_to``: the log continued to here, at least, when the leader last brought nothing of what lies before; 0 while
     that was not seen. ``proved_to``: up to here there is nothing, by proof.
     """
 
@@ -87,7 +87,7 @@ class EmptyAnswers:
         """One more answer of ``node`` that had room and brought nothing of ``place`` at ``offset``.
 
         Args:
-            empty_to: where the log went on to, if the answer said that it goes on and had no bytes of it.
+            empty_to: where the log continued to, if the answer said that it continues and had no bytes of it.
         """
         silence = self._silences.get(place)
         if silence is None or silence.offset != offset:
@@ -137,7 +137,7 @@ class EmptyAnswers:
         facts = silence.facts
         if facts is None:
             return told
-        told = f"{told}, though its log goes on to {facts.end}"
+        told = f"{told}, although its log continues to {facts.end}"
         if silence.remote:
             return (
                 f"{told}: the offset is in the remote store (local disks begin at {facts.local_start}); look at the "
@@ -148,9 +148,9 @@ class EmptyAnswers:
                 f"{told}; whether compaction removed the rest cannot be seen: grant DESCRIBE_CONFIGS on topic {topic}"
             )
         if facts.compacted:
-            return f"{told}; look at replica.selector.class and the log of that broker"
+            return f"{told}; check replica.selector.class and the log of that broker"
         return (
-            f"{told}, and the topic is not compacted; look at replica.selector.class and the log of that broker; if "
+            f"{told}, and the topic is not compacted; check replica.selector.class and the log of that broker; if "
             f"the topic was compacted before, move on with: srm-control source-offsets set --topic '{topic}' "
             f"--partition {partition} --offset {facts.end}"
         )

@@ -298,7 +298,7 @@ class LogWindows(Closing):
             except (RetriableFault, AccessDenied) as error:
                 return str(error)
             if facts.end > one.at:
-                return f"{one.window.topic}-{one.window.partition} on {self._link.alias} goes on to {facts.end}"
+                return f"{one.window.topic}-{one.window.partition} on {self._link.alias} continues to {facts.end}"
         one.sight.complete = False
         one.at = one.window.end
         return None
@@ -323,7 +323,7 @@ class LogWindows(Closing):
     def _look(
         self, one: _Reading, part: fetch.FetchedPartition, seen: Visible, node: int, no_room: bool
     ) -> Silence | None:
-        """Take in the batches; returns the silence when there was room and nothing came, though the log goes on."""
+        """Take in the batches; returns the silence when there was room and nothing came, though the log continues."""
         start, end, at = one.window.start, one.window.end, one.at
         one.bytes += len(part.records)
         for batch, data in seen.batches:

@@ -50,7 +50,7 @@ async def topic_ids(link: ClusterLink, topics: Iterable[str], patience_seconds: 
             break
         if time.monotonic() > deadline:
             raise UnreachableCluster(
-                f"cluster {link.alias} did not tell the ids of {len(left)} topics, {min(left)} among them, within "
+                f"cluster {link.alias} did not return the ids of {len(left)} topics, {min(left)} among them, within "
                 f"{patience_seconds:g} s: {fault}"
             )
         await link.loop.sleep(_PAUSE_SECONDS)

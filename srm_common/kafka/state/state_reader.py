@@ -39,7 +39,7 @@ _POLL_SECONDS = 0.01
 _REQUEST_SECONDS = 30.0
 _PAUSE_SECONDS = 0.05
 _SETTLING_SECONDS = 1.0
-#: How often a read goes on where its offsets were not in the log, and the pause before.
+#: How often a read continues where its offsets were not in the log, and the pause before.
 _TIMES_AGAIN, _AGAIN_SECONDS = 5, 0.2
 #: How long a cluster may be silent, and a leader be on its move, where the caller does not say, and one question of it.
 _PATIENCE_SECONDS, _ANSWER_SECONDS = 10.0, 3.0

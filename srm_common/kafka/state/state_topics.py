@@ -60,7 +60,7 @@ def ensure_state_topics(flow: FlowSettings, *, patience_seconds: float = 0.0) ->
     Args:
         patience_seconds: how long clusters that do not respond, or are just changing leaders, are asked again.
 
-    Where the source does not let us have the offset-syncs topic there, replication goes on without: a note says
+    Where the source does not let us have the offset-syncs topic there, replication continues without: a note says
     so, and who writes offset syncs gets the error.
 
     Raises:

@@ -103,7 +103,7 @@ class LogIdentity:
         return answers, faults
 
     def holds(self, place: TopicPartition, position: Position, answer: EpochAnswer) -> int:
-        """The position was found to be sound by this answer. Returns the epoch to go on with: -1 where the log does not
-        know of it, so that no broker is asked for it again."""
+        """The position was found to be sound by this answer. Returns the epoch to continue with: -1 where the log does
+        not know of it, so that no broker is asked for it again."""
         self._asked[place] = (position, self._source.leader_epoch(place))
         return position.epoch if answer.end is not None and answer.end.epoch >= position.epoch else -1

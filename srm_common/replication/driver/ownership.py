@@ -11,7 +11,7 @@ The coordinator keeps the current epoch of the driver's id and the one before it
 the current epoch, which grows. When it names the one before, it counts as a repetition: nothing changes, and the
 current epoch is the answer. All else is refused. A coordinator that moved has forgotten the epoch before.
 
-1. A run goes on with an epoch only if a take of its own, or an assertion of the epoch that it held, was answered with
+1. A run continues with an epoch only if a take of its own, or an assertion of the epoch that it held, was answered with
    it. No two runs then ever hold the same epoch: a take makes a new one; an assertion of epoch *e* is answered with
    *e* + 1, and only the one run that held *e* asks for it. So of all runs at most one holds one of the two epochs
    that the coordinator takes, and every other one is refused from then on.

@@ -67,5 +67,5 @@ class PassWatch:
                     if self._over.wait(self._every):
                         return
         except SrmError as error:
-            # The pass itself reports what is wrong with the target; without figures it goes on all the same.
+            # The pass itself reports what is wrong with the target; without figures it continues all the same.
             _LOG.warning("no progress to show: %s", error)

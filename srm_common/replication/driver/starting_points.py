@@ -114,7 +114,7 @@ class StartingPoints:
     def place(self, tracks: list[PartitionTrack], now: float) -> list[PartitionTrack]:
         """Set the positions of tracks whose ``end`` is known; those returned can be copied from there.
 
-        A partition that lost data is failed, or goes on where ``on.data.loss`` says. ``memory`` changes: the
+        A partition that lost data is failed, or continues where ``on.data.loss`` says. ``memory`` changes: the
         caller stores it before it copies anything.
         """
         places = [track.place for track in tracks]

@@ -20,7 +20,7 @@ death                                      state                           the n
 before the first is committed              as it was found                 takes the same verdict
 between the two                            records open, in no map         aborts them, copies them again
 inside the second, before its commit       the same, when it is aborted    copies them again
-after its commit was written               records and map committed       goes on
+after its commit was written               records and map committed       continues
 =========================================  ==============================  =============================================
 
 A commit is written with the coordinator's record "PrepareCommit"; from then on every coordinator carries it out. No

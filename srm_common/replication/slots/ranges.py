@@ -43,7 +43,7 @@ class Share:
     #: numbers stand for however many batches, and the latency that they will have at the commit is as exact.
     stamps: dict[int, int] = field(default_factory=dict)
     _closed: list[Run] = field(default_factory=list)
-    #: The run that may still grow, as numbers: where it begins upstream and downstream, and where both go on.
+    #: The run that may still grow, as numbers: where it begins upstream and downstream, and where both continue.
     _up: int = -1
     _down: int = -1
     _up_next: int = -1

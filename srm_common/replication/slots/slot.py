@@ -30,7 +30,7 @@ _LOG = logging.getLogger(__name__)
 _MOST_NOTES = 20
 #: How long a failed chunk's other answers are waited for; they are on their way, or their broker is gone.
 _DRAIN_SECONDS = 2.0
-#: How long a tailing slot goes on with the others after a range was given up.
+#: How long a tailing slot continues with the others after a range was given up.
 _STOP_SECONDS = 5.0
 #: While some range is behind, a tailing slot commits after so many times the linger.
 _BACKLOG_LINGERS = 5
@@ -209,13 +209,13 @@ class _Slot:
             for state in self._states:
                 state.start_over(keep_acknowledged=False)
         if self._tails and any(state.error is not None for state in self._states):
-            # The driver decides about lost data and the like, and the others go on in its next pass.
+            # The driver decides about lost data and the like, and the others continue in its next pass.
             self._stop_at = min(self._stop_at, time.monotonic() + _STOP_SECONDS)
 
     @property
     def _over(self) -> bool:
         """Whether the slot ends with its next commit. A partition that waits after a fault is given its patience, or it
-        would never be told of; meanwhile the others go on."""
+        would never be told of; meanwhile the others continue."""
         return time.monotonic() > self._stop_at and not any(state.failing for state in self._states)
 
     def _behind(self) -> bool:
@@ -289,7 +289,7 @@ class _Slot:
             # All may have been fetched already: then nothing but the offset record is left to write.
             chunk.begin()
         if not failure.states:
-            # No range's fault in particular: the pause is for all of them, and they go on together.
+            # No range's fault in particular: the pause is for all of them, and they continue together.
             await self._source.loop.sleep(0.02)
         await self._target.refresh()
         await producer.renew(answered=answered)

@@ -2,7 +2,7 @@
 
 Java's dynamic class-data sharing (JEP 350): one run writes down which classes it loaded, in the form the JVM uses;
 later ones map that file instead of reading, verifying and linking the classes out of jars. The archive belongs to one
-JDK and one set of jars; where it does not fit, the JVM goes on without it.
+JDK and one set of jars; where it does not fit, the JVM continues without it.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _COMMON: Mapping[str, str] = {
     "spark.python.use.daemon": "true",
     # Data comes from Kafka; no worker is nearer to it than another.
     "spark.locality.wait": "0s",
-    # A cancelled task must not go on writing.
+    # A cancelled task must not continue writing.
     "spark.task.reaper.enabled": "true",
 }
 

@@ -36,7 +36,7 @@ class Advertiser:
         self._thread = threading.Thread(target=self._run, name="srm-advertiser", daemon=True)
 
     def start(self) -> None:
-        """Begin, and go on until the process ends; who can tell of the end uses ``with``."""
+        """Begin, and continue until the process ends; who can tell of the end uses ``with``."""
         self._thread.start()
 
     def __enter__(self) -> Self:

@@ -41,7 +41,7 @@ class ServedByPeer(Exception):
     """The flow is another service's, which answers for it: :func:`srm_common.rest.peers.flows.pass_on`."""
 
     def __init__(self, flow: FlowName, peer: Advertisement) -> None:
-        super().__init__(f"service '{peer.name}' tells of {flow}")
+        super().__init__(f"service '{peer.name}' reports {flow}")
         self.flow = flow
         self.peer = peer
 
@@ -187,5 +187,5 @@ def _as_shown_here(answer: Told, flow: FlowName, service: str) -> Told:
         case RunList():
             changed["runs"] = [run.model_copy(update={"url": None}) for run in answer.runs]
     if meant != str(flow):
-        raise PeerError(f"service '{service}' was asked about {flow} and tells of '{meant}'")
+        raise PeerError(f"service '{service}' was queried for {flow} and returned '{meant}'")
     return answer.model_copy(update=changed)

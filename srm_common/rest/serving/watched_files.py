@@ -61,7 +61,7 @@ class WatchedCertificate:
             return self._context
 
     def listening(self) -> ssl.SSLContext:
-        """For the server's socket: each handshake goes on with what is current."""
+        """For the server's socket: each handshake continues with what is current."""
         first = self.current()
 
         def choose(connection: ssl.SSLObject | ssl.SSLSocket, name: str | None, context: ssl.SSLContext) -> None:

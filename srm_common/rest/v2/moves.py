@@ -52,7 +52,7 @@ RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-1
 
 @router.post("/flows/{source}/{target}/moves", responses=responses(404, 409, 415, 422, 502, 503))
 def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, context: AppContextDep) -> Done:
-    """Begin a move of consumer groups; a dry run unless told otherwise. How it goes on is told under ``run_id``."""
+    """Begin a move of consumer groups; a dry run unless told otherwise. How it continues is told under ``run_id``."""
     kind, mode = _kind(request.kind), _mode(request)
     context.configuration().flow(flow)
     verb = f'use srm-control {kind} --flow "{flow}"'
@@ -74,7 +74,7 @@ def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, context: A
 
 @router.get("/moves/{kind}/{run_id}", responses=responses(404, 409, 422, 502, 503))
 def move_state(kind: Kind, run_id: RunId, caller: CallerDep, context: AppContextDep) -> MoveState:
-    """How far a move is: each step with what it did, and where groups go on once that is known."""
+    """How far a move is: each step with what it did, and where groups resume once that is known."""
     require(caller, Right.READ)
     scheduler = scheduler_of(context, "look at the output of srm-control")
     found = scheduler.run(kind.dag_id, run_id)

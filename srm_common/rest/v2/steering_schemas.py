@@ -92,7 +92,7 @@ class MoveState(Answer):
 
 
 class OffsetsRequest(BaseModel):
-    """POST /flows/{s}/{t}/offsets: set where groups go on at the target. ``offsets`` empty: as translated."""
+    """POST /flows/{s}/{t}/offsets: set where groups resume at the target. ``offsets`` empty: as translated."""
 
     groups: list[str] = Field(json_schema_extra={"minItems": 1})
     offsets: list[GroupOffset] = Field(default=[])

@@ -39,7 +39,7 @@ class Registries:
         Raises:
             ConfigError: an alias means another cluster than before.
             StateError, AccessDenied, UnreachableCluster: the target's cannot be read. Without those of the source a
-                flow goes on by what else is known.
+                flow continues by what else is known.
         """
         found = self.source.result()
         records = {flow.name.target: self.target.result()}

@@ -27,7 +27,7 @@ class ExplainedOffset:
     """One position. ``topic`` is the copy's name, or the source's where there is no copy; None: the whole group.
 
     ``upstream`` is what the group has committed at the source, as the checkpoint or the source says; ``offset`` where
-    it goes on, None where that is not known. ``remark`` says why, or what has happened since the checkpoint.
+    it continues, None where that is not known. ``remark`` says why, or what has happened since the checkpoint.
     ``upstream_topic`` is the source's name of the topic, where the source was asked; ``copied``: the flow copies it.
     """
 

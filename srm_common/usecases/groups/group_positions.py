@@ -15,7 +15,7 @@ from srm_common.usecases.groups.export_offsets import export_offsets
 
 @dataclass(frozen=True, slots=True)
 class GroupPosition:
-    """One partition. ``upstream`` is what the group has committed at the source, ``translated`` where it would go on
+    """One partition. ``upstream`` is what the group has committed at the source, ``translated`` where it would resume
     at the target, ``applied`` what it has committed there. ``remote_topic`` is None for a topic that is not copied."""
 
     topic: str

@@ -1,4 +1,4 @@
-"""Leave a flow so that MirrorMaker 2 goes on where it stands.
+"""Leave a flow so that MirrorMaker 2 continues where it stands.
 
 MirrorMaker 2 with exactly-once support waits behind open transactions, so the flow is fenced. Without it, it believes
 the offsets of aborted transactions, so the committed ones are written once more. It knows nothing of starting points
@@ -46,7 +46,7 @@ def hand_back(flow: FlowSettings, request: HandbackRequest, *, dry_run: bool = F
     """Carry it out, all of it or nothing; may be repeated.
 
     Args:
-        dry_run: only say what would be done; nothing is fenced or written, and a run may be going on.
+        dry_run: only say what would be done; nothing is fenced or written, and a run may be active.
 
     Returns:
         What was found. Where there are ``obstacles``, no offset was written.

@@ -1,4 +1,4 @@
-"""Compare the ends of a flow's copies with the source, to find where each partition goes on."""
+"""Compare the ends of a flow's copies with the source, to find where each partition continues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def handover_positions(
     *,
     compared: int = COMPARED,
 ) -> list[HandoverPosition]:
-    """Where each partition of ``topics`` goes on, in their order. Reads both clusters, and changes nothing.
+    """Where each partition of ``topics`` continues, in their order. Reads both clusters, and changes nothing.
 
     Args:
         topics: with ``partitions`` those of the source; the copy may be missing.

@@ -1,7 +1,7 @@
 """Take a flow over from a MirrorMaker 2 that was stopped: without a gap, without a repetition, and with a map.
 
 Carried out in this order, so that it can be repeated after a fault at any place: prove that nothing writes; fence
-MirrorMaker 2's tasks; find where each partition goes on; adopt the topics (records, settings, missing partitions);
+MirrorMaker 2's tasks; find where each partition continues; adopt the topics (records, settings, missing partitions);
 commit positions, a piece of the offset map, and what the flow remembers of its topics, in one transaction.
 """
 
@@ -51,7 +51,7 @@ _COPIED_BEFORE = "copied by MirrorMaker 2 before"
 
 @dataclass(frozen=True)
 class TakeoverRequest:
-    """``compared``: records of each copy's end to compare. ``accept_unproved``: go on from the stored offsets also
+    """``compared``: records of each copy's end to compare. ``accept_unproved``: continue from the stored offsets also
     where the logs do not agree with them. ``watch_seconds``: how long copies must not grow."""
 
     mirror_maker: ConnectNames

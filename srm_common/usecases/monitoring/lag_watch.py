@@ -232,7 +232,7 @@ class LagWatch:
                 if one.standing is None:
                     one.told, one.lag = True, one.lag if isinstance(told, SrmError) else None
                 else:
-                    # Also where nothing newer came: the source goes on.
+                    # Also where nothing newer came: the source continues.
                     one.stale = True
             self._changed.notify_all()
 

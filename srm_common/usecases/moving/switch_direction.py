@@ -103,10 +103,10 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
     edits = edit_source_offsets(back, Request("", offsets=offsets, command="switch-direction"), dry_run=dry_run)
     for edit in edits:
         if edit.problem is not None:
-            raise DataLost(f"{edit.topic}-{edit.partition} cannot be turned round: {edit.problem}")
+            raise DataLost(f"{edit.topic}-{edit.partition} cannot be reversed: {edit.problem}")
     verb = "would be moved" if dry_run else "moved"
     moved = f"{counted(len(offsets), 'partition')} of {len(ends)}"
-    return (f"{moved} {verb} behind what {flow.name} has copied, where {back.name} begins",)
+    return (f"{moved} {verb} after what {flow.name} has copied, where {back.name} starts",)
 
 
 def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[TopicPartition, int]:

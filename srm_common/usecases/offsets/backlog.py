@@ -17,7 +17,7 @@ from srm_common.usecases.offsets.source_offsets import committed_now
 
 @dataclass(frozen=True)
 class Uncopied:
-    """``ends`` of the source's partitions, ``copied_to`` where the flow goes on in them, ``partitions`` those that
+    """``ends`` of the source's partitions, ``copied_to`` where the flow continues in them, ``partitions`` those that
     have more, each with the number of offsets."""
 
     ends: Mapping[TopicPartition, int]

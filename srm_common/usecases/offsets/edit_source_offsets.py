@@ -54,7 +54,7 @@ def edit_source_offsets(flow: FlowSettings, request: Request, *, dry_run: bool =
     """Carry out a request, all of it or nothing.
 
     Args:
-        dry_run: only say what would be done; nothing is fenced or written, and a run may be going on.
+        dry_run: only say what would be done; nothing is fenced or written, and a run may be active.
 
     Returns:
         One edit per partition. Where any has a ``problem``, nothing was written.

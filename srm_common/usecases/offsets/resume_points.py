@@ -214,7 +214,7 @@ def _chosen(flow: FlowSettings, groups: Iterable[str] | None, known: Iterable[st
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A position, and the topic here where the group goes on. ``along`` and ``back``: by which maps."""
+    """A position, and the topic here where the group resumes. ``along`` and ``back``: by which maps."""
 
     group: str
     topic: str

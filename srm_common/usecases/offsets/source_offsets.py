@@ -46,7 +46,7 @@ class ListedOffset:
 
 
 def list_source_offsets(flow: FlowSettings) -> list[ListedOffset]:
-    """Everything the flow has a position for, or remembers a start of. Changes nothing; a run may be going on.
+    """Everything the flow has a position for, or remembers a start of. Changes nothing; a run may be active.
 
     A source that does not respond is noted beside each partition.
 

@@ -71,7 +71,7 @@ class RunJournal:
         return time.monotonic() - self._written > _RECORD_SECONDS
 
     def write_so_far(self, passes: Passes) -> None:
-        """The record of a run that goes on."""
+        """The record of a run that continues."""
         self._write(passes, RunState.RUNNING, None)
 
     def finish(self, passes: Passes | None) -> RunRecord:

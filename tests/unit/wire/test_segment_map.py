@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.offsets.segments import Run, Segment, build_segment
 from srm_common.domain.offsets.translation import Translated, Unmapped, current_map, translate, translate_back
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.segment_map import CommittedSegments, MapChanges, SegmentMap, map_changes
@@ -79,7 +80,7 @@ def test_what_cannot_be_read_maps_nothing_and_is_told_once() -> None:
     packed = SegmentMap(committed)
     found = packed.translate(2)
     assert isinstance(found, Unmapped)
-    assert "segment of t-4 from offset 0 goes on after its end" in found.reason
+    assert "segment of t-4 from offset 0 continues after its end" in found.reason
     assert packed.translate(7) == Translated(7, True)
     with pytest.raises(CorruptRecord):
         committed[0]
@@ -122,7 +123,7 @@ class Topic:
         batch = SegmentBatch()
         for offset, (key, value) in self.records.items():
             batch.put(key, value, offset)
-        return batch.segments.get(("t", 4), CommittedSegments("t", 4, []))
+        return batch.segments.get(TopicPartition("t", 4), CommittedSegments("t", 4, []))
 
 
 @dataclass

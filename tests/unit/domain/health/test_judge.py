@@ -246,7 +246,7 @@ FAILED: Mapping[str, Any] = {
             {"data_topics": 0, "partitions": 0, "last_run_records": 0},
             HealthState.HEARTBEAT_ONLY,
             None,
-            "nothing is copied, not even heartbeats: no topic of the source",
+            "nothing is copied, not even heartbeats: the flow's filters select no topic",
         ),
         (
             {"last_run_ended_ms": NOW - HOUR, "paused": None, "schedule_fault": "Airflow does not respond"},

@@ -168,7 +168,7 @@ LOG = Log(1000, 1021)
                 "the group is 10 offsets ahead of what is copied; it reads them again if they arrive",
             ),
         ),
-        (90, None, ResumePoint(1000, NONE, "the copy begins at 100, behind its place 90")),
+        (90, None, ResumePoint(1000, NONE, "the copy starts at 100, after its position 90")),
     ],
 )
 def test_in_a_copy(position: int, own: int | None, expected: ResumePoint) -> None:

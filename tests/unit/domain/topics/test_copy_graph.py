@@ -219,7 +219,7 @@ def test_while_a_cluster_is_down_only_what_may_go_wrong_waits() -> None:
     assert world.copied() == {"c->a:t", "a->b:new"}
     refused = world.refusals("a->b")["t"]
     assert refused.code == "undecided"
-    assert "because the records of c are not known (c: it is down); the next refresh looks again" in refused.reason
+    assert "because the records of c are not known (c: it is down); the next refresh checks again" in refused.reason
     world.down = set()
     world.run()
     world.check()

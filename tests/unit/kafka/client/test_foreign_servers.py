@@ -16,8 +16,8 @@ ANSWERS = {
     b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n": r"speaks HTTP, .*; correct bootstrap\.servers",
     b"\x15\x03\x03\x00\x02\x02\x46": "speaks TLS; set security.protocol to SSL or SASL_SSL",
     b"\x16\x03\x01\x00\x05hello": "speaks TLS; set security.protocol to SSL or SASL_SSL",
-    b"SSH-2.0-OpenSSH_9.2\r\n": r"does not speak Kafka's protocol \(its answer begins with 0x5353482d\)",
-    b"\xff\xff\xff\xffxxxx": r"does not speak Kafka's protocol \(its answer begins with 0xffffffff\)",
+    b"SSH-2.0-OpenSSH_9.2\r\n": r"does not speak Kafka's protocol \(its response begins with 0x5353482d\)",
+    b"\xff\xff\xff\xffxxxx": r"does not speak Kafka's protocol \(its response begins with 0xffffffff\)",
     b"": "closed the connection at the first request; if its listener has TLS, set security.protocol to SSL",
 }
 
