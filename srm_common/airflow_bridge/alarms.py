@@ -7,8 +7,8 @@ Airflow's providers (``airflow.sdk.BaseNotifier``). The context has ``alarm`` be
 
 from __future__ import annotations
 
-import importlib
 import logging
+import pkgutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -149,4 +149,4 @@ def _over(kind: str, text: str, flow: str) -> dict[str, Any]:
 
 def _made(notifier: AlarmNotifier) -> Any:
     module, _, name = notifier.path.rpartition(".")
-    return getattr(importlib.import_module(module), name)(**notifier.arguments)
+    return pkgutil.resolve_name(f"{module}:{name}")(**notifier.arguments)

@@ -27,7 +27,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.settings_files.client_keys import cluster_settings, is_connection_key
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.settings_files.policy_class import policy_of
+from srm_common.settings_files.user_classes import policy_of
 
 #: The name in messages of a cluster without an alias.
 _LOCAL = "local"

@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from srm_common.domain.cluster import Client, ClusterSettings
-from srm_common.domain.filters.filter_classes import filter_class
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow, OnDataLoss
-from srm_common.domain.flow.settings import KEYS as NOTIFIER_KEYS
-from srm_common.domain.flow.settings import AlarmNotifier, alarm_notifiers
+from srm_common.domain.flow.settings import NOTIFIER_KEYS, AlarmNotifier, FilterClass, alarm_notifiers
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.key import ALL_LEVELS, BadValue, Key, Level
@@ -24,8 +22,8 @@ from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.settings_files.configuration_files import configuration_files, listed_aliases, read_entries
 from srm_common.settings_files.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
 from srm_common.settings_files.flow_faults import at_entry, pair_faults
-from srm_common.settings_files.policy_class import policy_of
 from srm_common.settings_files.providers import Providers
+from srm_common.settings_files.user_classes import filter_class, policy_of
 
 CONNECTION = "connection"
 TARGETS = "streams.replication.manager.driver.target.cluster"
@@ -274,7 +272,7 @@ class _Loader:
                 values[key.name] = self._value(key, name)
             except ConfigError as error:
                 faults.append(error)
-        filter_classes: dict[str, str | None] = {}
+        filter_classes: dict[str, FilterClass | None] = {}
         for key_name in _FILTERS:
             try:
                 filter_classes[key_name.replace(".", "_")] = self._filter_class(key_name, name)
@@ -359,7 +357,7 @@ class _Loader:
         except ConfigError as error:
             raise at_entry(entry, error.reason) from error
 
-    def _filter_class(self, key_name: str, name: FlowName) -> str | None:
+    def _filter_class(self, key_name: str, name: FlowName) -> FilterClass | None:
         key = BY_NAME[key_name]
         entry = self.layers.find(key, name).entry
         if entry is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
@@ -18,7 +18,7 @@ from srm_common.errors import ConfigError
 
 
 #: What the keys of notifiers begin with: ``alarm.notifier.<name>.class`` and ``alarm.notifier.<name>.<argument>``.
-KEYS = "alarm.notifier."
+NOTIFIER_KEYS = "alarm.notifier."
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
@@ -32,7 +32,7 @@ class AlarmNotifier:
 
 
 def alarm_notifiers(names: Iterable[str], settings: Mapping[str, str]) -> tuple[AlarmNotifier, ...]:
-    """The notifiers called ``names``, in their order. ``settings`` are all keys below :data:`KEYS`, in full.
+    """The notifiers called ``names``, in their order. ``settings`` are all keys below :data:`NOTIFIER_KEYS`, in full.
 
     Values that are JSON of something else than a text (``["a@b", "c@d"]``, ``true``, ``5``) are taken as that, all
     others as the text that they are. The class is not imported, since a provider need not be installed where the file
@@ -45,7 +45,7 @@ def alarm_notifiers(names: Iterable[str], settings: Mapping[str, str]) -> tuple[
 
 
 def _notifier(name: str, settings: Mapping[str, str]) -> AlarmNotifier:
-    prefix = f"{KEYS}{name}."
+    prefix = f"{NOTIFIER_KEYS}{name}."
     arguments = {key[len(prefix) :]: value for key, value in settings.items() if key.startswith(prefix)}
     path = arguments.pop("class", "").strip()
     if not path:
@@ -113,6 +113,15 @@ class Compression:
     level: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FilterClass:
+    """A filter of the user's own: its dotted path, and the class, which is given a flow's include and exclude lists
+    (:mod:`srm_common.domain.filters.filter_classes`)."""
+
+    path: str
+    make: Callable[..., Any] = field(repr=False)
+
+
 #: Also with ``retry.timeout.seconds = 0``, which is about partitions that fail.
 _LEAST_PATIENCE_SECONDS = 30.0
 
@@ -154,9 +163,9 @@ class FlowSettings:
         r"min\.insync\.replicas",
     )
     # Dotted paths of Python classes; None: the lists above.
-    topic_filter_class: str | None = None
-    group_filter_class: str | None = None
-    config_property_filter_class: str | None = None
+    topic_filter_class: FilterClass | None = None
+    group_filter_class: FilterClass | None = None
+    config_property_filter_class: FilterClass | None = None
     #: Copies of the flow in the other direction whose consumers' offsets are translated back.
     reverse_checkpointing: bool = True
     reverse_topics: tuple[str, ...] = (".*",)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow.settings import FilterClass
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions, SettingChange
@@ -117,7 +118,7 @@ def test_a_topic_that_is_named_and_not_shown_is_told() -> None:
         "Describe on topic 't' (kafka-acls.sh --add --allow-principal User:srm --operation Describe --topic t)",
     )
     assert planned({"t": (1, settings())}, flow=secured).notices == ()
-    own = replace(named, topic_filter_class="mine:Filter")
+    own = replace(named, topic_filter_class=FilterClass("mine.Filter", list))
     assert make_plan(own, [], SourceView({}, {}), TargetView({}, {}, 3)).notices == ()
 
 

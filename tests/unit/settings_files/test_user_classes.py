@@ -1,14 +1,17 @@
-"""The policy that a configuration names, with classes of a user's own that really are imported."""
+"""The policy and the filters that a configuration names, with classes of a user's own that really are imported."""
 
 from __future__ import annotations
 
 import itertools
+import re
+import sys
 import textwrap
 from pathlib import Path
 
 import pytest
 
 from srm_common.domain.flow import FlowName
+from srm_common.domain.flow.settings import FilterClass
 from srm_common.domain.policy import (
     POLICY_METHODS,
     DefaultReplicationPolicy,
@@ -17,7 +20,7 @@ from srm_common.domain.policy import (
     policy_name,
 )
 from srm_common.errors import ConfigError
-from srm_common.settings_files.policy_class import policy_of
+from srm_common.settings_files.user_classes import filter_class, policy_of
 
 FLOW = FlowName("east", "west")
 MINE = """
@@ -113,3 +116,40 @@ def test_the_methods_asked_for_are_those_of_the_protocol() -> None:
         "checkpoints_topic",
         "offset_syncs_topic",
     }
+
+
+@pytest.fixture
+def company_filters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "company_filters.py").write_text("class Odd:\n    def accepts(self, name): ...\n\nnumber = 5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "company_filters", raising=False)
+
+
+@pytest.mark.usefixtures("company_filters")
+def test_a_filter_of_the_users_own_is_loaded() -> None:
+    found = filter_class("company_filters.Odd", "DefaultTopicFilter")
+    assert found is not None
+    assert found == FilterClass("company_filters.Odd", sys.modules["company_filters"].Odd)
+
+
+@pytest.mark.parametrize("written", ["DefaultTopicFilter", "org.apache.kafka.connect.mirror.DefaultTopicFilter"])
+def test_javas_own_class_means_the_lists(written: str) -> None:
+    assert filter_class(written, "DefaultTopicFilter") is None
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("MyFilter", "there is no filter 'MyFilter'; use DefaultTopicFilter, or the dotted path of a Python class"),
+        (
+            "com.example.Mine",
+            "'com.example.Mine' cannot be imported: there is no Python module 'com' here (Java",
+        ),
+        ("company_filters.Other", "module 'company_filters' has no 'Other'"),
+        ("company_filters.number", "'company_filters.number' is not a class with a method accepts(name)"),
+    ],
+)
+@pytest.mark.usefixtures("company_filters")
+def test_what_is_no_filter_is_refused(written: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(said)):
+        filter_class(written, "DefaultTopicFilter")
