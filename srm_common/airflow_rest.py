@@ -206,17 +206,8 @@ class AirflowRest:
         raise AssertionError("the last try returns or raises")
 
     def _request(self, token: str | None, method: str, path: str, body: Any) -> Any:
-        request = urllib.request.Request(self.url + path, method=method)
-        request.add_header("Accept", "application/json")
-        if token is not None:
-            request.add_header("Authorization", f"Bearer {token}")
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
-            request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, data=data, timeout=self._timeout_seconds) as answer:
-                return json.loads(answer.read() or b"null")
+            return exchange(method, self.url + path, body, token, self._timeout_seconds)
         except urllib.error.HTTPError:
             raise
         except (OSError, http.client.HTTPException) as error:
@@ -238,6 +229,26 @@ class AirflowRest:
                 f"file? The DAG of a new one is there when Airflow has parsed the file again"
             )
         return f"Airflow at {self.url} refuses {method} {path}: HTTP {failure.code} {_detail(failure)}".rstrip()
+
+
+def exchange(method: str, url: str, body: Any, token: str | None, timeout_seconds: float) -> Any:
+    """One request with a body of JSON, or none (None); the decoded answer, None for an empty one.
+
+    Raises:
+        urllib.error.HTTPError: an error status.
+        OSError, http.client.HTTPException: there is no answer, or a part of one.
+        ValueError: the answer is no JSON.
+    """
+    request = urllib.request.Request(url, method=method)
+    request.add_header("Accept", "application/json")
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    data = None
+    if body is not None:
+        data = json.dumps(body).encode()
+        request.add_header("Content-Type", "application/json")
+    with urllib.request.urlopen(request, data=data, timeout=timeout_seconds) as answer:
+        return json.loads(answer.read() or b"null")
 
 
 def _detail(failure: urllib.error.HTTPError) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import http.client
-import json
 import time
 import urllib.error
 import urllib.parse
-import urllib.request
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from srm_common.airflow_rest import exchange
 from srm_common.errors import LocalAirflowError
 
 FINAL_STATES = frozenset({"success", "failed"})
@@ -69,21 +68,11 @@ class AirflowClient:
 
     def _send(self, method: str, path: str, body: Any, query: dict[str, Any] | None) -> Any:
         url = self.url + path + ("?" + urllib.parse.urlencode(query, doseq=True) if query else "")
-        request = urllib.request.Request(url, method=method)
-        request.add_header("Accept", "application/json")
-        if self._token is not None:
-            request.add_header("Authorization", f"Bearer {self._token}")
-        data = None
-        if body is not None:
-            data = json.dumps(body).encode()
-            request.add_header("Content-Type", "application/json")
         try:
-            with urllib.request.urlopen(request, data=data, timeout=self._timeout_seconds) as answer:
-                text = answer.read()
+            return exchange(method, url, body, self._token, self._timeout_seconds)
         except urllib.error.HTTPError as failure:
             said = failure.read().decode(errors="replace")[:2000]
             raise LocalAirflowError(f"{method} {path}: HTTP {failure.code} {said}", status=failure.code) from None
-        return json.loads(text) if text else None
 
     def create_pool(self, name: str, slots: int, description: str = "") -> None:
         """Does nothing when there is one of that name."""
