@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import click
 
-from srm_common.domain.offsets.segments import Run, build_segment, generation_of
+from srm_common.domain.offsets.segments import OffsetSpan, build_segment, generation_of
 from srm_common.domain.offsets.translation import Translated
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.state.segment_log import SegmentBatch
@@ -37,7 +37,10 @@ def records(segments: int, partitions: int) -> Iterator[Record]:
         chunk, place = divmod(number, partitions)
         upstream, downstream = chunk * (_RECORDS + 1), chunk * (_RECORDS + 1)
         half = _RECORDS // 2
-        runs = [Run(upstream, half, downstream, half), Run(upstream + half + 1, half, downstream + half, half)]
+        runs = [
+            OffsetSpan(upstream, half, downstream, half),
+            OffsetSpan(upstream + half + 1, half, downstream + half, half),
+        ]
         end = upstream + _RECORDS + 1
         yield encode_segment(build_segment(*places[place], upstream, end, runs, 1024, _GENERATION))
 

@@ -12,7 +12,8 @@ from srm_common.domain.flow.settings import FilterClass
 from srm_common.domain.policy import (
     POLICY_METHODS,
     SHIPPED_POLICIES,
-    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    MigratingReplicationPolicy,
     ReplicationPolicy,
 )
 from srm_common.errors import ConfigError
@@ -42,9 +43,9 @@ def policy_of(
     module, _, name = written.rpartition(".")
     if name in SHIPPED_POLICIES and module in _SHIPPED_IN:
         kind = SHIPPED_POLICIES[name]
-        if kind is DefaultReplicationPolicy:
-            return kind(separator, separator_in_internal_names)
-        return kind(separator, separator_in_internal_names, flow.source)  # type: ignore[call-arg]
+        if issubclass(kind, IdentityReplicationPolicy | MigratingReplicationPolicy):
+            return kind(separator, separator_in_internal_names, flow.source)
+        return kind(separator, separator_in_internal_names)
     return _own_policy(written, {**settings, **_aliases(flow)})
 
 

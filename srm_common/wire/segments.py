@@ -31,6 +31,7 @@ import zlib
 
 from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, Run, Segment
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, OffsetSpan, Segment
 from srm_common.errors import CorruptRecord
 from srm_common.wire.mm2 import partition_for
 
@@ -203,7 +204,7 @@ def decode_segment_value(topic: str, partition: int, upstream_start: int, value:
                 downstream += jump
                 both, at = _take(value, at)
                 upstream_length, foreign = both >> 1, bool(both & 1)
-            runs.append(Run(upstream, upstream_length, downstream, length, foreign))
+            runs.append(OffsetSpan(upstream, upstream_length, downstream, length, foreign))
             upstream += upstream_length
             downstream += length
     except (IndexError, struct.error, zlib.error):

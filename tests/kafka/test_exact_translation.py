@@ -18,7 +18,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings, OnDataLoss, names
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState
-from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.domain.offsets.translation import Evidence, NotReplicatedYet, Translated, Translation
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
@@ -302,7 +302,7 @@ def test_records_of_others_in_the_midst_of_a_chunk(engine: Engine, name: str) ->
             put(others, remote, 0, [Seen(b"other", b"%d" % start, (), 1)] * 3)
             others.flush(60)
     chunk.commit_transaction(60)
-    segment = Segment(name, 0, 0, 30, 0, 36, (Run(0, 30, 0, 36, foreign=True),))
+    segment = Segment(name, 0, 0, 30, 0, 36, (OffsetSpan(0, 30, 0, 36, foreign=True),))
     home = segment_partition(name, 0, engine.state.segments_partitions)
     record = NewRecord(engine.state.segments_topic, home, *encode_segment(segment))
     StateWriter(engine.flow.target).write("write a segment", [record])

@@ -15,7 +15,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.flow.names import segments_topic
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
-from srm_common.domain.offsets.segments import Run, Segment, joined
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, joined
 from srm_common.domain.policy import (
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
@@ -143,7 +143,7 @@ def test_a_joined_segment_does_not_tell_when_its_chunks_came(target_kafka: Local
             return arrival_ms(reader, name, "heartbeats", offset, begun)
 
     begun = int(time.time() * 1000) - 600_000
-    chunks = [Segment("heartbeats", 0, n, n + 1, 2 * n, 2 * n + 1, (Run(n, 1, 2 * n, 1),)) for n in range(4)]
+    chunks = [Segment("heartbeats", 0, n, n + 1, 2 * n, 2 * n + 1, (OffsetSpan(n, 1, 2 * n, 1),)) for n in range(4)]
     put(encode_joined(joined(chunks[:3]), 2), begun + 300_000)
     assert arrived(2) is None
     put(encode_segment(chunks[1]), begun + 1_000)

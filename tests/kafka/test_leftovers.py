@@ -14,7 +14,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotTask
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.frames import RawProduce
@@ -317,7 +317,7 @@ def _copied_without_marker(scene: Scene, extra: int) -> None:
             await scene.send(producer, scene.place, plain_records([(b"x", b"y")]), 1)
         key = source_offset_key(alias, scene.topic, 0)
         offsets = TopicPartition(state.offsets_topic, partition_for(key, state.offsets_partitions))
-        segment = Segment(scene.topic, 0, 0, 1, base, base + 1, (Run(0, 1, base, 1),))
+        segment = Segment(scene.topic, 0, 0, 1, base, base + 1, (OffsetSpan(0, 1, base, 1),))
         segments = TopicPartition(state.segments_topic, segment_partition(scene.topic, 0, state.segments_partitions))
         assert await producer.add([offsets, segments]) == {}
         await scene.send(producer, offsets, plain_records([(key, source_offset_value(0))]), 1)

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.offsets.segments import Run, build_segment
+from srm_common.domain.offsets.segments import OffsetSpan, build_segment
 from srm_common.errors import CorruptRecord, StateTopicInvalid, StateUnavailable
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import read_source_offsets
@@ -243,7 +243,7 @@ def test_lost_offsets_are_refused_while_the_map_proves_a_copy(
     flow: FlowSettings, state: StateTopics, target_kafka: LocalKafka
 ) -> None:
     assert read_source_offsets(flow, state) == {}
-    key, value = encode_segment(build_segment("t", 0, 0, 5, [Run(0, 5, 0, 5)], 1000))
+    key, value = encode_segment(build_segment("t", 0, 0, 5, [OffsetSpan(0, 5, 0, 5)], 1000))
     write(target_kafka, state.segments_topic, (segment_partition("t", 0, 25), key, value))
     with pytest.raises(
         StateTopicInvalid, match=rf"{state.offsets_topic} .*1 segments.*srm-control repair --flow '{flow.name}'"

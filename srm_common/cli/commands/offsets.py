@@ -17,12 +17,11 @@ from srm_common.cli.invocation import Invocation, config_option, output_option, 
 from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import duration
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.groups.group_offsets import GroupOffset, parse_group_offsets, write_group_offsets
+from srm_common.domain.groups.group_offsets import AppliedOffset, GroupOffset, parse_group_offsets, write_group_offsets
 from srm_common.domain.patterns.name_filter import split_list
 from srm_common.errors import AirflowError, ConfigError
 
 if TYPE_CHECKING:
-    from srm_common.domain.groups.group_offsets import AppliedOffset
     from srm_common.usecases.groups.export_offsets import ExportedOffsets
 
 

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.segments import Run, Segment, build_segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import ActionResult, failed
@@ -163,7 +163,7 @@ def segment_of(found: HandoverPosition, mapped: Segment | None) -> Segment | Non
         pairs = tuple(pair for pair in pairs if pair[0] >= mapped.upstream_end and pair[1] >= mapped.downstream_end)
     if not pairs or found.position is None:
         return None
-    runs = [Run(upstream, 1, downstream, 1) for upstream, downstream in pairs]
+    runs = [OffsetSpan(upstream, 1, downstream, 1) for upstream, downstream in pairs]
     return build_segment(found.topic, found.partition, pairs[0][0], found.position, runs, _SEGMENT_BYTES)
 
 

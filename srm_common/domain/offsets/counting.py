@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from srm_common.domain.offsets.offset_syncs import OffsetSync
-from srm_common.domain.offsets.segments import Run
+from srm_common.domain.offsets.segments import OffsetSpan
 from srm_common.domain.offsets.translation import Evidence, Translated
 
 
@@ -57,7 +57,7 @@ def counted_apart(floor: Translated, position: int, own: Sequence[int], upstream
     return _narrowed(bounded, position, upstream, own, Evidence.TARGET)
 
 
-def own_offsets(run: Run, batches: Sequence[SeenBatch]) -> list[int] | None:
+def own_offsets(run: OffsetSpan, batches: Sequence[SeenBatch]) -> list[int] | None:
     """The downstream offsets that the records of ``run`` were written to, None where the log does not prove it.
 
     A chunk has one producer, whose batches of a partition count on; compaction keeps a batch's number, so that a batch
@@ -145,7 +145,7 @@ def _narrowed(
     return _bounded(floor, _at(own, before, run), _at(own, len(own) - after, run), by)
 
 
-def _at(own: Sequence[int], index: int, run: Run) -> int:
+def _at(own: Sequence[int], index: int, run: OffsetSpan) -> int:
     return own[index] if index < len(own) else run.downstream_end
 
 

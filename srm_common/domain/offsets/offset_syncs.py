@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,7 @@ def syncs_for(
             while ten are being sent. The newest stays.
     """
     stretches: list[_Stretch] = []
-    last: tuple[Segment, Run] | None = None
+    last: tuple[Segment, OffsetSpan] | None = None
     for segment in segments:
         for run in segment.runs:
             state = _add_run(run, state, offset_lag_max, stretches)
@@ -104,7 +104,7 @@ def syncs_for(
     return [OffsetSync(segment.topic, segment.partition, *pair) for pair in pairs], state
 
 
-def _add_run(run: Run, state: SyncState, offset_lag_max: int, stretches: list[_Stretch]) -> SyncState:
+def _add_run(run: OffsetSpan, state: SyncState, offset_lag_max: int, stretches: list[_Stretch]) -> SyncState:
     if not run.dense:
         # Which record lies where is not known inside; its end is a safe pair, and a jump forces it.
         upstream, downstream = run.upstream_end - 1, run.downstream_end - 1

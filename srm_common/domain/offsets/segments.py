@@ -3,11 +3,11 @@
     upstream    [ 10 11 12 13 )[ C ][ 15 16 ] ... [ 18 )      C: a commit marker of a source transaction
     downstream  [ 70 71 72 73    ][ 74 75 ]
 
-A *run* is a stretch of both logs. In a dense run every upstream offset is a record and became the
-downstream offset at the same distance: translation is arithmetic. In a sparse run some upstream offsets are
+A *span* (:class:`OffsetSpan`) is a stretch of both logs. In a dense span every upstream offset is a record and became
+the downstream offset at the same distance: translation is arithmetic. In a sparse span some upstream offsets are
 holes (markers, aborted or compacted records), so that only the order and a lower bound are known. A *segment*
 is what one committed chunk did to one partition: the upstream range it covers, dropped records included, and
-its runs.
+its spans (``runs``).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _SMALLEST_RUN_BYTES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class OffsetSpan:
     """``upstream_length`` offsets from ``upstream`` became the ``length`` offsets from ``downstream``.
 
     ``foreign``: the downstream range may hold records of others (another writer, a transaction marker), so
-    that nothing can be counted in it; such a run is never dense.
+    that nothing can be counted in it; such a span is never dense.
     """
 
     upstream: int
@@ -40,7 +40,7 @@ class Run:
 
     @property
     def dense(self) -> bool:
-        """Whether offsets inside the run translate by arithmetic."""
+        """Whether offsets inside the span translate by arithmetic."""
         return self.upstream_length == self.length and not self.foreign
 
     @property
@@ -70,7 +70,7 @@ class Segment:
     upstream_end: int
     downstream_start: int
     downstream_end: int
-    runs: tuple[Run, ...]
+    runs: tuple[OffsetSpan, ...]
     generation: int = 0
     joined: bool = False
 
@@ -89,7 +89,7 @@ def build_segment(
     partition: int,
     upstream_start: int,
     upstream_end: int,
-    runs: Sequence[Run],
+    runs: Sequence[OffsetSpan],
     max_bytes: int,
     generation: int = 0,
 ) -> Segment:
@@ -132,7 +132,7 @@ def build_segment(
     )
 
 
-def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[Run]) -> int:
+def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> int:
     """Size of the encoded value; the layout is that of :mod:`srm_common.wire.segments`."""
     size = VALUE_HEAD_BYTES + _varint_bytes(upstream_end - upstream_start) + _varint_bytes(len(runs))
     upstream, downstream = upstream_start, runs[0].downstream
@@ -153,7 +153,7 @@ def _varint_bytes(number: int) -> int:
     return max(1, (number.bit_length() + 6) // 7)
 
 
-def _check(upstream_start: int, upstream_end: int, runs: Sequence[Run]) -> None:
+def _check(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> None:
     if not runs:
         raise ValueError("a segment needs at least one run")
     upstream, downstream = upstream_start, runs[0].downstream
@@ -167,9 +167,9 @@ def _check(upstream_start: int, upstream_end: int, runs: Sequence[Run]) -> None:
         raise ValueError(f"the last run ends at {upstream}, beyond the end of the chunk {upstream_end}")
 
 
-def with_neighbours_joined(runs: Iterable[Run]) -> list[Run]:
+def with_neighbours_joined(runs: Iterable[OffsetSpan]) -> list[OffsetSpan]:
     """Dense neighbours without a jump on either side become one run; nothing is lost."""
-    out: list[Run] = []
+    out: list[OffsetSpan] = []
     for run in runs:
         last = out[-1] if out else None
         if (
@@ -179,7 +179,7 @@ def with_neighbours_joined(runs: Iterable[Run]) -> list[Run]:
             and run.upstream == last.upstream_end
             and run.downstream == last.downstream_end
         ):
-            out[-1] = Run(
+            out[-1] = OffsetSpan(
                 last.upstream,
                 last.upstream_length + run.upstream_length,
                 last.downstream,
@@ -190,13 +190,13 @@ def with_neighbours_joined(runs: Iterable[Run]) -> list[Run]:
     return out
 
 
-def _coarsened(runs: Sequence[Run], limit: int) -> list[Run]:
+def _coarsened(runs: Sequence[OffsetSpan], limit: int) -> list[OffsetSpan]:
     """Merge neighbours as long as the merged run holds at most ``limit`` records."""
-    out: list[Run] = [runs[0]]
+    out: list[OffsetSpan] = [runs[0]]
     for run in runs[1:]:
         last = out[-1]
         if run.downstream_end - last.downstream <= limit:
-            out[-1] = Run(
+            out[-1] = OffsetSpan(
                 last.upstream,
                 run.upstream_end - last.upstream,
                 last.downstream,

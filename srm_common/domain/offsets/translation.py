@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
-from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 
 
 class Evidence(StrEnum):
@@ -42,7 +42,7 @@ class Translated:
 
     offset: int
     exact: bool
-    within: Run | None = None
+    within: OffsetSpan | None = None
     most: int | None = None
     by: Evidence = Evidence.MAP
     why: str = ""
@@ -220,7 +220,7 @@ def _capped(translated: Translated, cap: int | None) -> Translated:
     return translated
 
 
-def _upstream(run: Run) -> int:
+def _upstream(run: OffsetSpan) -> int:
     return run.upstream
 
 
@@ -287,5 +287,5 @@ def _back_within(segment: Segment, position: int) -> Translated:
     return Translated(earliest, exact=False, within=run)
 
 
-def _downstream(run: Run) -> int:
+def _downstream(run: OffsetSpan) -> int:
     return run.downstream

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from srm_common.domain.offsets.segments import Run
+from srm_common.domain.offsets.segments import OffsetSpan
 from srm_common.domain.runs.copying import CopyRange, RangeResult
 from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
@@ -42,8 +42,8 @@ class Share:
     #: Records by their batch's timestamp, which is rounded down by up to 1/32 of its age when the chunk began: few
     #: numbers stand for however many batches, and the latency that they will have at the commit is as exact.
     stamps: dict[int, int] = field(default_factory=dict)
-    _closed: list[Run] = field(default_factory=list)
-    #: The run that may still grow, as numbers: where it begins upstream and downstream, and where both continue.
+    _closed: list[OffsetSpan] = field(default_factory=list)
+    #: The span that may still grow, as numbers: where it begins upstream and downstream, and where both continue.
     _up: int = -1
     _down: int = -1
     _up_next: int = -1
@@ -52,11 +52,11 @@ class Share:
     _dense: bool = False
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[OffsetSpan]:
         """What was acknowledged, as runs in order; neighbours that are dense are one."""
         if self._up < 0:
             return []
-        return [*self._closed, Run(self._up, self._up_next - self._up, self._down, self._down_next - self._down)]
+        return [*self._closed, OffsetSpan(self._up, self._up_next - self._up, self._down, self._down_next - self._down)]
 
     def acknowledge(self, packed: Packed, base_offset: int) -> None:
         """The target stored a batch at ``base_offset``."""
@@ -68,7 +68,7 @@ class Share:
             if not (dense and self._dense and upstream == self._up_next and down == self._down_next):
                 if self._up >= 0:
                     self._closed.append(
-                        Run(self._up, self._up_next - self._up, self._down, self._down_next - self._down)
+                        OffsetSpan(self._up, self._up_next - self._up, self._down, self._down_next - self._down)
                     )
                 self._up, self._down, self._dense = upstream, down, dense
             down += records

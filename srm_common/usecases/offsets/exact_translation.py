@@ -25,7 +25,7 @@ from typing import Literal, Self
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.counting import by_syncs, counted, counted_apart, looked_between, own_offsets
 from srm_common.domain.offsets.offset_syncs import OffsetSync
-from srm_common.domain.offsets.segments import Run, generation_of
+from srm_common.domain.offsets.segments import OffsetSpan, generation_of
 from srm_common.domain.offsets.translation import (
     UNBOUNDED,
     Evidence,
@@ -308,6 +308,6 @@ class ExactTranslation:
                 answers[one] = replace(found, why=f"{found.why}; it could not be counted: {because}")
 
 
-def _run(floor: Translated) -> Run:
+def _run(floor: Translated) -> OffsetSpan:
     assert floor.within is not None
     return floor.within

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.segments import Run, Segment, build_segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
 from srm_common.domain.offsets.translation import Translated, Unmapped, current_map, translate, translate_back
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
@@ -31,7 +31,7 @@ def histories(draw: st.DrawFn) -> list[Segment]:
         elif what == "anew":
             upstream, generation = draw(st.integers(0, 200)), generation + 1
         length = draw(st.integers(1, 30))
-        runs = [Run(upstream, length, downstream, length)]
+        runs = [OffsetSpan(upstream, length, downstream, length)]
         label = 0 if what == "unknown" else generation
         out.append(build_segment("t", 4, upstream, upstream + length + 2, runs, 999, label))
         upstream += length + 2
@@ -62,8 +62,8 @@ def test_it_says_what_the_plain_map_says(history: list[Segment]) -> None:
 
 
 def test_a_tombstone_takes_its_segment_out() -> None:
-    first = build_segment("t", 4, 0, 5, [Run(0, 5, 0, 5)], 999)
-    second = build_segment("t", 4, 5, 9, [Run(5, 4, 6, 4)], 999)
+    first = build_segment("t", 4, 0, 5, [OffsetSpan(0, 5, 0, 5)], 999)
+    second = build_segment("t", 4, 5, 9, [OffsetSpan(5, 4, 6, 4)], 999)
     committed = committed_of([first, second])
     committed.put(0, None, 2)
     committed.put(77, None, 3)
@@ -75,7 +75,7 @@ def test_what_cannot_be_read_maps_nothing_and_is_told_once() -> None:
     unreadable: list[str] = []
     committed = CommittedSegments("t", 4, unreadable)
     for start in (0, 5):
-        _, value = encode_segment(build_segment("t", 4, start, start + 5, [Run(start, 5, start, 5)], 999))
+        _, value = encode_segment(build_segment("t", 4, start, start + 5, [OffsetSpan(start, 5, start, 5)], 999))
         committed.put(start, value if start else value + b"\0", start)
     packed = SegmentMap(committed)
     found = packed.translate(2)
@@ -93,7 +93,7 @@ def test_an_empty_map_knows_nothing() -> None:
 
 
 def test_only_the_segments_of_the_position_are_decoded() -> None:
-    history = [build_segment("t", 4, n * 5, n * 5 + 5, [Run(n * 5, 5, n * 6, 5)], 999) for n in range(50)]
+    history = [build_segment("t", 4, n * 5, n * 5 + 5, [OffsetSpan(n * 5, 5, n * 6, 5)], 999) for n in range(50)]
     committed = committed_of(history)
     broken = encode_segment(replace(history[30], upstream_end=10_000))[1][:-1]
     committed.put(1_000_000, broken, 50)  # behind all others, and never looked at
@@ -179,7 +179,7 @@ def commits(draw: st.DrawFn) -> list[Segment]:
         # Markers before the records, which may have been chunks of their own, and behind them.
         ahead = 0 if restless else draw(st.sampled_from([0, 0, 2]))
         hole = draw(st.sampled_from([0, 0, 1]))
-        runs = [Run(upstream + ahead, length, downstream, length)]
+        runs = [OffsetSpan(upstream + ahead, length, downstream, length)]
         end = upstream + ahead + length + hole
         out.append(build_segment("t", 4, upstream, end, runs, 999, generation))
         upstream = end
@@ -236,7 +236,7 @@ def same_map(history: list[Segment], committed: CommittedSegments) -> None:
 def test_a_long_history_becomes_one_record_and_its_keys_are_dropped() -> None:
     topic = Topic()
     for number in range(500):
-        runs = [Run(number * 2, 2, number * 3, 2)]
+        runs = [OffsetSpan(number * 2, 2, number * 3, 2)]
         topic.append(*encode_segment(build_segment("t", 4, number * 2, number * 2 + 2, runs, 999)))
     changes = map_changes(topic.read(), 0, topic.end)
     assert (len(changes.written), changes.joined, changes.replaced, len(changes.dropped)) == (1, 496, 0, 496)
@@ -255,19 +255,21 @@ def test_a_long_history_becomes_one_record_and_its_keys_are_dropped() -> None:
 def test_what_others_have_not_read_yet_is_not_joined() -> None:
     topic = Topic()
     for number in range(20):
-        topic.append(*encode_segment(build_segment("t", 4, number, number + 1, [Run(number, 1, number * 2, 1)], 999)))
+        topic.append(
+            *encode_segment(build_segment("t", 4, number, number + 1, [OffsetSpan(number, 1, number * 2, 1)], 999))
+        )
     assert map_changes(topic.read(), 0, 3) == MapChanges()
     assert map_changes(topic.read(), 0, 10).joined == 10
 
 
 def test_what_left_the_target_and_what_was_replaced_is_dropped_but_the_newest_stays() -> None:
     topic = Topic()
-    chunks = [build_segment("t", 4, n * 10, n * 10 + 10, [Run(n * 10, 10, n * 11, 10)], 999) for n in range(3)]
+    chunks = [build_segment("t", 4, n * 10, n * 10 + 10, [OffsetSpan(n * 10, 10, n * 11, 10)], 999) for n in range(3)]
     keys = [encode_segment(one)[0] for one in chunks]
     for one in chunks:
         topic.append(*encode_segment(one))
     for log_start, dropped in ((0, 0), (9, 0), (10, 1), (11, 1), (20, 1), (21, 2), (9999, 2)):
         changes = map_changes(topic.read(), log_start, topic.end)
         assert (changes.dropped, changes.replaced) == (keys[:dropped], dropped)
-    topic.append(*encode_segment(build_segment("t", 4, 5, 25, [Run(5, 20, 40, 20)], 999)))
+    topic.append(*encode_segment(build_segment("t", 4, 5, 25, [OffsetSpan(5, 20, 40, 20)], 999)))
     assert map_changes(topic.read(), 0, topic.end).dropped == keys[1:]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.segments import Run, Segment, build_segment, value_bytes
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment, value_bytes
 from srm_common.errors import CorruptRecord
 from srm_common.wire.segments import (
     decode_segment,
@@ -16,11 +16,11 @@ from srm_common.wire.segments import (
 )
 
 SEGMENT = Segment("orders", 300, 7, 2000, 1000, 1137, (
-    Run(10, 6, 1000, 6),
-    Run(17, 31, 1006, 31),
-    Run(48, 40, 1050, 40),
-    Run(100, 50, 1090, 40),
-    Run(200, 9, 1130, 7, foreign=True),
+    OffsetSpan(10, 6, 1000, 6),
+    OffsetSpan(17, 31, 1006, 31),
+    OffsetSpan(48, 40, 1050, 40),
+    OffsetSpan(100, 50, 1090, 40),
+    OffsetSpan(200, 9, 1130, 7, foreign=True),
 ), 0xBEEF)  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def segments(draw: st.DrawFn) -> Segment:
         length = draw(st.integers(1, 1 << 30))
         foreign = draw(st.booleans())
         upstream_length = draw(st.integers(0, 1 << 31)) if foreign else length + draw(st.sampled_from([0, 0, 3, 999]))
-        runs.append(Run(upstream, upstream_length, downstream, length, foreign))
+        runs.append(OffsetSpan(upstream, upstream_length, downstream, length, foreign))
         upstream, downstream = runs[-1].upstream_end, runs[-1].downstream_end
     topic = draw(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=300))
     max_bytes = draw(st.sampled_from([1 << 30, 60]))

@@ -13,7 +13,7 @@ from srm_common.domain.moving.handover import (
     segment_of,
 )
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.domain.offsets.translation import Translated, current_map, translate
 from srm_common.domain.topic_partition import TopicPartition
 
@@ -165,17 +165,17 @@ def test_whatever_repeats_itself_an_unproved_place_stays(content: list[bytes], d
 def test_compared_records_become_a_piece_of_the_map() -> None:
     found = judge(45, copied(*range(20, 30), *range(35, 40), start=100), seen(*range(20, 30), *range(35, 40)))
     segment = segment_of(found, None)
-    assert segment == Segment("t", 0, 20, 45, 100, 115, (Run(20, 10, 100, 10), Run(35, 5, 110, 5)))
+    assert segment == Segment("t", 0, 20, 45, 100, 115, (OffsetSpan(20, 10, 100, 10), OffsetSpan(35, 5, 110, 5)))
     for position, downstream in ((20, 100), (25, 105), (32, 110), (37, 112), (45, 115)):
         assert translate([segment], position) == Translated(downstream, exact=True)
 
 
 def test_what_the_map_covers_is_left_alone() -> None:
     found = judge(40, copied(*range(20, 40), start=100), seen(*range(20, 40)))
-    older = Segment("t", 0, 0, 30, 80, 110, (Run(0, 30, 80, 30),))
+    older = Segment("t", 0, 0, 30, 80, 110, (OffsetSpan(0, 30, 80, 30),))
     newer = segment_of(found, older)
     assert newer is not None
     assert (newer.upstream_start, newer.downstream_start) == (30, 110)
     assert current_map([older, newer]) == [older, newer]
-    assert segment_of(found, Segment("t", 0, 0, 40, 80, 120, (Run(0, 40, 80, 40),))) is None
+    assert segment_of(found, Segment("t", 0, 0, 40, 80, 120, (OffsetSpan(0, 40, 80, 40),))) is None
     assert segment_of(judge(40, "gone", []), None) is None

@@ -17,7 +17,7 @@ from srm_common.domain.offsets.checkpoints import (
     untranslated_from,
     untranslated_record,
 )
-from srm_common.domain.offsets.segments import Run, build_segment
+from srm_common.domain.offsets.segments import OffsetSpan, build_segment
 from srm_common.domain.offsets.translation import NotReplicatedYet, TooOld, Translated, Unmapped, translate
 
 
@@ -73,7 +73,7 @@ def test_one_that_holds_repeats_and_skips_nothing_of_the_copy(
     for chunk in chunks:
         start, runs = upstream, []
         for gap, length, jump in chunk:
-            runs.append(Run(upstream + gap, length, downstream + jump, length))
+            runs.append(OffsetSpan(upstream + gap, length, downstream + jump, length))
             upstream, downstream = runs[-1].upstream_end, runs[-1].downstream_end
         segments.append(build_segment("t", 0, start, upstream, runs, 1000))
         downstream += 1  # the commit marker

@@ -16,14 +16,14 @@ from srm_common.domain.offsets.counting import (
     own_offsets,
 )
 from srm_common.domain.offsets.offset_syncs import OffsetSync
-from srm_common.domain.offsets.segments import Run
+from srm_common.domain.offsets.segments import OffsetSpan
 from srm_common.domain.offsets.translation import Evidence, Translated, current_map, translate
 from tests.unit.domain.offsets.test_translation import Copy, copies
 
 OURS, OTHERS = (7, 0), (9, 3)
 
 
-def batches_of(copy: Copy, run: Run) -> list[SeenBatch]:
+def batches_of(copy: Copy, run: OffsetSpan) -> list[SeenBatch]:
     """The target's log in the run's range, as one batch a record; the sequences of ours count on."""
     own = {down for down in copy.placed.values()}
     out, sequence = [], 100
@@ -81,7 +81,7 @@ def test_what_is_counted_is_exact_and_never_skips(copy: Copy, data: st.DataObjec
             assert with_source.exact, "all was there to be counted"
 
 
-def floor(run: Run, position: int) -> Translated:
+def floor(run: OffsetSpan, position: int) -> Translated:
     from srm_common.domain.offsets.segments import Segment
 
     segment = Segment("t", 0, run.upstream, run.upstream_end, run.downstream, run.downstream_end, (run,))
@@ -92,7 +92,7 @@ def floor(run: Run, position: int) -> Translated:
 
 
 def test_counting_at_the_source() -> None:
-    run = Run(100, 20, 1000, 10)  # every second offset is a hole
+    run = OffsetSpan(100, 20, 1000, 10)  # every second offset is a hole
     seen = list(range(100, 120, 2))
     for position in range(101, 119):
         expected = 1000 + (position - 100 + 1) // 2
@@ -100,7 +100,7 @@ def test_counting_at_the_source() -> None:
 
 
 def test_records_that_the_source_has_lost_leave_a_range() -> None:
-    run = Run(100, 20, 1000, 10)
+    run = OffsetSpan(100, 20, 1000, 10)
     found = counted(floor(run, 110), 110, [100, 102, 112, 118])
     assert (found.offset, found.exact, found.most) == (1002, False, 1008)
     # Compaction took the same records from the copy, or did not.
@@ -109,12 +109,12 @@ def test_records_that_the_source_has_lost_leave_a_range() -> None:
 
 
 def test_a_log_with_more_records_than_were_copied_is_not_believed() -> None:
-    run = Run(100, 20, 1000, 10)
+    run = OffsetSpan(100, 20, 1000, 10)
     assert counted(floor(run, 110), 110, list(range(100, 120))) == floor(run, 110)
 
 
 def test_a_run_that_others_wrote_into_is_told_by_the_target_alone_when_the_source_has_no_holes() -> None:
-    run = Run(0, 4, 50, 7, foreign=True)
+    run = OffsetSpan(0, 4, 50, 7, foreign=True)
     batches = [
         SeenBatch(range(50, 52), OURS, 2**31 - 1),
         SeenBatch(range(52, 55), OTHERS, 0),
@@ -128,7 +128,7 @@ def test_a_run_that_others_wrote_into_is_told_by_the_target_alone_when_the_sourc
 
 @pytest.mark.parametrize("gone", range(3))
 def test_own_records_are_proven_by_their_sequence_numbers(gone: int) -> None:
-    run = Run(0, 9, 10, 11, foreign=True)
+    run = OffsetSpan(0, 9, 10, 11, foreign=True)
     batches = [SeenBatch(range(10 + 4 * n, 13 + 4 * n), OURS, 3 * n) for n in range(3)]
     assert own_offsets(run, batches) == [10, 11, 12, 14, 15, 16, 18, 19, 20]
     assert own_offsets(run, batches[:gone] + batches[gone + 1 :]) is None

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 
 from srm_common.domain.offsets.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 from srm_common.domain.offsets.offset_edits import LogRange
-from srm_common.domain.offsets.segments import Run, Segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 
 
 def segment(upstream: int, downstream: int, length: int) -> Segment:
-    runs = (Run(upstream, length, downstream, length),)
+    runs = (OffsetSpan(upstream, length, downstream, length),)
     return Segment("t", 0, upstream, upstream + length, downstream, downstream + length, runs)
 
 
@@ -38,11 +38,11 @@ def test_a_part_that_somebody_else_copied_is_told_apart() -> None:
 
 
 def test_a_jump_within_a_chunk() -> None:
-    runs = (Run(0, 5, 0, 5), Run(5, 5, 8, 5))
+    runs = (OffsetSpan(0, 5, 0, 5), OffsetSpan(5, 5, 8, 5))
     assert list(suspicious_gaps([Segment("t", 0, 0, 10, 0, 13, runs)], LogRange(0, 14), exactly_once=True)) == [
         Gap(LogRange(5, 8))
     ]
-    mixed = (Run(0, 10, 0, 13, foreign=True),)
+    mixed = (OffsetSpan(0, 10, 0, 13, foreign=True),)
     assert list(mixed_runs([Segment("t", 0, 0, 10, 0, 13, mixed)], LogRange(0, 14))) == [LogRange(0, 13)]
     assert list(mixed_runs(CHUNKS, LogRange(0, 31))) == []
 

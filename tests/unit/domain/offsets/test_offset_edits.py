@@ -18,6 +18,7 @@ from srm_common.domain.offsets.offset_edits import (
 )
 from srm_common.domain.offsets.segments import Run, Segment
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.offsets.segments import OffsetSpan, Segment
 from srm_common.domain.topics.source_topics import Pin, SourceTopics
 from srm_common.errors import ConfigError
 
@@ -116,7 +117,7 @@ def test_bad_files_are_one_sentence(text: str, sentence: str) -> None:
     assert str(caught.value).startswith(sentence)
 
 
-LAST = Segment("t", 2, 50, 103, 51, 101, (Run(50, 50, 51, 50),))
+LAST = Segment("t", 2, 50, 103, 51, 101, (OffsetSpan(50, 50, 51, 50),))
 
 
 def test_the_end_of_the_map_is_the_position() -> None:

@@ -7,15 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for
-from srm_common.domain.offsets.segments import Run, Segment, build_segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
 
 
-def segment(*runs: Run, max_bytes: int = 1 << 30) -> Segment:
+def segment(*runs: OffsetSpan, max_bytes: int = 1 << 30) -> Segment:
     return build_segment("t", 0, runs[0].upstream, runs[-1].upstream_end, runs, max_bytes)
 
 
-def dense(upstream: int, downstream: int, length: int) -> Run:
-    return Run(upstream, length, downstream, length)
+def dense(upstream: int, downstream: int, length: int) -> OffsetSpan:
+    return OffsetSpan(upstream, length, downstream, length)
 
 
 def pairs(syncs: list[OffsetSync]) -> list[tuple[int, int]]:
@@ -53,7 +53,7 @@ def test_the_newest_position_does_not_count_as_forced() -> None:
 
 
 def test_sparse_runs_give_their_end() -> None:
-    syncs, _ = syncs_for([segment(Run(0, 100, 0, 60), dense(100, 60, 5))], SyncState(), 100)
+    syncs, _ = syncs_for([segment(OffsetSpan(0, 100, 0, 60), dense(100, 60, 5))], SyncState(), 100)
     assert pairs(syncs) == [(99, 59), (104, 64)]
 
 

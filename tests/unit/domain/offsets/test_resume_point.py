@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, ResumePoint, resume_point
-from srm_common.domain.offsets.segments import Run, Segment, build_segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
 from srm_common.domain.offsets.translation import current_map
 
 
@@ -40,7 +40,7 @@ class Flow:
         for offset in range(start, end):
             number = self.source.log[offset]
             if number is not None and offset in self.source.own:
-                runs.append(Run(offset, 1, len(self.target.log), 1))
+                runs.append(OffsetSpan(offset, 1, len(self.target.log), 1))
                 self.target.log.append(number)
         self.position = end
         if runs:
@@ -134,7 +134,7 @@ def test_moving_to_and_fro_under_two_names(data: st.DataObject) -> None:
         position = back.offset
 
 
-SEGMENT = Segment("t", 0, 100, 120, 1000, 1020, (Run(100, 20, 1000, 20),))
+SEGMENT = Segment("t", 0, 100, 120, 1000, 1020, (OffsetSpan(100, 20, 1000, 20),))
 MAP = OffsetMap((SEGMENT,), 120)
 LOG = Log(1000, 1021)
 
@@ -210,8 +210,8 @@ def test_records_of_others_between_copies_are_not_passed_over() -> None:
     """At the cluster gone back to, somebody wrote between two chunks of the flow that leads there."""
     along = OffsetMap(
         (
-            Segment("t", 0, 1020, 1030, 120, 130, (Run(1020, 10, 120, 10),)),
-            Segment("t", 0, 1030, 1040, 135, 145, (Run(1030, 10, 135, 10),)),
+            Segment("t", 0, 1020, 1030, 120, 130, (OffsetSpan(1020, 10, 120, 10),)),
+            Segment("t", 0, 1030, 1040, 135, 145, (OffsetSpan(1030, 10, 135, 10),)),
         ),
         1040,
     )

@@ -15,7 +15,7 @@ from srm_common.domain.offsets.segments import (
     MOST_VALUE_BYTES,
     VALUE_HEAD_BYTES,
     Candidate,
-    Run,
+    OffsetSpan,
     Segment,
     build_segment,
     generation_of,
@@ -30,7 +30,7 @@ UNLIMITED = 1 << 40
 
 
 @st.composite
-def run_lists(draw: st.DrawFn, sparse: bool = True, max_size: int = 60) -> list[Run]:
+def run_lists(draw: st.DrawFn, sparse: bool = True, max_size: int = 60) -> list[OffsetSpan]:
     """Runs in order on both sides, dense or sparse, with jumps on either side or none."""
     upstream = draw(st.integers(0, 1 << 40))
     downstream = draw(st.integers(0, 1 << 40))
@@ -40,20 +40,20 @@ def run_lists(draw: st.DrawFn, sparse: bool = True, max_size: int = 60) -> list[
         downstream += draw(st.sampled_from([0, 0, 0, 0, 1, 200]))
         length = draw(st.sampled_from([1, 2, 3, 31, 32, 5000]))
         holes = draw(st.sampled_from([0, 0, 1, 700])) if sparse else 0
-        runs.append(Run(upstream, length + holes, downstream, length))
+        runs.append(OffsetSpan(upstream, length + holes, downstream, length))
         upstream += length + holes
         downstream += length
     return runs
 
 
-def built(runs: list[Run], max_bytes: int = UNLIMITED, before: int = 0, after: int = 0) -> Segment:
+def built(runs: list[OffsetSpan], max_bytes: int = UNLIMITED, before: int = 0, after: int = 0) -> Segment:
     start = max(0, runs[0].upstream - before)
     return build_segment("t", 3, start, runs[-1].upstream_end + after, runs, max_bytes)
 
 
 def test_adjacent_dense_runs_become_one() -> None:
-    segment = built([Run(10, 4, 70, 4), Run(14, 2, 74, 2), Run(17, 1, 76, 1)], before=3, after=2)
-    assert segment == Segment("t", 3, 7, 20, 70, 77, (Run(10, 6, 70, 6), Run(17, 1, 76, 1)))
+    segment = built([OffsetSpan(10, 4, 70, 4), OffsetSpan(14, 2, 74, 2), OffsetSpan(17, 1, 76, 1)], before=3, after=2)
+    assert segment == Segment("t", 3, 7, 20, 70, 77, (OffsetSpan(10, 6, 70, 6), OffsetSpan(17, 1, 76, 1)))
 
 
 def test_generations_tell_topics_apart_however_their_ids_are_spelled() -> None:
@@ -63,8 +63,8 @@ def test_generations_tell_topics_apart_however_their_ids_are_spelled() -> None:
 
 
 def test_coarsening_takes_small_runs_first() -> None:
-    small = [Run(2 * i, 1, i, 1) for i in range(100)]
-    long = Run(1000, 100_000, 100, 100_000)
+    small = [OffsetSpan(2 * i, 1, i, 1) for i in range(100)]
+    long = OffsetSpan(1000, 100_000, 100, 100_000)
     segment = built([*small, long], max_bytes=32)
     assert value_bytes(segment.upstream_start, segment.upstream_end, segment.runs) <= 32
     assert long in segment.runs
@@ -73,8 +73,8 @@ def test_coarsening_takes_small_runs_first() -> None:
 
 def test_a_merge_over_a_downstream_gap_is_never_dense() -> None:
     # Both sides jump by five: the lengths of the merged run agree, but arithmetic would be wrong inside.
-    segment = built([Run(0, 5, 0, 5), Run(10, 5, 10, 5)], max_bytes=1)
-    assert segment.runs == (Run(0, 15, 0, 15, foreign=True),)
+    segment = built([OffsetSpan(0, 5, 0, 5), OffsetSpan(10, 5, 10, 5)], max_bytes=1)
+    assert segment.runs == (OffsetSpan(0, 15, 0, 15, foreign=True),)
     assert not segment.runs[0].dense
 
 
@@ -82,22 +82,22 @@ def test_a_merge_over_a_downstream_gap_is_never_dense() -> None:
     ("start", "end", "runs"),
     [
         (0, 10, []),
-        (0, 10, [Run(0, 0, 0, 0)]),
-        (0, 10, [Run(0, 11, 0, 11)]),
-        (5, 10, [Run(4, 2, 0, 2)]),
-        (0, 10, [Run(0, 5, 0, 5), Run(4, 2, 5, 2)]),
-        (0, 10, [Run(0, 5, 0, 5), Run(5, 2, 4, 2)]),
-        (0, 10, [Run(0, 5, 0, 6)]),
-        (0, 10, [Run(0, 5, -1, 5)]),
+        (0, 10, [OffsetSpan(0, 0, 0, 0)]),
+        (0, 10, [OffsetSpan(0, 11, 0, 11)]),
+        (5, 10, [OffsetSpan(4, 2, 0, 2)]),
+        (0, 10, [OffsetSpan(0, 5, 0, 5), OffsetSpan(4, 2, 5, 2)]),
+        (0, 10, [OffsetSpan(0, 5, 0, 5), OffsetSpan(5, 2, 4, 2)]),
+        (0, 10, [OffsetSpan(0, 5, 0, 6)]),
+        (0, 10, [OffsetSpan(0, 5, -1, 5)]),
     ],
 )
-def test_impossible_runs_are_refused(start: int, end: int, runs: list[Run]) -> None:
+def test_impossible_runs_are_refused(start: int, end: int, runs: list[OffsetSpan]) -> None:
     with pytest.raises(ValueError, match=r"run|overlaps|records|chunk"):
         build_segment("t", 0, start, end, runs, UNLIMITED)
 
 
 @given(run_lists(), st.integers(0, 400))
-def test_limit_is_kept_or_one_run_is_left(runs: list[Run], max_bytes: int) -> None:
+def test_limit_is_kept_or_one_run_is_left(runs: list[OffsetSpan], max_bytes: int) -> None:
     segment = built(runs, max_bytes)
     size = value_bytes(segment.upstream_start, segment.upstream_end, segment.runs)
     assert size <= max_bytes or len(segment.runs) == 1
@@ -105,7 +105,7 @@ def test_limit_is_kept_or_one_run_is_left(runs: list[Run], max_bytes: int) -> No
 
 @given(run_lists(), st.integers(0, 400), st.integers(0, 5), st.integers(0, 5))
 def test_coarsening_keeps_bounds_order_and_every_offset(
-    runs: list[Run], max_bytes: int, before: int, after: int
+    runs: list[OffsetSpan], max_bytes: int, before: int, after: int
 ) -> None:
     fine = built(runs, before=before, after=after)
     coarse = built(runs, max_bytes, before=before, after=after)
@@ -123,7 +123,7 @@ def test_coarsening_keeps_bounds_order_and_every_offset(
 
 
 @given(run_lists(sparse=False))
-def test_without_a_limit_nothing_is_lost(runs: list[Run]) -> None:
+def test_without_a_limit_nothing_is_lost(runs: list[OffsetSpan]) -> None:
     segment = built(runs)
     fine = [(r.upstream + i, r.downstream + i) for r in runs for i in (0, r.length - 1)]
     kept = {u: r.downstream + u - r.upstream for r in segment.runs if r.dense for u, _ in fine
@@ -133,7 +133,7 @@ def test_without_a_limit_nothing_is_lost(runs: list[Run]) -> None:
 
 def test_a_map_fits_into_a_record_however_large_its_chunk() -> None:
     """What half a percent of a chunk of 400 MB would allow, no broker takes with its settings by default."""
-    runs = [Run(3 * n, 2, 2 * n, 2) for n in range(400_000)]
+    runs = [OffsetSpan(3 * n, 2, 2 * n, 2) for n in range(400_000)]
     segment = build_segment("t", 0, 0, 1_200_000, runs, 2_000_000)
     assert len(segment.runs) > 1000
     assert value_bytes(segment.upstream_start, segment.upstream_end, segment.runs) <= MOST_VALUE_BYTES
@@ -164,7 +164,7 @@ def trickle(chunks: int, records: int = 2, start: int = 0) -> list[Segment]:
     out = []
     for number in range(start, start + chunks):
         up, down = number * records, number * (records + 1)
-        out.append(build_segment("t", 0, up, up + records, [Run(up, records, down, records)], 999))
+        out.append(build_segment("t", 0, up, up + records, [OffsetSpan(up, records, down, records)], 999))
     return out
 
 
@@ -176,7 +176,10 @@ def test_nothing_translates_otherwise(parts: list[Copy], rounds: int) -> None:
     up = down = 0
     for part in parts:
         for one in part.committed:
-            runs = [Run(r.upstream + up, r.upstream_length, r.downstream + down, r.length, r.foreign) for r in one.runs]
+            runs = [
+                OffsetSpan(r.upstream + up, r.upstream_length, r.downstream + down, r.length, r.foreign)
+                for r in one.runs
+            ]
             start, end = one.upstream_start + up, one.upstream_end + up
             committed.append(build_segment("t", 0, start, end, runs, 1 << 30))
         up, down = up + part.source_end, down + part.target_end
@@ -219,18 +222,18 @@ def test_chunks_of_a_trickle_become_few_and_none_is_written_often() -> None:
 
 
 def test_where_anything_else_lies_between_two_chunks_they_stay_apart() -> None:
-    gap = [Run(100, 2, 150, 2)]
+    gap = [OffsetSpan(100, 2, 150, 2)]
     for other in (
-        build_segment("t", 0, 100, 102, [Run(100, 2, 151, 2)], 999),  # an aborted chunk, or records of others
-        build_segment("t", 0, 101, 103, [Run(101, 2, 150, 2)], 999),  # lost at the source
+        build_segment("t", 0, 100, 102, [OffsetSpan(100, 2, 151, 2)], 999),  # an aborted chunk, or records of others
+        build_segment("t", 0, 101, 103, [OffsetSpan(101, 2, 150, 2)], 999),  # lost at the source
         build_segment("t", 0, 100, 102, gap, 999, generation=7),
-        build_segment("t", 0, 100, 102, [Run(100, 2, 150, 2, foreign=True)], 999),
-        build_segment("t", 0, 100, 102, [Run(100, 1, 150, 1), Run(101, 1, 152, 1)], 999),
+        build_segment("t", 0, 100, 102, [OffsetSpan(100, 2, 150, 2, foreign=True)], 999),
+        build_segment("t", 0, 100, 102, [OffsetSpan(100, 1, 150, 1), OffsetSpan(101, 1, 152, 1)], 999),
     ):
         assert chosen([*trickle(50), other]) == chosen(trickle(50)), other
     for near in (
         build_segment("t", 0, 100, 102, gap, 999),
-        build_segment("t", 0, 100, 103, [Run(101, 2, 150, 2)], 999),  # begins with a marker of the source
+        build_segment("t", 0, 100, 103, [OffsetSpan(101, 2, 150, 2)], 999),  # begins with a marker of the source
     ):
         assert chosen([*trickle(50), near]) != chosen(trickle(50))
 
@@ -243,7 +246,7 @@ def test_few_small_ones_are_left_alone() -> None:
 
 def test_a_part_that_was_copied_again_counts_from_the_newer_copy_on() -> None:
     chunks = trickle(20)
-    again = build_segment("t", 0, 20, 50, [Run(20, 30, 90, 30)], 999)
+    again = build_segment("t", 0, 20, 50, [OffsetSpan(20, 30, 90, 30)], 999)
     before = current_map([*chunks, again])
     after = current_map([joined(chunks), again])
     for position in range(60):
@@ -253,7 +256,7 @@ def test_a_part_that_was_copied_again_counts_from_the_newer_copy_on() -> None:
 
 
 def test_a_cut_of_the_target_within_a_joined_segment_skips_nothing() -> None:
-    new = build_segment("t", 0, 40, 50, [Run(40, 10, 20, 10)], 999)
+    new = build_segment("t", 0, 40, 50, [OffsetSpan(40, 10, 20, 10)], 999)
     segments = current_map([joined(trickle(20)), new])
     places = [translate(segments, position) for position in range(51)]
     offsets = [offset_of(place) for place in places]
@@ -266,7 +269,9 @@ def test_a_cut_of_the_target_within_a_joined_segment_skips_nothing() -> None:
 @pytest.mark.parametrize("records", [1, 40])
 def test_without_markers_dense_neighbours_become_one_run(records: int) -> None:
     chunks = [
-        build_segment("t", 0, n * records, (n + 1) * records, [Run(n * records, records, n * records, records)], 999)
+        build_segment(
+            "t", 0, n * records, (n + 1) * records, [OffsetSpan(n * records, records, n * records, records)], 999
+        )
         for n in range(8)
     ]
-    assert joined(chunks).runs == (Run(0, 8 * records, 0, 8 * records),)
+    assert joined(chunks).runs == (OffsetSpan(0, 8 * records, 0, 8 * records),)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.segments import Run, Segment, build_segment
+from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
 from srm_common.domain.offsets.translation import (
     UNBOUNDED,
     NotReplicatedYet,
@@ -41,7 +41,7 @@ def copies(draw: st.DrawFn) -> Copy:
     for _ in range(draw(st.integers(1, 6))):
         start = copy.source_end if mapped is None else mapped
         pairs: list[tuple[int, int]] = []
-        runs: list[Run] = []
+        runs: list[OffsetSpan] = []
         for is_record in draw(st.lists(st.sampled_from([True, True, True, False]), min_size=1, max_size=25)):
             if is_record:
                 others = draw(st.sampled_from([0] * 12 + [3]))  # foreign records in between
@@ -60,9 +60,9 @@ def copies(draw: st.DrawFn) -> Copy:
             part = pairs[at : at + piece]
             (u, d), (last_u, last_d) = part[0], part[-1]
             if last_d - d + 1 == len(part):
-                runs.append(Run(u, last_u - u + 1, d, len(part)))
+                runs.append(OffsetSpan(u, last_u - u + 1, d, len(part)))
             else:
-                runs += [Run(up, 1, down, 1) for up, down in part]
+                runs += [OffsetSpan(up, 1, down, 1) for up, down in part]
         max_bytes = draw(st.sampled_from([1 << 30, 1 << 30, 12, 1]))
         copy.committed.append(build_segment("t", 0, start, copy.source_end, runs, max_bytes))
         copy.placed.update(pairs)
@@ -108,7 +108,7 @@ def test_oracle_after_a_rewind(copy: Copy, back: int, ahead: int) -> None:
     """At-least-once flows may copy a stretch twice; the second copy counts, and nothing is skipped."""
     start = max(0, copy.source_end - back)
     length = max(1, back - ahead)
-    again = build_segment("t", 0, start, start + length, [Run(start, length, copy.target_end, length)], 1 << 30)
+    again = build_segment("t", 0, start, start + length, [OffsetSpan(start, length, copy.target_end, length)], 1 << 30)
     segments = current_map([*copy.committed, again])
     twice = {u: {d} for u, d in copy.placed.items()}
     for i in range(length):
@@ -121,8 +121,8 @@ def test_oracle_after_a_rewind(copy: Copy, back: int, ahead: int) -> None:
 
 
 WHY_SPARSE = "the map does not say where the 990 records of upstream offsets 0 to 1000 lie"
-DENSE = Segment("t", 0, 100, 120, 1000, 1015, (Run(100, 10, 1000, 10), Run(112, 5, 1010, 5)))
-LATER = Segment("t", 0, 120, 130, 1016, 1026, (Run(120, 10, 1016, 10),))
+DENSE = Segment("t", 0, 100, 120, 1000, 1015, (OffsetSpan(100, 10, 1000, 10), OffsetSpan(112, 5, 1010, 5)))
+LATER = Segment("t", 0, 120, 130, 1016, 1026, (OffsetSpan(120, 10, 1016, 10),))
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_positions_behind_the_map_are_floors() -> None:
 
 
 def test_sparse_run_gives_the_best_floor_and_says_where_to_count() -> None:
-    run = Run(0, 1000, 50, 990)  # ten holes somewhere
+    run = OffsetSpan(0, 1000, 50, 990)  # ten holes somewhere
     segments = [Segment("t", 0, 0, 1000, 50, 1040, (run,))]
     assert translate(segments, 0) == Translated(50, True)
     assert translate(segments, 5) == Translated(50, False, run, 55, why=WHY_SPARSE)
@@ -168,15 +168,15 @@ def test_sparse_run_gives_the_best_floor_and_says_where_to_count() -> None:
 
 
 def test_a_run_with_foreign_records_gives_its_start() -> None:
-    run = Run(0, 15, 0, 15, foreign=True)
+    run = OffsetSpan(0, 15, 0, 15, foreign=True)
     why = "others wrote among the records of upstream offsets 0 to 15"
     assert translate([Segment("t", 0, 0, 15, 0, 15, (run,))], 7) == Translated(0, False, run, 15, why=why)
 
 
 @pytest.mark.parametrize(("next_start", "exact"), [(11, True), (12, False), (500, False)])
 def test_between_two_segments(next_start: int, exact: bool) -> None:
-    a = Segment("t", 0, 0, 10, 0, 10, (Run(0, 10, 0, 10),))
-    b = Segment("t", 0, 100, 110, next_start, next_start + 10, (Run(100, 10, next_start, 10),))
+    a = Segment("t", 0, 0, 10, 0, 10, (OffsetSpan(0, 10, 0, 10),))
+    b = Segment("t", 0, 100, 110, next_start, next_start + 10, (OffsetSpan(100, 10, next_start, 10),))
     found = translate([a, b], 50)
     assert isinstance(found, Translated)
     assert (found.offset, found.exact, found.most) == (10, exact, None if exact else next_start)
@@ -185,13 +185,13 @@ def test_between_two_segments(next_start: int, exact: bool) -> None:
 
 @pytest.mark.parametrize(("next_start", "place"), [(10, 10), (11, 10), (12, 12), (40, 40)])
 def test_an_aborted_chunk_between_two_segments_is_passed_over(next_start: int, place: int) -> None:
-    a = Segment("t", 0, 0, 10, 0, 10, (Run(0, 10, 0, 10),))
-    b = Segment("t", 0, 10, 20, next_start, next_start + 10, (Run(10, 10, next_start, 10),))
+    a = Segment("t", 0, 0, 10, 0, 10, (OffsetSpan(0, 10, 0, 10),))
+    b = Segment("t", 0, 10, 20, next_start, next_start + 10, (OffsetSpan(10, 10, next_start, 10),))
     assert translate([a, b], 10) == Translated(place, True)
 
 
 def test_a_recreated_source_topic_drops_the_old_map() -> None:
-    new = Segment("t", 0, 0, 5, 1100, 1105, (Run(0, 5, 1100, 5),))
+    new = Segment("t", 0, 0, 5, 1100, 1105, (OffsetSpan(0, 5, 1100, 5),))
     assert current_map([DENSE, LATER, new]) == [new]
 
 
@@ -203,7 +203,7 @@ def test_another_generation_replaces_all_that_was_known() -> None:
 
 
 def test_a_cut_target_log_drops_what_was_cut() -> None:
-    new = Segment("t", 0, 130, 135, 1010, 1015, (Run(130, 5, 1010, 5),))
+    new = Segment("t", 0, 130, 135, 1010, 1015, (OffsetSpan(130, 5, 1010, 5),))
     segments = current_map([DENSE, LATER, new])
     assert segments == [DENSE, new]
     assert translate(segments, 105) == Translated(1005, True)
@@ -253,9 +253,9 @@ def test_there_and_back_never_goes_forward(copy: Copy) -> None:
             assert unread <= {up for up in copy.placed if up >= back.offset}
 
 
-DENSE_BACK = Segment("t", 0, 100, 120, 1000, 1017, (Run(100, 10, 1000, 10), Run(112, 5, 1012, 5)))
-SPARSE = Segment("t", 0, 120, 140, 1020, 1030, (Run(120, 20, 1020, 10),))
-FOREIGN = Segment("t", 0, 140, 150, 1040, 1060, (Run(140, 10, 1040, 20, foreign=True),))
+DENSE_BACK = Segment("t", 0, 100, 120, 1000, 1017, (OffsetSpan(100, 10, 1000, 10), OffsetSpan(112, 5, 1012, 5)))
+SPARSE = Segment("t", 0, 120, 140, 1020, 1030, (OffsetSpan(120, 20, 1020, 10),))
+FOREIGN = Segment("t", 0, 140, 150, 1040, 1060, (OffsetSpan(140, 10, 1040, 20, foreign=True),))
 
 
 @pytest.mark.parametrize(
@@ -284,7 +284,7 @@ def test_behind_the_map_nothing_is_passed_over() -> None:
 
 
 def test_a_position_in_the_older_of_two_copies_is_not_moved_forward() -> None:
-    again = Segment("t", 0, 105, 125, 1017, 1037, (Run(105, 20, 1017, 20),))
+    again = Segment("t", 0, 105, 125, 1017, 1037, (OffsetSpan(105, 20, 1017, 20),))
     segments = current_map([DENSE_BACK, again])
     assert translate_back(segments, 1007) == Translated(107, exact=True)
     assert translate_back(segments, 1020) == Translated(108, exact=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.offsets.segments import Run
+from srm_common.domain.offsets.segments import OffsetSpan
 from srm_common.domain.runs.copying import CopyRange
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.errors import (
@@ -59,7 +59,7 @@ def test_dense_neighbours_become_one_run() -> None:
     share = Share(10, 10, 10)
     share.acknowledge(packed((10, 5, 5)), 70)
     share.acknowledge(packed((15, 5, 5)), 75)
-    assert share.runs == [Run(10, 10, 70, 10)]
+    assert share.runs == [OffsetSpan(10, 10, 70, 10)]
     assert (share.downstream_start, share.downstream_end, share.acknowledged) == (70, 80, 20)
 
 
@@ -73,20 +73,20 @@ def test_a_jump_on_either_side_begins_a_run(second: Packed, base: int) -> None:
     share.acknowledge(packed((10, 5, 5)), 70)
     share.acknowledge(second, base)
     up, length, records = second.runs[0]
-    assert share.runs == [Run(10, 5, 70, 5), Run(up, length, base, records)]
+    assert share.runs == [OffsetSpan(10, 5, 70, 5), OffsetSpan(up, length, base, records)]
 
 
 def test_nothing_is_added_to_a_sparse_run() -> None:
     share = Share(10, 10, 10)
     share.acknowledge(packed((10, 9, 5)), 70)
     share.acknowledge(packed((19, 5, 5)), 75)
-    assert share.runs == [Run(10, 9, 70, 5), Run(19, 5, 75, 5)]
+    assert share.runs == [OffsetSpan(10, 9, 70, 5), OffsetSpan(19, 5, 75, 5)]
 
 
 def test_runs_of_one_batch_lie_one_after_the_other_downstream() -> None:
     share = Share(0, 0, 0)
     share.acknowledge(packed((0, 3, 3), (5, 4, 4), (20, 30, 7), end=60), 1000)
-    assert share.runs == [Run(0, 3, 1000, 3), Run(5, 4, 1003, 4), Run(20, 30, 1007, 7)]
+    assert share.runs == [OffsetSpan(0, 3, 1000, 3), OffsetSpan(5, 4, 1003, 4), OffsetSpan(20, 30, 1007, 7)]
     assert (share.downstream_end, share.acknowledged) == (1014, 60)
 
 
