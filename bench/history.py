@@ -1,6 +1,6 @@
 """Reports of flows that never ran, for tests, figures and pictures: ``python -m bench.history sqlite:///history.db``.
 
-Everything follows from the seed. Each flow has a story; the first nine flows tell one each, then they begin again.
+Everything follows from the seed. Each flow has a scenario; the first nine flows tell one each, then they begin again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOST_TEXT = "1,250 records disappeared at the source before they were copied; o
 _FAILED_TEXT = "not enough in-sync replicas at the target (NOT_ENOUGH_REPLICAS); the partition continues when there are"
 
 
-class Story(StrEnum):
+class Scenario(StrEnum):
     """What becomes of a flow. All but STEADY turn in the last tenth of the time."""
 
     STEADY = "steady"
@@ -85,8 +85,8 @@ def topic_names(count: int) -> list[str]:
     return [pairs[n] if n < len(pairs) else f"{pairs[n % len(pairs)]}.{n // len(pairs)}" for n in range(count)]
 
 
-def story_of(index: int) -> Story:
-    return tuple(Story)[index % len(Story)]
+def scenario_of(index: int) -> Scenario:
+    return tuple(Scenario)[index % len(Scenario)]
 
 
 def reports(shape: Shape) -> Iterator[RunReport]:
@@ -103,7 +103,7 @@ class _Flow:
     """One flow on its way through the time."""
 
     def __init__(self, shape: Shape, index: int, name: FlowName) -> None:
-        self._shape, self._name, self._story = shape, name, story_of(index)
+        self._shape, self._name, self._scenario = shape, name, scenario_of(index)
         self._topics = topic_names(shape.topics)
         self._random = random.Random(f"{shape.seed}/{name}")
         self._weights = [self._random.paretovariate(1.2) for _ in self._topics]
@@ -121,10 +121,10 @@ class _Flow:
         shape = self._shape
         late = run >= 0.9 * shape.runs
         at = shape.end_ms - (shape.runs - 1 - run) * shape.interval_ms
-        if late and self._story is Story.SILENT:
+        if late and self._scenario is Scenario.SILENT:
             return None
         error = kind = None
-        if late and self._story is Story.FAILING:
+        if late and self._scenario is Scenario.FAILING:
             error, kind = f"cluster '{self._name.target}' does not respond at b:9092 (timed out)", "UnreachableCluster"
         partitions = tuple(self._partitions(run, at, late, down=error is not None))
         failed = error is not None or any(one.error for one in partitions)
@@ -149,12 +149,12 @@ class _Flow:
             run_id=record.run_id,
             reported_ms=at,
             run=record,
-            heartbeats=self._heartbeats(at, late and self._story is Story.FAILING),
+            heartbeats=self._heartbeats(at, late and self._scenario is Scenario.FAILING),
             groups=groups,
             topic_groups=tuple(self._topic_groups(groups, at)),
             clock=ClockSkew(12.0, -3.0, 4.0),
             schedule_interval_seconds=shape.interval_seconds,
-            lag_objective_records=10_000 if self._story is Story.BEHIND else None,
+            lag_objective_records=10_000 if self._scenario is Scenario.BEHIND else None,
             decisions=self._decisions() if first else None,
             plan={"made_ms": at, "copied": shape.topics, "topics": shape.topics + 1, "failed": 0, "lost": []}
             | {"actions": [], "actions_left_out": 0, "notices": []}
@@ -164,28 +164,28 @@ class _Flow:
         )
 
     def _partitions(self, run: int, at: int, late: bool, *, down: bool) -> Iterator[PartitionRecord]:
-        shape, chance, story = self._shape, self._random, self._story
+        shape, chance, scenario = self._shape, self._random, self._scenario
         day = 1 + 0.6 * math.sin(2 * math.pi * (at % _DAY) / _DAY)
         seconds = shape.interval_ms / 1000
         for topic, weight in zip(self._topics, self._weights, strict=True):
             for partition in range(shape.partitions):
                 place = (topic, partition)
                 came = 0
-                if not (story is Story.IDLE and late):
+                if not (scenario is Scenario.IDLE and late):
                     came = int(shape.records_per_second * seconds * weight * day * (0.7 + 0.6 * chance.random()))
                 self._end[place] += came
                 waiting = self._end[place] - self._position[place]
                 share = 1.0
-                if story is Story.BEHIND and late:
+                if scenario is Scenario.BEHIND and late:
                     share = 0.05
-                elif story is Story.CATCHING_UP:
+                elif scenario is Scenario.CATCHING_UP:
                     share = 0.1 if run < 0.9 * shape.runs else 0.35
                 error = kind = None
                 lost = 0
                 if late and partition == 0 and topic == self._topics[0]:
-                    if story is Story.HALF_FAILING:
+                    if scenario is Scenario.HALF_FAILING:
                         error, kind = _FAILED_TEXT, "ClusterError"
-                    elif story is Story.LOST:
+                    elif scenario is Scenario.LOST:
                         error, kind, lost = _LOST_TEXT, "DataLost", 1250
                 copied = 0 if down or error is not None else math.ceil(waiting * share)
                 self._position[place] += copied
@@ -223,7 +223,7 @@ class _Flow:
 
     def _groups(self, at: int, late: bool) -> Iterator[GroupSample]:
         for number in range(self._shape.groups):
-            stuck = late and self._story is Story.UNTRANSLATED and number % 3 == 0
+            stuck = late and self._scenario is Scenario.UNTRANSLATED and number % 3 == 0
             yield GroupSample(
                 group=f"{_TEAMS[number % len(_TEAMS)]}-service-{number}",
                 positions=self._shape.partitions,

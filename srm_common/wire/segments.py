@@ -29,9 +29,8 @@ from __future__ import annotations
 import struct
 import zlib
 
-from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, Run, Segment
-from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.offsets.segments import VALUE_HEAD_BYTES, OffsetSpan, Segment
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.wire.mm2 import partition_for
 

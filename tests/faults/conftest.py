@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.story import Story
+from tests.faults.scenario import Scenario
 
 SOAK_ROUNDS = int(os.environ.get("SOAK_ROUNDS", "100"))
 _numbers = itertools.count(1)
@@ -29,14 +29,14 @@ def seed(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture
-def story(tmp_path: Path, seed: int) -> Iterator[Callable[..., Story]]:
-    """Makes stories and ends their processes; pytest keeps their logs, and shows where when the test fails."""
-    made: list[Story] = []
+def scenario(tmp_path: Path, seed: int) -> Iterator[Callable[..., Scenario]]:
+    """Makes scenarios and ends their processes; pytest keeps their logs, and shows where when the test fails."""
+    made: list[Scenario] = []
 
-    def make(source: Any, target: Any, **options: Any) -> Story:
+    def make(source: Any, target: Any, **options: Any) -> Scenario:
         number = next(_numbers)
-        print(f"the runs' logs are in {tmp_path / f'story-{number}'}")
-        one = Story(source, target, tmp_path / f"story-{number}", seed + number, name=f"t{number}", **options)
+        print(f"the runs' logs are in {tmp_path / f'scenario-{number}'}")
+        one = Scenario(source, target, tmp_path / f"scenario-{number}", seed + number, name=f"t{number}", **options)
         made.append(one)
         return one
 

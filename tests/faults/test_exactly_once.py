@@ -1,7 +1,7 @@
 """Exactly once, whatever is killed or stopped: nothing lost, nothing doubled, order kept.
 
 The slots run in worker processes here instead of Spark's, so that a round takes seconds; test_spark.py has the same
-story with Spark.
+scenario with Spark.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from srm_common.testing import LocalKafka
-from tests.faults.story import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, PATIENCE, Run, Story, survive, take_over
+from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, PATIENCE, Run, Scenario, survive, take_over
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
 
 Clusters = tuple[LocalKafka, LocalKafka]
-MakeStory = Callable[..., Story]
+MakeScenario = Callable[..., Scenario]
 
 
 @pytest.fixture(scope="module")
@@ -33,67 +33,67 @@ def clusters() -> Iterator[Clusters]:
 
 
 @pytest.mark.parametrize("round_", range(3))
-def test_driver_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+def test_driver_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
     """Its workers live on as orphans while the next run takes over."""
-    take_over(story(*clusters), lambda _, run: run.kill_driver())
+    take_over(scenario(*clusters), lambda _, run: run.kill_driver())
 
 
 @pytest.mark.parametrize("round_", range(2))
-def test_driver_and_workers_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+def test_driver_and_workers_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
     """Open transactions are left behind."""
-    take_over(story(*clusters), lambda _, run: run.kill_all())
+    take_over(scenario(*clusters), lambda _, run: run.kill_all())
 
 
 @pytest.mark.parametrize("round_", range(3))
-def test_worker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+def test_worker_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
     """The run notices, fences and goes on."""
 
-    def kill(one: Story, run: Run) -> None:
+    def kill(one: Scenario, run: Run) -> None:
         run.kill_a_worker(one.dice)
 
-    survive(story(*clusters), kill)
+    survive(scenario(*clusters), kill)
 
 
 @pytest.mark.parametrize("round_", range(2))
-def test_target_broker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+def test_target_broker_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
     """And started again after a moment; the same run goes on."""
 
-    def kill(one: Story, run: Run) -> None:
+    def kill(one: Scenario, run: Run) -> None:
         one.target.kill()
         one.pause(0.0, 1.5)
         one.target.restart()
 
-    survive(story(*clusters), kill)
+    survive(scenario(*clusters), kill)
 
 
 @pytest.mark.soak
-def test_target_away_for_longer_than_a_write_is_waited_for(clusters: Clusters, story: MakeStory) -> None:
+def test_target_away_for_longer_than_a_write_is_waited_for(clusters: Clusters, scenario: MakeScenario) -> None:
     """As long as ``retry.timeout.seconds`` allows, the run goes on: what it tells of itself can wait."""
 
-    def stay_away(one: Story, run: Run) -> None:
+    def stay_away(one: Scenario, run: Run) -> None:
         one.target.kill()
         one.pause(45.0, 50.0)
         one.target.restart()
 
-    survive(story(*clusters, retry_timeout_seconds=180.0), stay_away)
+    survive(scenario(*clusters, retry_timeout_seconds=180.0), stay_away)
 
 
 @pytest.mark.parametrize("round_", range(2))
-def test_source_broker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+def test_source_broker_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
     """And started again after a moment; the same run goes on."""
 
-    def kill(one: Story, run: Run) -> None:
+    def kill(one: Scenario, run: Run) -> None:
         one.source.kill()
         one.pause(0.0, 1.5)
         one.source.restart()
 
-    survive(story(*clusters), kill)
+    survive(scenario(*clusters), kill)
 
 
 @pytest.mark.parametrize("stopped", ["everything", "driver", "workers"])
-def test_zombie_is_refused(clusters: Clusters, story: MakeStory, stopped: str) -> None:
+def test_zombie_is_refused(clusters: Clusters, scenario: MakeScenario, stopped: str) -> None:
     """A run that stood still while another took over, wakes up: it may write nothing, and says who owns the flow."""
-    one = story(*clusters)
+    one = scenario(*clusters)
     with one.writing():
         zombie = one.start_run(LONG)
         one.wait_for_copied(zombie)
@@ -114,11 +114,11 @@ def test_zombie_is_refused(clusters: Clusters, story: MakeStory, stopped: str) -
     one.verify()
 
 
-def test_transaction_timed_out_without_a_successor(clusters: Clusters, story: MakeStory) -> None:
+def test_transaction_timed_out_without_a_successor(clusters: Clusters, scenario: MakeScenario) -> None:
     """The broker aborted the transaction of a run that stood still; the run goes on with it once more."""
-    one = story(*clusters, transaction_timeout_ms=1500)
+    one = scenario(*clusters, transaction_timeout_ms=1500)
 
-    def stand_still(one: Story, run: Run) -> None:
+    def stand_still(one: Scenario, run: Run) -> None:
         run.signal_all(signal.SIGSTOP)
         one.pause(2.5, 4.0)
         run.signal_all(signal.SIGCONT)

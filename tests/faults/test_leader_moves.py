@@ -9,12 +9,12 @@ import pytest
 
 from srm_common.testing import LocalKafka
 from tests.faults.leaders import shuffle_leaders
-from tests.faults.story import Run, Story, survive
+from tests.faults.scenario import Run, Scenario, survive
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
 Clusters = tuple[LocalKafka, LocalKafka]
-MakeStory = Callable[..., Story]
+MakeScenario = Callable[..., Scenario]
 
 
 @pytest.fixture(
@@ -28,8 +28,8 @@ def clusters(request: pytest.FixtureRequest) -> Iterator[Clusters]:
         yield source, target
 
 
-def test_leaders_and_coordinators_move(clusters: Clusters, story: MakeStory) -> None:
-    def move(one: Story, run: Run) -> None:
+def test_leaders_and_coordinators_move(clusters: Clusters, scenario: MakeScenario) -> None:
+    def move(one: Scenario, run: Run) -> None:
         topics = [one.remote, one.state.offsets_topic, one.state.segments_topic, "__transaction_state"]
         end = time.monotonic() + 4
         moves = 0
@@ -39,13 +39,13 @@ def test_leaders_and_coordinators_move(clusters: Clusters, story: MakeStory) -> 
             one.pause(0.1, 0.6)
         one.note(f"moved {moves} times")
 
-    survive(story(*clusters), move)
+    survive(scenario(*clusters), move)
 
 
-def test_node_killed(clusters: Clusters, story: MakeStory) -> None:
+def test_node_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     """Its partitions get other leaders; the run goes on before the node is back, and after."""
 
-    def kill(one: Story, run: Run) -> None:
+    def kill(one: Scenario, run: Run) -> None:
         node = one.dice.choice(one.target.nodes)
         one.target.kill(node)
         one.pause(2.5, 4.0)
@@ -54,16 +54,16 @@ def test_node_killed(clusters: Clusters, story: MakeStory) -> None:
         one.note(f"goes on without node {node}")
         one.target.restart(node)
 
-    survive(story(*clusters), kill)
+    survive(scenario(*clusters), kill)
 
 
-def test_node_stands_still(clusters: Clusters, story: MakeStory) -> None:
+def test_node_stands_still(clusters: Clusters, scenario: MakeScenario) -> None:
     """Others lead its partitions by the time it wakes up and still believes to be their leader."""
 
-    def stand_still(one: Story, run: Run) -> None:
+    def stand_still(one: Scenario, run: Run) -> None:
         node = one.dice.choice(one.target.nodes)
         one.target.pause(node)
         one.pause(3.0, 4.5)
         one.target.resume(node)
 
-    survive(story(*clusters, request_timeout_ms=3000), stand_still)
+    survive(scenario(*clusters, request_timeout_ms=3000), stand_still)

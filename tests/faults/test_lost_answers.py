@@ -22,7 +22,7 @@ from tests.faults.lossy_proxy import (
     PRODUCE,
     LossyProxy,
 )
-from tests.faults.story import PATIENCE, Run, Story, survive
+from tests.faults.scenario import PATIENCE, Run, Scenario, survive
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -72,22 +72,24 @@ OLDER = NEWEST | {"add": [ADD_PARTITIONS], "all": [*NEWEST["all"], ADD_PARTITION
 
 
 @pytest.mark.parametrize("lost", NEWEST)
-def test_lost_at_a_new_target(source: LocalKafka, newest: Target, story: Callable[..., Story], lost: str) -> None:
-    _lose(source, newest, story, NEWEST[lost])
+def test_lost_at_a_new_target(source: LocalKafka, newest: Target, scenario: Callable[..., Scenario], lost: str) -> None:
+    _lose(source, newest, scenario, NEWEST[lost])
 
 
 @pytest.mark.parametrize("lost", OLDER)
-def test_lost_at_an_older_target(source: LocalKafka, older: Target, story: Callable[..., Story], lost: str) -> None:
-    _lose(source, older, story, OLDER[lost])
+def test_lost_at_an_older_target(
+    source: LocalKafka, older: Target, scenario: Callable[..., Scenario], lost: str
+) -> None:
+    _lose(source, older, scenario, OLDER[lost])
 
 
-def _lose(source: LocalKafka, target: Target, story: Callable[..., Story], kinds: list[int]) -> None:
-    one = story(source, target.kafka, target_address=target.proxy.address, chunk_seconds=0.1)
+def _lose(source: LocalKafka, target: Target, scenario: Callable[..., Scenario], kinds: list[int]) -> None:
+    one = scenario(source, target.kafka, target_address=target.proxy.address, chunk_seconds=0.1)
     proxy = target.proxy
     proxy.calm()
     before = proxy.lost.total()
 
-    def lose(one: Story, run: Run) -> None:
+    def lose(one: Scenario, run: Run) -> None:
         enough, limit = time.monotonic() + 2.5, time.monotonic() + PATIENCE
         # Several at least, however long that takes on a slow machine: a loss may hold a worker up for seconds.
         while time.monotonic() < enough or proxy.lost.total() - before < LOSSES:

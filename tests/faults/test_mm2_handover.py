@@ -31,12 +31,12 @@ from srm_common.wire.mm2 import (
     source_offset_key,
     source_offset_value,
 )
-from tests.faults.story import LONG, PATIENCE, SOURCE, TARGET, Story
+from tests.faults.scenario import LONG, PATIENCE, SOURCE, TARGET, Scenario
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
 Clusters = tuple[LocalKafka, LocalKafka]
-MakeStory = Callable[..., Story]
+MakeScenario = Callable[..., Scenario]
 
 
 @pytest.fixture
@@ -47,16 +47,16 @@ def clusters() -> Iterator[Clusters]:
 
 
 @contextmanager
-def _mirror_maker(story: Story, *, exactly_once: bool) -> Iterator[LocalMirrorMaker]:
-    """MirrorMaker 2 for the story's flow, with the settings that its exactly-once support needs."""
+def _mirror_maker(scenario: Scenario, *, exactly_once: bool) -> Iterator[LocalMirrorMaker]:
+    """MirrorMaker 2 for the scenario's flow, with the settings that its exactly-once support needs."""
     port = ReservedPort()
     arrow = f"{SOURCE}->{TARGET}"
     properties = {
         "clusters": f"{SOURCE}, {TARGET}",
-        f"{SOURCE}.bootstrap.servers": story.source.bootstrap_servers,
-        f"{TARGET}.bootstrap.servers": story.target.bootstrap_servers,
+        f"{SOURCE}.bootstrap.servers": scenario.source.bootstrap_servers,
+        f"{TARGET}.bootstrap.servers": scenario.target.bootstrap_servers,
         f"{arrow}.enabled": "true",
-        f"{arrow}.topics": story.topic,
+        f"{arrow}.topics": scenario.topic,
         f"{arrow}.groups.exclude": ".*",
         f"{TARGET}->{SOURCE}.enabled": "false",
         f"{TARGET}->{SOURCE}.emit.heartbeats.enabled": "false",
@@ -84,37 +84,37 @@ def _mirror_maker(story: Story, *, exactly_once: bool) -> Iterator[LocalMirrorMa
         properties[f"{TARGET}.exactly.once.source.support"] = "enabled"
     try:
         with LocalMirrorMaker(properties, heap="512m") as mirror_maker:
-            story.note("MirrorMaker started")
+            scenario.note("MirrorMaker started")
             yield mirror_maker
     finally:
         port.release()
 
 
-def _let_it_copy(story: Story, mirror_maker: LocalMirrorMaker, offsets: int = 500) -> None:
+def _let_it_copy(scenario: Scenario, mirror_maker: LocalMirrorMaker, offsets: int = 500) -> None:
     """Return when MirrorMaker has copied so many offsets more of every partition."""
-    before = story.copied_ends()
+    before = scenario.copied_ends()
     deadline = time.monotonic() + PATIENCE
-    while any(end < before[partition] + offsets for partition, end in story.copied_ends().items()):
+    while any(end < before[partition] + offsets for partition, end in scenario.copied_ends().items()):
         assert mirror_maker.running, mirror_maker.log_path.read_text()[-3000:]
         assert time.monotonic() < deadline, mirror_maker.log_path.read_text()[-3000:]
         time.sleep(0.1)
-    story.note(f"MirrorMaker has copied {offsets} offsets of every partition")
+    scenario.note(f"MirrorMaker has copied {offsets} offsets of every partition")
 
 
-def _kill_some_runs(story: Story, times: int) -> None:
+def _kill_some_runs(scenario: Scenario, times: int) -> None:
     """Runs of ours that end inside transactions, some with their offsets already written."""
     for _ in range(times):
-        run = story.start_run(LONG)
-        story.wait_for_copied(run, story.copied_offsets() + 1)
-        story.pause(0.0, 0.4)
+        run = scenario.start_run(LONG)
+        scenario.wait_for_copied(run, scenario.copied_offsets() + 1)
+        scenario.pause(0.0, 0.4)
         run.kill_all()
 
 
-def _leave_aborted_offsets(story: Story, monkeypatch: pytest.MonkeyPatch) -> int:
+def _leave_aborted_offsets(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> int:
     """A run that ended after it wrote its offsets, before the commit; how many keys. A kill seldom hits the moment."""
     ahead = {
         key: source_offset_value((parse_source_offset_value(value) or 0) + 10)
-        for key, value in _last_seen(story, committed=True).items()
+        for key, value in _last_seen(scenario, committed=True).items()
         if parse_source_offset_key(key) is not None
     }
     never = source_offset_key(SOURCE, "never-committed", 0)
@@ -122,65 +122,65 @@ def _leave_aborted_offsets(story: Story, monkeypatch: pytest.MonkeyPatch) -> int
     async def stopped_before(self: Producer) -> None:
         """Nothing is sent."""
 
-    with Ownership.take(story.flow, 2, 2) as owner, monkeypatch.context() as patch:
+    with Ownership.take(scenario.flow, 2, 2) as owner, monkeypatch.context() as patch:
         patch.setattr(Producer, "commit", stopped_before)
-        topic, partitions = story.state.offsets_topic, story.state.offsets_partitions
+        topic, partitions = scenario.state.offsets_topic, scenario.state.offsets_partitions
         entries = [*ahead.items(), (never, source_offset_value(7))]
         records = [NewRecord(topic, partition_for(key, partitions), key, value) for key, value in entries]
-        write_transaction(story.flow, owner, records)
+        write_transaction(scenario.flow, owner, records)
     return len(ahead) + 1
 
 
-def _last_seen(story: Story, *, committed: bool) -> dict[bytes, bytes | None]:
+def _last_seen(scenario: Scenario, *, committed: bool) -> dict[bytes, bytes | None]:
     """The last value of each source offset's key."""
-    topic, partitions = story.state.offsets_topic, range(story.state.offsets_partitions)
-    with StateReader(story.flow.target, committed=committed) as reader:
+    topic, partitions = scenario.state.offsets_topic, range(scenario.state.offsets_partitions)
+    with StateReader(scenario.flow.target, committed=committed) as reader:
         ends = reader.offsets(topic, partitions, LATEST)
         return {key: record.value for key, record in last_of_each_key(reader.read(topic, ends=ends)).items()}
 
 
-def _take_over(story: Story) -> Takeover:
+def _take_over(scenario: Scenario) -> Takeover:
     """Take the flow over, as soon as MirrorMaker's workers have left their group: a killed one is missed after 10 s."""
-    request = TakeoverRequest(ConnectNames.dedicated(story.flow.name), watch_seconds=1.0)
+    request = TakeoverRequest(ConnectNames.dedicated(scenario.flow.name), watch_seconds=1.0)
     deadline = time.monotonic() + PATIENCE
     taken = None
     while taken is None:
         try:
-            taken = take_over(story.flow, request)
+            taken = take_over(scenario.flow, request)
         except FlowRunning as error:
             if time.monotonic() > deadline or "workers of MirrorMaker 2 are in group" not in str(error):
                 raise
             time.sleep(0.5)
     assert taken.written, taken.obstacles
     for position in taken.positions:
-        story.note(f"{position.topic}-{position.partition}: {position.verdict}, {position.proof}")
+        scenario.note(f"{position.topic}-{position.partition}: {position.verdict}, {position.proof}")
     return taken
 
 
-def _hand_back(story: Story) -> Handback:
-    handed = hand_back(story.flow, HandbackRequest(ConnectNames.dedicated(story.flow.name)))
+def _hand_back(scenario: Scenario) -> Handback:
+    handed = hand_back(scenario.flow, HandbackRequest(ConnectNames.dedicated(scenario.flow.name)))
     assert handed.written, handed.obstacles
     assert {position.verdict for position in handed.positions} == {Verdict.PROVED}
     return handed
 
 
-def _check_translation(story: Story, taken: Takeover) -> None:
+def _check_translation(scenario: Scenario, taken: Takeover) -> None:
     """Whoever goes on from a translated offset reads first what he had not read, and it is called exact.
 
     Asked within the records that were compared at the take-over, which MirrorMaker copied, and behind them.
     """
-    segments = story.state.segments_topic
-    with StateReader(story.flow.source) as source, StateReader(story.flow.target) as target:
+    segments = scenario.state.segments_topic
+    with StateReader(scenario.flow.source) as source, StateReader(scenario.flow.target) as target:
         log = SegmentLog(target, segments, target.partitions(segments))
         log.read_news({})
         for found in taken.positions:
             assert found.position is not None
             number, positions = found.partition, range(found.position - 40, found.position + 40)
-            answers = {position: log.translate(story.topic, number, position) for position in positions}
+            answers = {position: log.translate(scenario.topic, number, position) for position in positions}
             first = answers[positions.start]
             assert isinstance(first, Translated)
-            here = _window(source, story.topic, number, positions.start)
-            there = _window(target, story.remote, number, first.offset)
+            here = _window(source, scenario.topic, number, positions.start)
+            there = _window(target, scenario.remote, number, first.offset)
             for position, answer in answers.items():
                 assert isinstance(answer, Translated), (position, answer)
                 assert answer.exact
@@ -196,9 +196,9 @@ def _window(reader: StateReader, topic: str, partition: int, start: int) -> list
 
 
 @pytest.mark.parametrize("end", [pytest.param("stopped", marks=pytest.mark.soak), "killed"])
-def test_there_and_back_exactly_once(clusters: Clusters, story: MakeStory, end: str) -> None:
+def test_there_and_back_exactly_once(clusters: Clusters, scenario: MakeScenario, end: str) -> None:
     """MirrorMaker first, then our runs, some of them killed, then MirrorMaker again, then us: without any command."""
-    one = story(*clusters)
+    one = scenario(*clusters)
     with one.writing(rate=2000):
         for _ in range(2):
             with _mirror_maker(one, exactly_once=True) as mirror_maker:
@@ -214,11 +214,11 @@ def test_there_and_back_exactly_once(clusters: Clusters, story: MakeStory, end: 
 
 
 def test_back_to_one_without_exactly_once_and_taken_over_after_its_death(
-    clusters: Clusters, story: MakeStory, monkeypatch: pytest.MonkeyPatch
+    clusters: Clusters, scenario: MakeScenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It believes offsets of aborted transactions, unless the committed ones are written once more; and it stores its
     own once a minute, so that what it copied since its start would come again after a kill."""
-    one = story(*clusters, chunk_seconds=0.05)
+    one = scenario(*clusters, chunk_seconds=0.05)
     with one.writing(rate=2000):
         _kill_some_runs(one, 1)
         left = _leave_aborted_offsets(one, monkeypatch)
@@ -246,9 +246,9 @@ def test_back_to_one_without_exactly_once_and_taken_over_after_its_death(
 
 
 @pytest.mark.soak
-def test_mirror_maker_that_stood_still_is_refused(clusters: Clusters, story: MakeStory) -> None:
+def test_mirror_maker_that_stood_still_is_refused(clusters: Clusters, scenario: MakeScenario) -> None:
     """Forgotten and frozen while we take the flow over: what it sends when it wakes up is not taken."""
-    one = story(*clusters)
+    one = scenario(*clusters)
     with one.writing(rate=2000), _mirror_maker(one, exactly_once=True) as mirror_maker:
         _let_it_copy(one, mirror_maker)
         mirror_maker.pause()

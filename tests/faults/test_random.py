@@ -1,4 +1,4 @@
-"""Several faults of random kinds in one story, with random settings, at targets of both kinds of transactions."""
+"""Several faults of random kinds in one scenario, with random settings, at targets of both kinds of transactions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from srm_common.testing import LocalKafka
 from tests.faults.conftest import SOAK_ROUNDS
 from tests.faults.lossy_proxy import ADD_PARTITIONS, END_TXN, INIT_PRODUCER_ID, PRODUCE, LossyProxy
-from tests.faults.story import KEEPS_ITS_MARKERS, LONG, Run, Story
+from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, Run, Scenario
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -20,7 +20,7 @@ QUICK_TIMEOUTS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms":
 
 @dataclass(frozen=True)
 class Stage:
-    """Where the stories play: a source, and targets behind proxies."""
+    """Where the scenarios play: a source, and targets behind proxies."""
 
     source: LocalKafka
     targets: dict[str, tuple[LocalKafka, LossyProxy]]
@@ -49,11 +49,11 @@ def stage() -> Iterator[Stage]:
         yield Stage(source, {name: (targets[name], proxies[name]) for name in proxies})
 
 
-def _play(stage: Stage, story: Callable[..., Story], dice_of: int, transaction_timeouts_ms: list[int]) -> None:
+def _play(stage: Stage, scenario: Callable[..., Scenario], dice_of: int, transaction_timeouts_ms: list[int]) -> None:
     name = list(stage.targets)[dice_of % 2]
     target, proxy = stage.targets[name]
     proxy.calm()
-    one = story(stage.source, target, target_address=proxy.address, partitions=3 + dice_of % 4)
+    one = scenario(stage.source, target, target_address=proxy.address, partitions=3 + dice_of % 4)
     dice = one.dice
     one.set(
         tasks_max=dice.choice([1, 2, 3]),
@@ -126,13 +126,13 @@ def _play(stage: Stage, story: Callable[..., Story], dice_of: int, transaction_t
 
 
 @pytest.mark.parametrize("round_", range(4))
-def test_several_faults(stage: Stage, story: Callable[..., Story], round_: int) -> None:
-    _play(stage, story, round_, [10_000])
+def test_several_faults(stage: Stage, scenario: Callable[..., Scenario], round_: int) -> None:
+    _play(stage, scenario, round_, [10_000])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("round_", range(SOAK_ROUNDS))
-def test_several_faults_for_long(stage: Stage, story: Callable[..., Story], round_: int) -> None:
+def test_several_faults_for_long(stage: Stage, scenario: Callable[..., Scenario], round_: int) -> None:
     # Two seconds: a killed broker may time transactions out while it loads, and then lose the markers of their abort.
     # Such a partition is left out with a sentence of its own, which ends the round.
-    _play(stage, story, round_, [2000, 10_000])
+    _play(stage, scenario, round_, [2000, 10_000])

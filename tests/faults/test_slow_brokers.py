@@ -12,7 +12,7 @@ from confluent_kafka import Producer
 from srm_common.testing import LocalKafka
 from tests.faults.lossy_proxy import PRODUCE, LossyProxy
 from tests.faults.quotas import quota
-from tests.faults.story import PATIENCE, Run, Story, survive
+from tests.faults.scenario import PATIENCE, Run, Scenario, survive
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -22,7 +22,7 @@ SETTINGS = {
     "quota.window.num": "2",
 }
 Clusters = tuple[LocalKafka, LocalKafka]
-MakeStory = Callable[..., Story]
+MakeScenario = Callable[..., Scenario]
 
 
 @pytest.fixture(scope="module")
@@ -39,24 +39,24 @@ def clusters(proxy: LossyProxy) -> Iterator[Clusters]:
         yield source, target
 
 
-def _fill(story: Story, records: int, size: int) -> None:
-    producer = Producer({"bootstrap.servers": story.source.bootstrap_servers, "linger.ms": 20, "batch.size": 10_000})
+def _fill(scenario: Scenario, records: int, size: int) -> None:
+    producer = Producer({"bootstrap.servers": scenario.source.bootstrap_servers, "linger.ms": 20, "batch.size": 10_000})
     for number in range(records):
-        value = b"%d " % number + story.dice.randbytes(size)
-        producer.produce(story.topic, value=value, partition=number % story.partitions)
+        value = b"%d " % number + scenario.dice.randbytes(size)
+        producer.produce(scenario.topic, value=value, partition=number % scenario.partitions)
         producer.poll(0)
     assert producer.flush(60) == 0
 
 
-def _named(story: Story) -> Story:
+def _named(scenario: Scenario) -> Scenario:
     """All its slots by one name, so that one quota counts for them."""
-    flow = story.flow
-    story.set(source=replace(flow.source, client_id="srm"), target=replace(flow.target, client_id="srm"))
-    return story
+    flow = scenario.flow
+    scenario.set(source=replace(flow.source, client_id="srm"), target=replace(flow.target, client_id="srm"))
+    return scenario
 
 
-def test_throttled_at_the_source(clusters: Clusters, story: MakeStory) -> None:
-    one = _named(story(*clusters))
+def test_throttled_at_the_source(clusters: Clusters, scenario: MakeScenario) -> None:
+    one = _named(scenario(*clusters))
     _fill(one, 2000, 1000)
     with quota(one.source, "consumer_byte_rate", 800_000):
         started = time.monotonic()
@@ -65,9 +65,9 @@ def test_throttled_at_the_source(clusters: Clusters, story: MakeStory) -> None:
     assert one.verify() == 2000
 
 
-def test_throttled_at_the_target_longer_than_a_transaction_may_last(clusters: Clusters, story: MakeStory) -> None:
+def test_throttled_at_the_target_longer_than_a_transaction_may_last(clusters: Clusters, scenario: MakeScenario) -> None:
     """One answer of the source takes three seconds to write, the transaction must end within two."""
-    one = _named(story(*clusters, transaction_timeout_ms=2000, fetch_partition_bytes=1 << 20, chunk_bytes=64 << 20))
+    one = _named(scenario(*clusters, transaction_timeout_ms=2000, fetch_partition_bytes=1 << 20, chunk_bytes=64 << 20))
     _fill(one, 3000, 1000)
     with quota(one.target, "producer_byte_rate", 400_000):
         started = time.monotonic()
@@ -79,9 +79,9 @@ def test_throttled_at_the_target_longer_than_a_transaction_may_last(clusters: Cl
     assert retries <= 8, f"{retries} chunks were started over: the transactions timed out"
 
 
-def test_requests_throttled(clusters: Clusters, story: MakeStory) -> None:
+def test_requests_throttled(clusters: Clusters, scenario: MakeScenario) -> None:
     """By the broker's time they cost, so that answers to small requests ask for patience, too."""
-    one = _named(story(*clusters))
+    one = _named(scenario(*clusters))
     _fill(one, 1000, 1000)
     with quota(one.source, "request_percentage", 2.0), quota(one.target, "request_percentage", 2.0):
         one.last_run()
@@ -89,24 +89,26 @@ def test_requests_throttled(clusters: Clusters, story: MakeStory) -> None:
 
 
 @pytest.mark.parametrize("side", ["source", "target"])
-def test_broker_stands_still(clusters: Clusters, story: MakeStory, side: str) -> None:
+def test_broker_stands_still(clusters: Clusters, scenario: MakeScenario, side: str) -> None:
     """Longer than requests are waited for; connections stay open all the while."""
 
-    def stand_still(one: Story, run: Run) -> None:
+    def stand_still(one: Scenario, run: Run) -> None:
         broker = one.source if side == "source" else one.target
         broker.pause()
         one.pause(3.0, 4.5)
         broker.resume()
 
-    survive(story(*clusters, request_timeout_ms=2000), stand_still)
+    survive(scenario(*clusters, request_timeout_ms=2000), stand_still)
 
 
 @pytest.mark.parametrize("round_", range(2))
-def test_at_least_once_loses_nothing(clusters: Clusters, story: MakeStory, proxy: LossyProxy, round_: int) -> None:
+def test_at_least_once_loses_nothing(
+    clusters: Clusters, scenario: MakeScenario, proxy: LossyProxy, round_: int
+) -> None:
     """Without transactions answers get lost, of data and of offsets; all is copied, in order, some of it twice."""
-    one = story(*clusters, exactly_once=False, target_address=proxy.address)
+    one = scenario(*clusters, exactly_once=False, target_address=proxy.address)
 
-    def lose(one: Story, run: Run) -> None:
+    def lose(one: Scenario, run: Run) -> None:
         before, limit = proxy.lost[PRODUCE], time.monotonic() + PATIENCE
         proxy.lose_share(PRODUCE, 0.2)
         one.pause(2.0, 3.0)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from srm_common.testing import LocalKafka
-from tests.faults.story import LONG, OWNED_ELSEWHERE, PATIENCE, Run, Story, survive, take_over
+from tests.faults.scenario import LONG, OWNED_ELSEWHERE, PATIENCE, Run, Scenario, survive, take_over
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.spark]
 
 Clusters = tuple[LocalKafka, LocalKafka]
-MakeStory = Callable[..., Story]
+MakeScenario = Callable[..., Scenario]
 SPARK = "tests.faults.spark_copier"
 
 
@@ -23,31 +23,31 @@ def clusters() -> Iterator[Clusters]:
         yield source, target
 
 
-def test_driver_killed(clusters: Clusters, story: MakeStory) -> None:
+def test_driver_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     """Python's side of the driver; JVM and workers end by themselves a little later, or copy on meanwhile."""
-    take_over(story(*clusters, module=SPARK), lambda _, run: run.kill_driver())
+    take_over(scenario(*clusters, module=SPARK), lambda _, run: run.kill_driver())
 
 
-def test_jvm_killed(clusters: Clusters, story: MakeStory) -> None:
-    def kill(one: Story, run: Run) -> None:
+def test_jvm_killed(clusters: Clusters, scenario: MakeScenario) -> None:
+    def kill(one: Scenario, run: Run) -> None:
         run.jvm().kill()
 
-    take_over(story(*clusters, module=SPARK), kill)
+    take_over(scenario(*clusters, module=SPARK), kill)
 
 
 @pytest.mark.parametrize("round_", range(2))
-def test_worker_killed(clusters: Clusters, story: MakeStory, round_: int) -> None:
+def test_worker_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
     """Spark starts its task again, which copies nothing; the run fences and goes on."""
 
-    def kill(one: Story, run: Run) -> None:
+    def kill(one: Scenario, run: Run) -> None:
         run.kill_a_worker(one.dice)
 
-    survive(story(*clusters, module=SPARK), kill)
+    survive(scenario(*clusters, module=SPARK), kill)
 
 
-def test_zombie_is_refused(clusters: Clusters, story: MakeStory) -> None:
+def test_zombie_is_refused(clusters: Clusters, scenario: MakeScenario) -> None:
     """The whole application stands still while another one takes over."""
-    one = story(*clusters, module=SPARK)
+    one = scenario(*clusters, module=SPARK)
     with one.writing():
         zombie = one.start_run(LONG)
         one.wait_for_copied(zombie)

@@ -11,7 +11,7 @@ from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
-from tests.faults.story import Story, take_over
+from tests.faults.scenario import Scenario, take_over
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -30,13 +30,13 @@ TRANSACTION_VERSION = {"2.8.2": 0, "3.3.2": 0, "3.9.1": 0, "4.1.1": 2, DEFAULT_K
 
 
 @pytest.mark.parametrize(("source_version", "target_version"), PAIRS)
-def test_exactly_once_between(source_version: str, target_version: str, story: Callable[..., Story]) -> None:
+def test_exactly_once_between(source_version: str, target_version: str, scenario: Callable[..., Scenario]) -> None:
     with (
         LocalKafka(version=source_version, name="source") as source,
         LocalKafka(version=target_version, name="target") as target,
     ):
         assert _transaction_version(target) == TRANSACTION_VERSION[target_version]
-        take_over(story(source, target), lambda _, run: run.kill_driver())
+        take_over(scenario(source, target), lambda _, run: run.kill_driver())
 
 
 def _transaction_version(kafka: LocalKafka) -> int:

@@ -35,7 +35,7 @@ def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
 
 
 @dataclass
-class Story:
+class Scenario:
     """A flow that has copied two of three partitions, with the groups ``one`` and ``other``.
 
     The commands are those of a person who looks at it while the source is down.
@@ -80,14 +80,14 @@ class Story:
 
 
 @pytest.fixture
-def story(
+def scenario(
     source_kafka: LocalKafka,
     target_kafka: LocalKafka,
     configuration_file: Callable[..., Path],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     name: str,
-) -> Story:
+) -> Scenario:
     for variable in ("SRM_AIRFLOW_URL", "AIRFLOW_HOME"):
         monkeypatch.delenv(variable, raising=False)
     flow = flow_between(source_kafka, target_kafka, name, topics=(name,), groups=(f"{name}.*",))
@@ -105,7 +105,7 @@ def story(
     commit(source_kafka, f"{name}-h", TopicPartition(name, 0, 7))
     sync_checkpoints(flow)
     away = properties_of(flow) | {f"{flow.name.source}.bootstrap.servers": "127.0.0.1:1"}
-    return Story(flow, name, configuration_file(away), capsys)
+    return Scenario(flow, name, configuration_file(away), capsys)
 
 
 @contextmanager
@@ -124,38 +124,38 @@ def reading(kafka: LocalKafka, group: str, topic: str) -> Iterator[None]:
         consumer.close()
 
 
-def test_kafkas_own_tool_takes_what_is_exported(story: Story, target_kafka: LocalKafka, tmp_path: Path) -> None:
-    one, other, remote = story.one, story.other, story.remote
-    printed, said = story.offsets("--group", one, "--export")
+def test_kafkas_own_tool_takes_what_is_exported(scenario: Scenario, target_kafka: LocalKafka, tmp_path: Path) -> None:
+    one, other, remote = scenario.one, scenario.other, scenario.remote
+    printed, said = scenario.offsets("--group", one, "--export")
     assert printed == f"{remote},0,30\n{remote},1,20\n"
     assert f"group {one}: checkpoints written" in said
-    several, _ = story.offsets("--group", one, "--group", other, "--export")
+    several, _ = scenario.offsets("--group", one, "--group", other, "--export")
     assert several.splitlines() == [f"{one},{remote},0,30", f"{one},{remote},1,20", f"{other},{remote},0,7"]
-    assert len(story.json("--all-groups", "--export")["offsets"]) == 3
-    assert f"group {story.topic}-x has no checkpoint" in story.offsets(
-        "--group", f"{story.topic}-x", "--export", code=1
+    assert len(scenario.json("--all-groups", "--export")["offsets"]) == 3
+    assert f"group {scenario.topic}-x has no checkpoint" in scenario.offsets(
+        "--group", f"{scenario.topic}-x", "--export", code=1
     )[1]  # fmt: skip
-    assert "say which group" in story.offsets("--export", code=2)[1]
+    assert "say which group" in scenario.offsets("--export", code=2)[1]
 
     short, long = tmp_path / "short.csv", tmp_path / "long.csv"
-    story.offsets("--group", one, "--export", "--to", str(short))
-    story.offsets("--group", f"{one},{other}", "--export", "--to", str(long))
+    scenario.offsets("--group", one, "--export", "--to", str(short))
+    scenario.offsets("--group", f"{one},{other}", "--export", "--to", str(long))
     assert (short.read_text(), long.read_text()) == (printed, several)
     assert reset_offsets(target_kafka, str(short), "--group", one) == {(one, remote, 0, 30), (one, remote, 1, 20)}
-    assert story.committed(target_kafka, one) == {(remote, 0): 30, (remote, 1): 20}
+    assert scenario.committed(target_kafka, one) == {(remote, 0): 30, (remote, 1): 20}
     assert reset_offsets(target_kafka, str(long), "--group", one, "--group", other) == {
         (one, remote, 0, 30),
         (one, remote, 1, 20),
         (other, remote, 0, 7),
     }
-    assert story.committed(target_kafka, other) == {(remote, 0): 7}
+    assert scenario.committed(target_kafka, other) == {(remote, 0): 7}
 
 
 def test_the_table_has_the_reasons(
-    story: Story, source_kafka: LocalKafka, configuration_file: Callable[..., Path]
+    scenario: Scenario, source_kafka: LocalKafka, configuration_file: Callable[..., Path]
 ) -> None:
-    flow, topic, one = story.flow, story.topic, story.one
-    down = story.json("--group", one)
+    flow, topic, one = scenario.flow, scenario.topic, scenario.one
+    down = scenario.json("--group", one)
     assert [(row["partition"], row["offset"], row["remark"]) for row in down["offsets"]] == [
         (0, 30, ""),
         (1, 20, ""),
@@ -166,50 +166,52 @@ def test_the_table_has_the_reasons(
     commit(source_kafka, one, TopicPartition(topic, 0, 35), TopicPartition(f"{topic}-more", 0, 0))
     commit(source_kafka, f"{topic}-new", TopicPartition(topic, 0, 12))
     config = configuration_file(properties_of(flow), "up.properties")
-    rows = story.json("--group", one, config=config)["offsets"]
+    rows = scenario.json("--group", one, config=config)["offsets"]
     remarks = {(row["topic"], row["partition"]): (row["offset"], row["remark"]) for row in rows}
     assert remarks.pop((f"{topic}-more", 0))[1].startswith("the topic is not copied: ")
     assert remarks == {
-        (story.remote, 0): (30, "the group has since read on to 35 at the source"),
-        (story.remote, 1): (20, ""),
-        (story.remote, 2): (None, "nothing of this partition was copied yet"),
+        (scenario.remote, 0): (30, "the group has since read on to 35 at the source"),
+        (scenario.remote, 1): (20, ""),
+        (scenario.remote, 2): (None, "nothing of this partition was copied yet"),
     }
-    (row,) = story.json("--group", f"{topic}-new", code=1, config=config)["offsets"]
+    (row,) = scenario.json("--group", f"{topic}-new", code=1, config=config)["offsets"]
     assert row["remark"] == "no checkpoint yet; the next round of the flow writes offset 12"
-    (row,) = story.json("--group", f"{topic}-none", code=1, config=config)["offsets"]
+    (row,) = scenario.json("--group", f"{topic}-none", code=1, config=config)["offsets"]
     assert row["remark"] == f"'{flow.name.source}' has no such group"
-    text, _ = story.offsets("--all-groups", config=config)
+    text, _ = scenario.offsets("--all-groups", config=config)
     assert "no checkpoint yet" in text
 
 
-def test_offsets_are_applied_and_compared(story: Story, target_kafka: LocalKafka, tmp_path: Path) -> None:
-    one, other, remote = story.one, story.other, story.remote
-    dry = story.json("apply", "--all-groups", "--dry-run")
+def test_offsets_are_applied_and_compared(scenario: Scenario, target_kafka: LocalKafka, tmp_path: Path) -> None:
+    one, other, remote = scenario.one, scenario.other, scenario.remote
+    dry = scenario.json("apply", "--all-groups", "--dry-run")
     assert [row["effect"] for row in dry["offsets"]] == ["is set"] * 3
     assert not dry["written"]
-    assert story.committed(target_kafka, one, other) == {}
-    text, _ = story.offsets("apply", "--group", one)
-    assert f"{story.flow.name}: on cluster 'target' 2 of 2 offsets were set, and read back as they should be" in text
-    assert story.committed(target_kafka, one) == {(remote, 0): 30, (remote, 1): 20}
-    again = story.json("apply", "--all-groups")
+    assert scenario.committed(target_kafka, one, other) == {}
+    text, _ = scenario.offsets("apply", "--group", one)
+    assert f"{scenario.flow.name}: on cluster 'target' 2 of 2 offsets were set, and read back as they should be" in text
+    assert scenario.committed(target_kafka, one) == {(remote, 0): 30, (remote, 1): 20}
+    again = scenario.json("apply", "--all-groups")
     assert [row["effect"] for row in again["offsets"]] == ["as it is", "as it is", "set"]
     # A group that went on here is not moved back unasked.
     commit(target_kafka, one, TopicPartition(remote, 0, 33))
-    assert "--rewind moves it back" in story.offsets("apply", "--group", one)[0]
-    assert story.committed(target_kafka, one)[remote, 0] == 33
+    assert "--rewind moves it back" in scenario.offsets("apply", "--group", one)[0]
+    assert scenario.committed(target_kafka, one)[remote, 0] == 33
     file = tmp_path / "offsets.csv"
     file.write_text(f"{remote},0,31\n")
-    back = story.json("apply", "--group", one, "--from-file", str(file), "--rewind")
+    back = scenario.json("apply", "--group", one, "--from-file", str(file), "--rewind")
     assert [(row["before"], row["offset"], row["after"]) for row in back["offsets"]] == [(33, 31, 31)]
 
 
-def test_what_cannot_be_applied_is_said_and_nothing_is(story: Story, target_kafka: LocalKafka, tmp_path: Path) -> None:
-    one, other, remote = story.one, story.other, story.remote
+def test_what_cannot_be_applied_is_said_and_nothing_is(
+    scenario: Scenario, target_kafka: LocalKafka, tmp_path: Path
+) -> None:
+    one, other, remote = scenario.one, scenario.other, scenario.remote
     file = tmp_path / "offsets.csv"
 
     def refused(text: str, code: int) -> str:
         file.write_text(text)
-        out, err = story.offsets("apply", "--from-file", str(file), code=code)
+        out, err = scenario.offsets("apply", "--from-file", str(file), code=code)
         return out + err
 
     good = f"{one},{remote},1,20\n"
@@ -217,10 +219,10 @@ def test_what_cannot_be_applied_is_said_and_nothing_is(story: Story, target_kafk
     assert f"there is no partition {remote}-3" in refused(good + f"{one},{remote},3,1\n", 1)
     assert "offset 99 is not in the log, which has the offsets 0 to 4" in refused(good + f"{one},{remote},0,99\n", 1)
     assert "offsets.csv:2: the offset -1 is negative" in refused(good + f"{one},{remote},0,-1\n", 2)
-    assert f"group {one}-x has no checkpoint of flow" in story.offsets("apply", "--group", f"{one}-x", code=2)[1]
-    assert "say which group" in story.offsets("apply", code=2)[1]
+    assert f"group {one}-x has no checkpoint of flow" in scenario.offsets("apply", "--group", f"{one}-x", code=2)[1]
+    assert "say which group" in scenario.offsets("apply", code=2)[1]
     with reading(target_kafka, other, remote):
-        text, _ = story.offsets("apply", "--all-groups", code=1)
+        text, _ = scenario.offsets("apply", "--all-groups", code=1)
         assert f"group {other} is in use (stable): stop its consumers, then run again" in text
         assert "nothing was set: 1 of 3 offsets cannot be" in text
-    assert story.committed(target_kafka, one) == {}
+    assert scenario.committed(target_kafka, one) == {}

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from bench.history import Shape, Story, flow_names, reports
+from bench.history import Scenario, Shape, flow_names, reports
 from bench.scraping import served
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.serving.basic_access import BasicAccess
@@ -25,7 +25,7 @@ from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing.ports import ReservedPort
 
 DOCS = Path(__file__).parents[2] / "docs"
-SHAPE = Shape(flows=len(Story), topics=2, partitions=2, groups=3, days=0.15, interval_seconds=900)
+SHAPE = Shape(flows=len(Scenario), topics=2, partitions=2, groups=3, days=0.15, interval_seconds=900)
 TOKEN = "s3cret"
 WAIT_SECONDS = 120
 
@@ -91,7 +91,7 @@ def test_prometheus_scrapes_and_alerts(prometheus: str, tmp_path: Path) -> None:
     while not (lost := query(prometheus, 'ALERTS{alertname="ReplicationLostData",alertstate="firing"}')):
         assert time.monotonic() < deadline, (tmp_path / "log").read_text()
         time.sleep(0.2)
-    name = flow_names(SHAPE.flows)[list(Story).index(Story.LOST)]
+    name = flow_names(SHAPE.flows)[list(Scenario).index(Scenario.LOST)]
     assert [(one["source"], one["target"]) for one in lost] == [(name.source, name.target)]
     flows = {(one["source"], one["target"]) for one in query(prometheus, "srm_flow_health")}
     assert flows == {(one.source, one.target) for one in flow_names(SHAPE.flows)}

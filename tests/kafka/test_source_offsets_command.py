@@ -52,7 +52,7 @@ def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
     return [copy_slot(job, task) for task in tasks]
 
 
-class Story:
+class Scenario:
     """A flow with one topic of two partitions, and the command for it."""
 
     def __init__(self, flow: FlowSettings, topic: str, source: LocalKafka, target: LocalKafka, file: Path) -> None:
@@ -84,145 +84,145 @@ class Story:
 
 
 @pytest.fixture
-def story(
+def scenario(
     source_kafka: LocalKafka,
     target_kafka: LocalKafka,
     name: str,
     configuration_file: Callable[..., Path],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
-) -> Story:
+) -> Scenario:
     monkeypatch.setattr(driver_presence, "BEAT_SECONDS", 0.2)
     monkeypatch.setattr(driver_presence, "WATCH_SECONDS", 1.0)
     flow = flow_between(source_kafka, target_kafka, name)
     source_kafka.create_topic(name, 2)
     for partition in (0, 1):
         write(source_kafka, name, values(0, 20), partition)
-    made = Story(flow, name, source_kafka, target_kafka, configuration_file(properties_of(flow)))
+    made = Scenario(flow, name, source_kafka, target_kafka, configuration_file(properties_of(flow)))
     made.capsys = capsys
     return made
 
 
-def test_offsets_are_listed_set_reset_and_deleted(story: Story, tmp_path: Path) -> None:
-    assert story.control("list")[1] == {"flow": str(story.flow.name), "offsets": []}
-    story.run()
-    write(story.source, story.topic, values(20, 25))
-    code, answer, _ = story.control("list")
+def test_offsets_are_listed_set_reset_and_deleted(scenario: Scenario, tmp_path: Path) -> None:
+    assert scenario.control("list")[1] == {"flow": str(scenario.flow.name), "offsets": []}
+    scenario.run()
+    write(scenario.source, scenario.topic, values(20, 25))
+    code, answer, _ = scenario.control("list")
     assert code == 0
     assert answer["offsets"] == [
-        {"topic": story.topic, "partition": 0, "offset": 20, "log_start": 0, "log_end": 25, "lag": 5, "note": ""},
-        {"topic": story.topic, "partition": 1, "offset": 20, "log_start": 0, "log_end": 20, "lag": 0, "note": ""},
+        {"topic": scenario.topic, "partition": 0, "offset": 20, "log_start": 0, "log_end": 25, "lag": 5, "note": ""},
+        {"topic": scenario.topic, "partition": 1, "offset": 20, "log_start": 0, "log_end": 20, "lag": 0, "note": ""},
     ]
-    one = ("--topic", story.topic, "--partition", "0")
-    planned = story.control("set", *one, "--offset", "15", "--dry-run")[1]
+    one = ("--topic", scenario.topic, "--partition", "0")
+    planned = scenario.control("set", *one, "--offset", "15", "--dry-run")[1]
     assert planned["edits"][0]["effect"] == "goes back by 5 offsets: the next run copies them after the end of the copy"
-    assert story.offsets() == {0: 20, 1: 20}
-    done = story.control("set", *one, "--offset", "15")[1]
+    assert scenario.offsets() == {0: 20, 1: 20}
+    done = scenario.control("set", *one, "--offset", "15")[1]
     assert done["edits"] == planned["edits"]
-    assert (done["written"], story.offsets()) == (True, {0: 15, 1: 20})
-    story.run()
-    assert story.copied() == values(0, 20) + values(15, 25)
+    assert (done["written"], scenario.offsets()) == (True, {0: 15, 1: 20})
+    scenario.run()
+    assert scenario.copied() == values(0, 20) + values(15, 25)
 
     # Back to the very first record, which MirrorMaker 2's format has no number for, also under 'latest'.
-    assert story.control("reset", "--topic", ".*", "--to", "earliest")[0] == 0
-    assert story.offsets() == {0: 0, 1: 0}
-    story.run(auto_offset_reset="latest")
-    assert story.copied(1) == values(0, 20) * 2
-    assert story.control("reset", "--topic", story.topic, "--to", "latest")[1]["edits"][0]["effect"] == "as it is"
+    assert scenario.control("reset", "--topic", ".*", "--to", "earliest")[0] == 0
+    assert scenario.offsets() == {0: 0, 1: 0}
+    scenario.run(auto_offset_reset="latest")
+    assert scenario.copied(1) == values(0, 20) * 2
+    assert scenario.control("reset", "--topic", scenario.topic, "--to", "latest")[1]["edits"][0]["effect"] == "as it is"
 
     table = tmp_path / "offsets.csv"
-    table.write_text(f"topic,partition,offset\n{story.topic},0,24\n{story.topic},1,19\n")
-    assert story.control("set", "--file", str(table))[0] == 0
-    assert story.offsets() == {0: 24, 1: 19}
-    assert story.control("delete", *one)[0] == 0
-    listed = story.control("list")[1]
+    table.write_text(f"topic,partition,offset\n{scenario.topic},0,24\n{scenario.topic},1,19\n")
+    assert scenario.control("set", "--file", str(table))[0] == 0
+    assert scenario.offsets() == {0: 24, 1: 19}
+    assert scenario.control("delete", *one)[0] == 0
+    listed = scenario.control("list")[1]
     assert listed["offsets"][0]["note"] == "forgotten; starts like a partition without progress"
     table.write_text(json.dumps(listed))
-    assert story.control("set", "--file", str(table))[1]["edits"][0]["partition"] == 1
-    before = len(story.copied())
-    story.run()
-    assert story.copied()[before:] == values(0, 25)
+    assert scenario.control("set", "--file", str(table))[1]["edits"][0]["partition"] == 1
+    before = len(scenario.copied())
+    scenario.run()
+    assert scenario.copied()[before:] == values(0, 25)
 
-    with ControlLog(story.flow) as log:
+    with ControlLog(scenario.flow) as log:
         records = log.records(SOURCE_OFFSETS)
     assert [record.origin.rpartition(" ")[2] for record in records] == ["set", "reset", "set", "delete"]
-    assert (records[0].before, records[0].after) == ([[story.topic, 0, 20]], [[story.topic, 0, 15]])
-    assert (records[1].note, records[3].after) == ("to earliest", [[story.topic, 0, None]])
+    assert (records[0].before, records[0].after) == ([[scenario.topic, 0, 20]], [[scenario.topic, 0, 15]])
+    assert (records[1].note, records[3].after) == ("to earliest", [[scenario.topic, 0, None]])
     assert all(record.who for record in records)
 
 
-def test_what_cannot_be_is_refused_as_a_whole(story: Story) -> None:
-    story.run()
-    code, answer, _ = story.control("set", "--topic", story.topic, "--partition", "0,1,2", "--offset", "20")
+def test_what_cannot_be_is_refused_as_a_whole(scenario: Scenario) -> None:
+    scenario.run()
+    code, answer, _ = scenario.control("set", "--topic", scenario.topic, "--partition", "0,1,2", "--offset", "20")
     assert code == 1
     assert not answer["written"]
     assert [edit["problem"] for edit in answer["edits"]] == [
         *(None, None),
-        f"the topic has no partition 2 on {story.flow.name.source}, only 2",
+        f"the topic has no partition 2 on {scenario.flow.name.source}, only 2",
     ]
-    code, answer, _ = story.control("set", "--topic", story.topic, "--partition", "0", "--offset", "21")
+    code, answer, _ = scenario.control("set", "--topic", scenario.topic, "--partition", "0", "--offset", "21")
     assert (code, answer["edits"][0]["problem"]) == (
         1,
         "offset 21 is not in the log, which has the offsets 0 to 20",
     )
-    code, answer, _ = story.control("set", "--topic", f"{story.topic}-gone", "--partition", "0", "--offset", "1")
+    code, answer, _ = scenario.control("set", "--topic", f"{scenario.topic}-gone", "--partition", "0", "--offset", "1")
     assert (code, answer["edits"][0]["problem"]) == (
         1,
-        f"the topic does not exist on {story.flow.name.source}, or may not be seen",
+        f"the topic does not exist on {scenario.flow.name.source}, or may not be seen",
     )
-    assert story.offsets() == {0: 20, 1: 20}
+    assert scenario.offsets() == {0: 20, 1: 20}
     for arguments, sentence in (
         (("reset", "--topic", "nothing", "--to", "latest"), "has nothing that matches nothing"),
         (("reset", "--to", "latest"), "say which topics with --topic"),
         (("reset", "--topic", ".*", "--to", "noon"), "use earliest, latest, timestamp"),
         (("delete", "--topic", "["), "--topic:"),
     ):
-        code, _, error = story.control(*arguments)
+        code, _, error = scenario.control(*arguments)
         assert (code, error.count("\n")) == (2, 1)
         assert sentence in error
 
 
-def test_an_at_least_once_flow_is_moved_without_a_fence(story: Story) -> None:
-    flow = replace(story.flow, exactly_once=False)
-    story.run(exactly_once=False)
-    to = Request("reset", topics=(story.topic,), partitions=(0,), to=StartPosition.parse("earliest", OF_EDITS))
+def test_an_at_least_once_flow_is_moved_without_a_fence(scenario: Scenario) -> None:
+    flow = replace(scenario.flow, exactly_once=False)
+    scenario.run(exactly_once=False)
+    to = Request("reset", topics=(scenario.topic,), partitions=(0,), to=StartPosition.parse("earliest", OF_EDITS))
     (edit,) = edit_source_offsets(flow, to)
-    assert (edit.before, edit.after, story.offsets()) == (20, 0, {0: 0, 1: 20})
-    story.run(exactly_once=False)
-    assert story.copied() == values(0, 20) * 2
+    assert (edit.before, edit.after, scenario.offsets()) == (20, 0, {0: 0, 1: 20})
+    scenario.run(exactly_once=False)
+    assert scenario.copied() == values(0, 20) * 2
 
 
-def test_offsets_are_listed_while_the_source_is_down(story: Story) -> None:
-    story.run()
+def test_offsets_are_listed_while_the_source_is_down(scenario: Scenario) -> None:
+    scenario.run()
     port = ReservedPort()
     try:
-        nobody = ClusterSettings.plaintext(story.flow.name.source, port.address)
-        listed = list_source_offsets(replace(story.flow, source=nobody))
+        nobody = ClusterSettings.plaintext(scenario.flow.name.source, port.address)
+        listed = list_source_offsets(replace(scenario.flow, source=nobody))
     finally:
         port.release()
     assert [(one.partition, one.offset, one.log) for one in listed] == [(0, 20, None), (1, 20, None)]
     assert "is not reachable" in listed[0].note
 
 
-def test_translation_follows_the_newer_copy(story: Story) -> None:
-    story.run()
-    story.control("set", "--topic", story.topic, "--partition", "0", "--offset", "10")
-    write(story.source, story.topic, values(20, 25))
-    story.run()
-    state = ensure_state_topics(story.flow)
-    with StateReader(story.flow.target) as reader:
+def test_translation_follows_the_newer_copy(scenario: Scenario) -> None:
+    scenario.run()
+    scenario.control("set", "--topic", scenario.topic, "--partition", "0", "--offset", "10")
+    write(scenario.source, scenario.topic, values(20, 25))
+    scenario.run()
+    state = ensure_state_topics(scenario.flow)
+    with StateReader(scenario.flow.target) as reader:
         log = SegmentLog(reader, state.segments_topic, state.segments_partitions)
         log.read_news({})
-        at = {position: log.translate(story.topic, 0, position) for position in (0, 5, 10, 15, 25)}
+        at = {position: log.translate(scenario.topic, 0, position) for position in (0, 5, 10, 15, 25)}
     # Ten of the first copy, then the second one, from 10 on; the commit markers take an offset each.
     expected = {0: 0, 5: 5, 10: 20, 15: 26, 25: 36}
     assert at == {position: Translated(offset, exact=True) for position, offset in expected.items()}
-    rest = [one.value for one in read(story.target, story.copy)]
+    rest = [one.value for one in read(scenario.target, scenario.copy)]
     assert rest == values(0, 20) + values(10, 25)
 
 
-def test_a_run_that_goes_on_is_seen_and_left_alone(story: Story) -> None:
-    prepare(story.flow)
+def test_a_run_that_goes_on_is_seen_and_left_alone(scenario: Scenario) -> None:
+    prepare(scenario.flow)
     started, ended = threading.Event(), threading.Event()
     record: list[RunRecord] = []
 
@@ -232,27 +232,27 @@ def test_a_run_that_goes_on_is_seen_and_left_alone(story: Story) -> None:
         assert ended.wait(30)
         return here(job, tasks)
 
-    thread = threading.Thread(target=lambda: record.append(replicate(story.flow, RunOptions("busy"), slow)))
+    thread = threading.Thread(target=lambda: record.append(replicate(scenario.flow, RunOptions("busy"), slow)))
     thread.start()
     assert started.wait(30)
-    code, _, error = story.control("reset", "--topic", ".*", "--to", "latest")
+    code, _, error = scenario.control("reset", "--topic", ".*", "--to", "latest")
     ended.set()
     thread.join()
     assert code == 5
-    assert f"the source offsets of flow {story.flow.name} were not changed: run 'busy' on " in error
+    assert f"the source offsets of flow {scenario.flow.name} were not changed: run 'busy' on " in error
     assert (record[0].state, record[0].records) == (RunState.DONE, 40)
-    assert story.control("reset", "--topic", ".*", "--to", "latest")[0] == 0
+    assert scenario.control("reset", "--topic", ".*", "--to", "latest")[0] == 0
 
 
-def test_a_run_that_died_is_found_dead_and_fenced(story: Story) -> None:
-    prepare(story.flow)
+def test_a_run_that_died_is_found_dead_and_fenced(scenario: Scenario) -> None:
+    prepare(scenario.flow)
     ready = (
         "import sys, time; from pathlib import Path\n"
         "from srm_common.settings_files.configuration import load_configuration\n"
         "from srm_common.kafka.state.driver_presence import DriverPresence\n"
         "from srm_common.kafka.state.flow_state import FlowState\n"
         "from srm_common.kafka.state.state_topics import ensure_state_topics\n"
-        f"flow = load_configuration(Path({str(story.file)!r})).flow({str(story.flow.name)!r})\n"
+        f"flow = load_configuration(Path({str(scenario.file)!r})).flow({str(scenario.flow.name)!r})\n"
         "ensure_state_topics(flow)\n"
         "DriverPresence(FlowState(flow), 'dead').__enter__(); print('there', flush=True); time.sleep(60)\n"
     )
@@ -260,32 +260,32 @@ def test_a_run_that_died_is_found_dead_and_fenced(story: Story) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "there\n"
         process.kill()
-    code, answer, _ = story.control("reset", "--topic", story.topic, "--to", "latest")
+    code, answer, _ = scenario.control("reset", "--topic", scenario.topic, "--to", "latest")
     assert (code, answer["written"]) == (0, True)
-    assert story.run().records == 0
+    assert scenario.run().records == 0
 
 
-def test_a_run_that_starts_meanwhile_wins(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    story.run()
+def test_a_run_that_starts_meanwhile_wins(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario.run()
     genuine = write_transaction
 
     def overtaken(*arguments: Any) -> None:
-        write(story.source, story.topic, values(20, 22))
-        story.run()
+        write(scenario.source, scenario.topic, values(20, 22))
+        scenario.run()
         genuine(*arguments)
 
     monkeypatch.setattr(editing, "write_transaction", overtaken)
-    code, _, error = story.control("set", "--topic", story.topic, "--partition", "0", "--offset", "3")
+    code, _, error = scenario.control("set", "--topic", scenario.topic, "--partition", "0", "--offset", "3")
     assert (code, "a run took the flow meanwhile" in error) == (5, True)
-    assert story.offsets() == {0: 22, 1: 20}
+    assert scenario.offsets() == {0: 22, 1: 20}
     monkeypatch.undo()
 
 
 def test_a_run_that_was_about_to_begin_is_fenced_and_nothing_is_moved(
-    story: Story, monkeypatch: pytest.MonkeyPatch
+    scenario: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story.run()
-    write(story.source, story.topic, values(20, 22))
+    scenario.run()
+    write(scenario.source, scenario.topic, values(20, 22))
     answers: list[tuple[int, Any, str]] = []
 
     def beside(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
@@ -293,50 +293,50 @@ def test_a_run_that_was_about_to_begin_is_fenced_and_nothing_is_moved(
         monkeypatch.setattr(idle_flow, "signs_of_life", lambda *arguments, **more: [])
         monkeypatch.setattr(idle_flow, "drivers", lambda known: {})
         if not answers:
-            answers.append(story.control("set", "--topic", story.topic, "--partition", "0", "--offset", "3"))
+            answers.append(scenario.control("set", "--topic", scenario.topic, "--partition", "0", "--offset", "3"))
         return here(job, tasks)
 
     with pytest.raises(FlowOwnedElsewhere):
-        replicate(story.flow, RunOptions("r"), beside)
+        replicate(scenario.flow, RunOptions("r"), beside)
     assert answers[0][0] == 5
     assert "started at the same moment" in answers[0][2]
     monkeypatch.undo()
-    assert story.offsets() == {0: 20, 1: 20}
+    assert scenario.offsets() == {0: 20, 1: 20}
 
 
-def test_an_open_transaction_of_the_flow_is_a_sign_of_life(story: Story) -> None:
-    story.run()
-    name = f"{story.flow.name.source}-mm2-MirrorSourceConnector-3"
-    producer = Producer({"bootstrap.servers": story.target.bootstrap_servers, "transactional.id": name})
+def test_an_open_transaction_of_the_flow_is_a_sign_of_life(scenario: Scenario) -> None:
+    scenario.run()
+    name = f"{scenario.flow.name.source}-mm2-MirrorSourceConnector-3"
+    producer = Producer({"bootstrap.servers": scenario.target.bootstrap_servers, "transactional.id": name})
     producer.init_transactions(120)
     producer.begin_transaction()
-    producer.produce(story.copy, b"open", partition=0)
+    producer.produce(scenario.copy, b"open", partition=0)
     producer.flush(60)
-    code, _, error = story.control("reset", "--topic", ".*", "--to", "latest")
+    code, _, error = scenario.control("reset", "--topic", ".*", "--to", "latest")
     assert (code, f"a transaction of '{name}' is open" in error) == (5, True)
     producer.abort_transaction(120)
 
 
-def test_mirror_maker_goes_on_where_the_command_says_and_is_seen_at_work(story: Story) -> None:
-    story.run()
+def test_mirror_maker_goes_on_where_the_command_says_and_is_seen_at_work(scenario: Scenario) -> None:
+    scenario.run()
     for partition, offset in ((0, 15), (1, 0)):
-        story.control("set", "--topic", story.topic, "--partition", str(partition), "--offset", str(offset))
-    properties = {key: str(value) for key, value in properties_of(story.flow).items()}
+        scenario.control("set", "--topic", scenario.topic, "--partition", str(partition), "--offset", str(offset))
+    properties = {key: str(value) for key, value in properties_of(scenario.flow).items()}
     properties |= {
         "offset.flush.interval.ms": "500",
         "dedicated.mode.enable.internal.rest": "false",
-        f"{story.flow.name.target}->{story.flow.name.source}.emit.heartbeats.enabled": "false",
-        f"{story.flow.name.target}.exactly.once.source.support": "disabled",
+        f"{scenario.flow.name.target}->{scenario.flow.name.source}.emit.heartbeats.enabled": "false",
+        f"{scenario.flow.name.target}.exactly.once.source.support": "disabled",
     }
     with LocalMirrorMaker(properties) as mirror_maker:
         mirror_maker.wait_for_log("Kafka MirrorMaker started", 300)
-        wait_for(lambda: len(story.copied(1)) == 40)
-        code, _, error = story.control("reset", "--topic", ".*", "--to", "latest")
+        wait_for(lambda: len(scenario.copied(1)) == 40)
+        code, _, error = scenario.control("reset", "--topic", ".*", "--to", "latest")
         mirror_maker.stop()
     assert (code, "stop MirrorMaker 2 first" in error) == (5, True)
-    assert story.copied(0) == values(0, 20) + values(15, 20)
-    assert story.copied(1) == values(0, 20) * 2
-    assert story.run().records == 0
+    assert scenario.copied(0) == values(0, 20) + values(15, 20)
+    assert scenario.copied(1) == values(0, 20) * 2
+    assert scenario.run().records == 0
 
 
 def wait_for(done: Callable[[], bool], seconds: float = 300) -> None:
@@ -346,16 +346,16 @@ def wait_for(done: Callable[[], bool], seconds: float = 300) -> None:
         time.sleep(0.3)
 
 
-def test_another_owner_is_not_fenced_by_the_end_of_an_edit(story: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    story.run()
+def test_another_owner_is_not_fenced_by_the_end_of_an_edit(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario.run()
     genuine = ControlLog
     owners: list[Ownership] = []
 
     def after_commit(flow: FlowSettings) -> ControlLog:
-        owners.append(Ownership.take(story.flow, 2, 2))
+        owners.append(Ownership.take(scenario.flow, 2, 2))
         return genuine(flow)
 
     monkeypatch.setattr(editing, "ControlLog", after_commit)
-    assert story.control("set", "--topic", story.topic, "--partition", "0", "--offset", "3")[0] == 0
+    assert scenario.control("set", "--topic", scenario.topic, "--partition", "0", "--offset", "3")[0] == 0
     owners[0].refence()
     owners[0].release()

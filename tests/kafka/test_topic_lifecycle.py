@@ -35,7 +35,7 @@ from tests.kafka.test_refresh_topics import alter, settings_shown
 pytestmark = pytest.mark.kafka
 
 
-class Story:
+class Scenario:
     """One flow of one topic, run step by step."""
 
     def __init__(self, source: LocalKafka, target: LocalKafka, name: str) -> None:
@@ -71,8 +71,8 @@ class Story:
 
 
 @pytest.fixture
-def story(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> Story:
-    return Story(source_kafka, target_kafka, name)
+def scenario(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> Scenario:
+    return Scenario(source_kafka, target_kafka, name)
 
 
 def delete(kafka: LocalKafka, topic: str) -> None:
@@ -83,178 +83,178 @@ def delete(kafka: LocalKafka, topic: str) -> None:
         time.sleep(0.05)
 
 
-def test_a_deleted_copy_comes_back_only_when_somebody_says_so(story: Story) -> None:
-    story.begin()
-    delete(story.target, story.remote)
-    plan = story.refresh()
+def test_a_deleted_copy_comes_back_only_when_somebody_says_so(scenario: Scenario) -> None:
+    scenario.begin()
+    delete(scenario.target, scenario.remote)
+    plan = scenario.refresh()
     assert [decision.code for decision in plan.lost] == ["target_deleted"]
-    assert f"--recreate {story.topic}" in plan.lost[0].reason
-    assert story.record().state is TopicState.TARGET_DELETED
-    assert replicated_topics(story.flow) == []
-    record = story.copy()
+    assert f"--recreate {scenario.topic}" in plan.lost[0].reason
+    assert scenario.record().state is TopicState.TARGET_DELETED
+    assert replicated_topics(scenario.flow) == []
+    record = scenario.copy()
     assert (record.records, record.state) == (0, RunState.FAILED)
-    assert f"{story.remote} was deleted on target" in str(record.error)
-    assert story.remote not in story.target.admin().list_topics(timeout=60).topics
+    assert f"{scenario.remote} was deleted on target" in str(record.error)
+    assert scenario.remote not in scenario.target.admin().list_topics(timeout=60).topics
     # Not settled: the interval does not hide it.
-    assert refresh_topics(story.flow).due
+    assert refresh_topics(scenario.flow).due
 
-    plan = story.refresh(restore={story.topic: OnDataLoss.RESET})
+    plan = scenario.refresh(restore={scenario.topic: OnDataLoss.RESET})
     assert {type(action) for action in plan.actions} == {StartOver, RecordTopic, CreateTopic}
-    assert story.record().state is TopicState.REPLICATING
-    assert plan_topics(story.flow).actions == ()
-    write(story.source, story.topic, [b"4"])
-    assert story.copy().records == 4
-    assert story.seen() == [b"1", b"2", b"3", b"4"]
-    assert refresh_topics(story.flow).due == frozenset()
+    assert scenario.record().state is TopicState.REPLICATING
+    assert plan_topics(scenario.flow).actions == ()
+    write(scenario.source, scenario.topic, [b"4"])
+    assert scenario.copy().records == 4
+    assert scenario.seen() == [b"1", b"2", b"3", b"4"]
+    assert refresh_topics(scenario.flow).due == frozenset()
 
 
-def test_a_copy_made_again_by_somebody_is_left_alone_until_somebody_says_so(story: Story) -> None:
-    story.begin()
-    delete(story.target, story.remote)
-    story.target.create_topic(story.remote, partitions=2)
-    write(story.source, story.topic, [b"4"])
-    plan = plan_topics(story.flow)
+def test_a_copy_made_again_by_somebody_is_left_alone_until_somebody_says_so(scenario: Scenario) -> None:
+    scenario.begin()
+    delete(scenario.target, scenario.remote)
+    scenario.target.create_topic(scenario.remote, partitions=2)
+    write(scenario.source, scenario.topic, [b"4"])
+    plan = plan_topics(scenario.flow)
     (lost,) = plan.lost
-    assert lost.reason.startswith(f"{story.remote} on target was deleted and re-created by others (id ")
-    assert replicated_topics(story.flow) == []
-    assert story.copy().records == 0
+    assert lost.reason.startswith(f"{scenario.remote} on target was deleted and re-created by others (id ")
+    assert replicated_topics(scenario.flow) == []
+    assert scenario.copy().records == 0
     # By the copy's name, too.
-    plan = story.refresh(restore={story.remote: OnDataLoss.SKIP})
+    plan = scenario.refresh(restore={scenario.remote: OnDataLoss.SKIP})
     assert any("continues where the flow stopped" in notice for notice in plan.notices)
-    assert story.copy().records == 1
-    assert story.seen() == [b"4"]
-    assert plan_topics(story.flow).actions == ()
-    with pytest.raises(ConfigError, match=f"nonsense is neither a topic that flow {story.flow.name} copies nor"):
-        plan_topics(story.flow, restore={"nonsense": OnDataLoss.SKIP})
+    assert scenario.copy().records == 1
+    assert scenario.seen() == [b"4"]
+    assert plan_topics(scenario.flow).actions == ()
+    with pytest.raises(ConfigError, match=f"nonsense is neither a topic that flow {scenario.flow.name} copies nor"):
+        plan_topics(scenario.flow, restore={"nonsense": OnDataLoss.SKIP})
 
 
-def test_the_setting_restores_every_topic(story: Story) -> None:
-    story.begin()
-    delete(story.target, story.remote)
-    story.flow = replace(story.flow, on_target_loss=OnDataLoss.RESET)
-    story.refresh()
-    assert story.copy().records == 3
-    assert story.seen() == [b"1", b"2", b"3"]
+def test_the_setting_restores_every_topic(scenario: Scenario) -> None:
+    scenario.begin()
+    delete(scenario.target, scenario.remote)
+    scenario.flow = replace(scenario.flow, on_target_loss=OnDataLoss.RESET)
+    scenario.refresh()
+    assert scenario.copy().records == 3
+    assert scenario.seen() == [b"1", b"2", b"3"]
 
 
-def test_a_source_topic_deleted_and_made_again(story: Story) -> None:
-    story.begin()
-    delete(story.source, story.topic)
-    plan = story.refresh()
-    gone = next(decision for decision in plan.decisions if decision.topic == story.topic)
+def test_a_source_topic_deleted_and_made_again(scenario: Scenario) -> None:
+    scenario.begin()
+    delete(scenario.source, scenario.topic)
+    plan = scenario.refresh()
+    gone = next(decision for decision in plan.decisions if decision.topic == scenario.topic)
     assert (gone.code, gone.reason) == (
         "source_deleted",
-        f"deleted on {story.flow.name.source}; its copy {story.remote} is kept",
+        f"deleted on {scenario.flow.name.source}; its copy {scenario.remote} is kept",
     )
-    assert story.record().state is TopicState.SOURCE_DELETED
-    assert story.seen() == [b"1", b"2", b"3"]
-    assert plan_topics(story.flow).actions == ()
+    assert scenario.record().state is TopicState.SOURCE_DELETED
+    assert scenario.seen() == [b"1", b"2", b"3"]
+    assert plan_topics(scenario.flow).actions == ()
 
-    story.source.create_topic(story.topic, partitions=2)
-    write(story.source, story.topic, [b"new"])
-    former = story.record().upstream_topic_id
-    plan = story.refresh()
+    scenario.source.create_topic(scenario.topic, partitions=2)
+    write(scenario.source, scenario.topic, [b"new"])
+    former = scenario.record().upstream_topic_id
+    plan = scenario.refresh()
     assert any("on.data.loss = fail: its partitions are not copied until" in notice for notice in plan.notices)
-    assert (story.record().state, story.record().upstream_topic_id) == (TopicState.RECREATED, former)
-    record = story.copy()
+    assert (scenario.record().state, scenario.record().upstream_topic_id) == (TopicState.RECREATED, former)
+    record = scenario.copy()
     assert (record.records, record.state) == (0, RunState.FAILED)
 
-    story.flow = replace(story.flow, on_data_loss=OnDataLoss.RESET)
-    story.refresh()
-    assert story.record().state is TopicState.REPLICATING
-    assert story.record().previous_upstream_ids == (former,)
-    assert story.copy().records == 1
-    assert story.seen() == [b"1", b"2", b"3", b"new"]
+    scenario.flow = replace(scenario.flow, on_data_loss=OnDataLoss.RESET)
+    scenario.refresh()
+    assert scenario.record().state is TopicState.REPLICATING
+    assert scenario.record().previous_upstream_ids == (former,)
+    assert scenario.copy().records == 1
+    assert scenario.seen() == [b"1", b"2", b"3", b"new"]
 
 
-def test_a_topic_taken_off_the_filters_and_put_back(story: Story) -> None:
-    story.begin()
-    whole = story.flow
-    story.flow = replace(whole, topics_exclude=(story.topic,))
-    story.refresh()
-    assert story.record().state is TopicState.DELISTED
-    shown = {decision.topic: decision for decision in decide_topics(story.flow)}[story.topic]
-    assert shown.reason == f"excluded by '{story.topic}' of topics.exclude; its copy {story.remote} is kept"
-    assert story.copy().records == 0
-    story.flow = whole
-    write(story.source, story.topic, [b"4"])
-    story.refresh()
-    assert story.record().state is TopicState.REPLICATING
-    assert story.copy().records == 1
+def test_a_topic_taken_off_the_filters_and_put_back(scenario: Scenario) -> None:
+    scenario.begin()
+    whole = scenario.flow
+    scenario.flow = replace(whole, topics_exclude=(scenario.topic,))
+    scenario.refresh()
+    assert scenario.record().state is TopicState.DELISTED
+    shown = {decision.topic: decision for decision in decide_topics(scenario.flow)}[scenario.topic]
+    assert shown.reason == f"excluded by '{scenario.topic}' of topics.exclude; its copy {scenario.remote} is kept"
+    assert scenario.copy().records == 0
+    scenario.flow = whole
+    write(scenario.source, scenario.topic, [b"4"])
+    scenario.refresh()
+    assert scenario.record().state is TopicState.REPLICATING
+    assert scenario.copy().records == 1
 
 
-def test_a_change_that_is_undone_each_time_is_said(story: Story) -> None:
-    story.refresh()
+def test_a_change_that_is_undone_each_time_is_said(scenario: Scenario) -> None:
+    scenario.refresh()
     for times in range(3):
-        alter(story.target, story.remote, {"retention.ms": "1000"})
-        plan = story.refresh()
+        alter(scenario.target, scenario.remote, {"retention.ms": "1000"})
+        plan = scenario.refresh()
         assert sum(isinstance(action, AlterConfigs) for action in plan.actions) == 1
-        said = [notice for notice in plan.notices if notice.startswith(f"{story.remote}: retention.ms was set to ")]
+        said = [notice for notice in plan.notices if notice.startswith(f"{scenario.remote}: retention.ms was set to ")]
         assert len(said) == (times > 0)
         assert all(f" {times} time" in notice for notice in said)
-    with FlowState(story.flow) as state:
+    with FlowState(scenario.flow) as state:
         stored = state.read("plan")
     assert stored is not None
     assert stored["actions"][0]["before"] == {"retention.ms": "1000"}
     assert stored["notices"] == list(plan.notices)
 
 
-def test_intervals_and_edits(story: Story) -> None:
-    assert refresh_topics(story.flow).due == frozenset(Job)
-    waiting = refresh_topics(story.flow)
+def test_intervals_and_edits(scenario: Scenario) -> None:
+    assert refresh_topics(scenario.flow).due == frozenset(Job)
+    waiting = refresh_topics(scenario.flow)
     assert (waiting.due, waiting.plan) == (frozenset(), None)
     assert "nothing is due; the next refresh is in " in str(waiting)
-    often = replace(story.flow, sync_topic_configs_interval_seconds=0.0)
+    often = replace(scenario.flow, sync_topic_configs_interval_seconds=0.0)
     refresh_topics(often)
-    alter(story.target, story.remote, {"retention.ms": "1000"})
-    story.source.create_topic(f"{story.topic}-later")
+    alter(scenario.target, scenario.remote, {"retention.ms": "1000"})
+    scenario.source.create_topic(f"{scenario.topic}-later")
     again = refresh_topics(often)
     assert again.due == {Job.CONFIGS}
     assert [result.action.kind for result in again.results] == ["alter_configs"]
-    edited = refresh_topics(replace(often, topics=(f"{story.topic}.*",)))
-    assert f"{story.remote}-later" in {result.action.topic for result in edited.results}
+    edited = refresh_topics(replace(often, topics=(f"{scenario.topic}.*",)))
+    assert f"{scenario.remote}-later" in {result.action.topic for result in edited.results}
 
 
-def test_a_file_is_applied_exactly_or_not_at_all(story: Story) -> None:
-    story.flow = replace(story.flow, topics=(f"{story.topic}.*",))
-    printed = PlanFile.parse(plan_file_text(plan_topics(story.flow), 1), "plan.json")
-    story.source.create_topic(f"{story.topic}-more")
-    refused = apply_printed(story.flow, printed)
+def test_a_file_is_applied_exactly_or_not_at_all(scenario: Scenario) -> None:
+    scenario.flow = replace(scenario.flow, topics=(f"{scenario.topic}.*",))
+    printed = PlanFile.parse(plan_file_text(plan_topics(scenario.flow), 1), "plan.json")
+    scenario.source.create_topic(f"{scenario.topic}-more")
+    refused = apply_printed(scenario.flow, printed)
     assert refused.results == ()
-    assert f"{story.topic}-more is copied now" in refused.changed
-    assert story.remote not in story.target.admin().list_topics(timeout=60).topics
+    assert f"{scenario.topic}-more is copied now" in refused.changed
+    assert scenario.remote not in scenario.target.admin().list_topics(timeout=60).topics
 
-    printed = PlanFile.parse(plan_file_text(plan_topics(story.flow), 1), "plan.json")
-    done = apply_printed(story.flow, printed)
+    printed = PlanFile.parse(plan_file_text(plan_topics(scenario.flow), 1), "plan.json")
+    done = apply_printed(scenario.flow, printed)
     assert (failed(done.results), done.changed, done.done) == ([], (), ())
-    assert len(replicated_topics(story.flow)) == 2
-    again = apply_printed(story.flow, printed)
+    assert len(replicated_topics(scenario.flow)) == 2
+    again = apply_printed(scenario.flow, printed)
     assert (again.results, again.changed, len(again.done)) == ((), (), len(printed.actions))
 
 
-def test_commands(story: Story, configuration_file: Callable[..., Path], tmp_path: Path) -> None:
-    config = configuration_file(properties_of(story.flow))
+def test_commands(scenario: Scenario, configuration_file: Callable[..., Path], tmp_path: Path) -> None:
+    config = configuration_file(properties_of(scenario.flow))
     file = tmp_path / "plan.json"
     done = srm_control("plan", "--out", str(file), config=config)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.rstrip().endswith(f'srm-control apply --flow "{story.flow.name}" {file}')
+    assert done.stdout.rstrip().endswith(f'srm-control apply --flow "{scenario.flow.name}" {file}')
     done = srm_control("apply", str(file), "--output", "json", config=config)
     answer = json.loads(done.stdout)
     assert (done.returncode, answer["applied"], answer["done_before"]) == (0, True, [])
     assert {result["action"] for result in answer["results"]} >= {"create_topic"}
     done = srm_control("apply", str(file), config=config)
     assert done.returncode == 0
-    assert f"not needed any more: create topic {story.remote}" in done.stdout
+    assert f"not needed any more: create topic {scenario.remote}" in done.stdout
 
-    delete(story.target, story.remote)
+    delete(scenario.target, scenario.remote)
     done = srm_control("apply", str(file), config=config)
     assert done.returncode == 1
     assert done.stdout.startswith("The file is outdated, so nothing was changed:\n")
     done = srm_control("apply", config=config)
     assert done.returncode == 1
-    assert f"Not copied: {story.topic}: {story.remote} was deleted on target; " in done.stdout
-    done = srm_control("apply", "--recreate", story.topic, "--resume", story.topic, config=config)
+    assert f"Not copied: {scenario.topic}: {scenario.remote} was deleted on target; " in done.stdout
+    done = srm_control("apply", "--recreate", scenario.topic, "--resume", scenario.topic, config=config)
     assert done.returncode == 2
-    done = srm_control("apply", "--resume", story.topic, config=config)
+    done = srm_control("apply", "--resume", scenario.topic, config=config)
     assert (done.returncode, done.stderr) == (0, "")
-    assert story.remote in story.target.admin().list_topics(timeout=60).topics
+    assert scenario.remote in scenario.target.admin().list_topics(timeout=60).topics

@@ -1,4 +1,4 @@
-"""Each world is built once for all stories that are told in it, also by several processes."""
+"""Each world is built once for all scenarios that run in it, also by several processes."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.faults.conftest import scenario as scenario
 from tests.faults.conftest import seed as seed
-from tests.faults.conftest import story as story
 from tests.worlds.world import Stage, World
 from tests.worlds.worlds import WORLDS
 

@@ -1,4 +1,4 @@
-"""Three stories in every world: a first run, deaths on the way, and groups that move to the target and back."""
+"""Three scenarios in every world: a first run, deaths on the way, and groups that move to the target and back."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from srm_common.testing import LocalKafka
 from srm_common.usecases.moving.failback import failback
 from srm_common.usecases.moving.failover import Move
 from tests.faults.live_groups import copy_once, run_once
-from tests.faults.story import LONG, SOURCE, TARGET, Story
+from tests.faults.scenario import LONG, SOURCE, TARGET, Scenario
 from tests.kafka.groups import commit
 from tests.kafka.records import mixed_records, produce, put, read_all, writer
 from tests.worlds.awkward import AwkwardSource, Comparison
@@ -25,10 +25,10 @@ pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 PARTITIONS = 3
 
 
-def everywhere(story: str) -> pytest.MarkDecorator:
-    """In every world. The stories of one world share its brokers, so they are told one after another (conftest.py)."""
+def everywhere(scenario: str) -> pytest.MarkDecorator:
+    """In every world. The scenarios of one world share its brokers, so they run one after another (conftest.py)."""
     worlds = [
-        pytest.param(name, id=name, marks=[pytest.mark.soak] if story in entrance.soak else [])
+        pytest.param(name, id=name, marks=[pytest.mark.soak] if scenario in entrance.soak else [])
         for name, entrance in WORLDS.items()
     ]
     return pytest.mark.parametrize("world", worlds, indirect=True)
@@ -53,8 +53,8 @@ def test_a_first_run_and_what_comes_later_are_equal(world: World, name: str) -> 
 
 
 @everywhere(KILLS)
-def test_a_run_dies_and_a_broker_dies(world: World, story: Callable[..., Story]) -> None:
-    one = story(
+def test_a_run_dies_and_a_broker_dies(world: World, scenario: Callable[..., Scenario]) -> None:
+    one = scenario(
         world.source.kafka,
         world.target.kafka,
         clusters=(world.source.cluster(SOURCE), world.target.cluster(TARGET)),
@@ -81,14 +81,14 @@ def test_a_run_dies_and_a_broker_dies(world: World, story: Callable[..., Story])
     assert one.verify() > 0
 
 
-def _kill_a_broker(story: Story, side: Side) -> None:
+def _kill_a_broker(scenario: Scenario, side: Side) -> None:
     kafka = side.kafka
-    node = story.dice.choice(kafka.nodes)
+    node = scenario.dice.choice(kafka.nodes)
     kafka.kill(node)
-    story.note(f"node {node} of {kafka.name} was killed")
-    story.pause(0.5, 2.0)
+    scenario.note(f"node {node} of {kafka.name} was killed")
+    scenario.pause(0.5, 2.0)
     kafka.restart(node)
-    story.note("and is back")
+    scenario.note("and is back")
 
 
 @everywhere(FAILOVER)

@@ -15,7 +15,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.settings.layers import Entry
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
-from tests.faults.story import KEEPS_ITS_MARKERS
+from tests.faults.scenario import KEEPS_ITS_MARKERS
 from tests.kafka.flows import flow_between
 
 
@@ -110,7 +110,7 @@ class Stage:
 
 @dataclass(frozen=True)
 class Entrance:
-    """A named world that has yet to be built. ``soak``: the stories that only ``make soak`` tells in it."""
+    """A named world that has yet to be built. ``soak``: the scenarios that only ``make soak`` tells in it."""
 
     name: str
     build: Callable[[Stage], World]

@@ -1,4 +1,4 @@
-"""The worlds. A new one is a function that builds it; every story is then told in it.
+"""The worlds. A new one is a function that builds it; every scenario is then told in it.
 
 What stands in ``soak`` is told by ``make soak`` only; docs/reliability.md has the table.
 """
@@ -18,7 +18,7 @@ from srm_common.testing import LocalKafka
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION
 from srm_common.testing.logins import client_properties
 from srm_common.testing.tiered_storage import TIERED_TOPIC, local_start, wait_until_remote
-from tests.faults.story import KEEPS_ITS_MARKERS
+from tests.faults.scenario import KEEPS_ITS_MARKERS
 from tests.kafka.acl_commands import grant
 from tests.kafka.authority import Authority
 from tests.kafka.records import eventually

@@ -130,7 +130,7 @@ class Passes:
                 break
             self._pause(happened, started)
         if self._uncertain is not None:
-            self._make_certain()
+            self._refence()
 
     def _settled(self, track: PartitionTrack) -> bool:
         """For a run of one pass: nothing more is tried for this partition."""
@@ -148,7 +148,7 @@ class Passes:
 
     def _pass(self) -> PassOutcome:
         if self._uncertain is not None:
-            self._make_certain()
+            self._refence()
         self._map_topics()
         ready = self._ready()
         if not ready:
@@ -165,8 +165,8 @@ class Passes:
         try:
             results = self.runner(self._job_of_pass(), tasks)
         except LostProcess as error:
-            return self._unsure(str(error), ready, moved=False)
-        happened = self._take_in(tasks, results, ready)
+            return self._mark_uncertain(str(error), ready, moved=False)
+        happened = self._merge(tasks, results, ready)
         self.watch(self, ())
         return happened
 
@@ -298,7 +298,7 @@ class Passes:
             self._identities = [*self.owner.identities]
         return self._identities[:slots]
 
-    def _take_in(
+    def _merge(
         self, tasks: Sequence[SlotTask], results: Iterable[SlotResult], ready: list[PartitionTrack]
     ) -> PassOutcome:
         now = self.clock()
@@ -326,7 +326,7 @@ class Passes:
             self.points.forget_spent_pins(moved)
             self._store()
         if doubts:
-            return self._unsure(doubts[0], ready, bool(moved))
+            return self._mark_uncertain(doubts[0], ready, bool(moved))
         self._fruitless = 0
         return PassOutcome.COPIED
 
@@ -337,7 +337,7 @@ class Passes:
             for partition in known.pins
         }
 
-    def _unsure(self, why: str, ready: list[PartitionTrack], moved: bool) -> PassOutcome:
+    def _mark_uncertain(self, why: str, ready: list[PartitionTrack], moved: bool) -> PassOutcome:
         self.retries += 1
         self._uncertain = why
         self.points.note(f"fencing all slots and reading the committed offsets again: {why}")
@@ -350,7 +350,7 @@ class Passes:
             self._fruitless = 0
         return PassOutcome.UNCERTAIN
 
-    def _make_certain(self) -> None:
+    def _refence(self) -> None:
         """Refuse whatever may still be writing, then read what is committed."""
         if self.owner is not None:
             self.owner.refence()

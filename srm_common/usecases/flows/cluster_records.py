@@ -30,7 +30,7 @@ class Registries:
     target: Future[TopicRecords]
 
     @classmethod
-    def asked(cls, flow: FlowSettings, pool: ThreadPoolExecutor) -> Registries:
+    def fetch(cls, flow: FlowSettings, pool: ThreadPoolExecutor) -> Registries:
         return cls(pool.submit(_readable, flow.source), pool.submit(_read, flow.target))
 
     def knowledge(self, flow: FlowSettings, here: ClusterTopics, there: ClusterTopics) -> Knowledge:

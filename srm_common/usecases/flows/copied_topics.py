@@ -50,7 +50,7 @@ def replicated_topics(
     """
     source, target = admins(flow)
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-topics") as pool:
-        registries = Registries.asked(flow, pool)
+        registries = Registries.fetch(flow, pool)
         here, there = topics_of_both(pool, source, target)
         decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
         refuse_switch(flow, decisions)

@@ -78,7 +78,7 @@ def _claims(actions: Iterable[RecordTopic]) -> Iterator[TopicRecord]:
 def _look(flow: FlowSettings) -> Knowledge:
     source, target = admins(flow)
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-claim") as pool:
-        registries = Registries.asked(flow, pool)
+        registries = Registries.fetch(flow, pool)
         here, there = topics_of_both(pool, source, target)
         return registries.knowledge(flow, here, there)
 

@@ -52,7 +52,7 @@ def plan_topics(
     with ThreadPoolExecutor(max_workers=6, thread_name_prefix="srm-plan") as pool:
         earlier = pool.submit(_alterations, flow) if alterations is None else None
         acls = pool.submit(look_at_acls, flow) if flow.sync_topic_acls and Job.ACLS in due else None
-        registries = Registries.asked(flow, pool)
+        registries = Registries.fetch(flow, pool)
         here, there = topics_of_both(pool, source, target)
         decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
         refuse_switch(flow, decisions)
@@ -155,7 +155,7 @@ def decide_topics(flow: FlowSettings) -> list[TopicDecision]:
     """
     source, target = admins(flow)
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-decide") as pool:
-        registries = Registries.asked(flow, pool)
+        registries = Registries.fetch(flow, pool)
         here, there = topics_of_both(pool, source, target)
         decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
         records = knowledge.records[flow.name.target].of_flow(flow.name)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bench.history import Shape, Story, flow_names, reports, story_of, topic_names
+from bench.history import Scenario, Shape, flow_names, reports, scenario_of, topic_names
 from srm_common.domain.monitoring.run_report import RunReport
 
 SHAPE = Shape(flows=9, topics=3, partitions=2, groups=3, days=0.5)
 
 
-def of_flow(story: Story) -> list[RunReport]:
-    name = flow_names(SHAPE.flows)[tuple(Story).index(story)]
+def of_flow(scenario: Scenario) -> list[RunReport]:
+    name = flow_names(SHAPE.flows)[tuple(Scenario).index(scenario)]
     return [report for report in reports(SHAPE) if report.flow == str(name)]
 
 
@@ -30,15 +30,15 @@ def test_names_are_all_different() -> None:
 
 
 def test_the_flows_tell_their_stories() -> None:
-    assert [story_of(index) for index in range(9)] == list(Story)
-    runs = {story: [report.run for report in of_flow(story) if report.run is not None] for story in Story}
-    lags = {story: [run.backlog.least for run in records] for story, records in runs.items()}
-    assert set(lags[Story.STEADY]) == {0}
-    assert lags[Story.BEHIND][-1] > 10_000 > lags[Story.BEHIND][0]
-    assert lags[Story.CATCHING_UP][-1] < max(lags[Story.CATCHING_UP]) / 2
-    assert runs[Story.FAILING][-1].error is not None
-    assert runs[Story.IDLE][-1].records == 0 < runs[Story.IDLE][0].records
-    assert len(runs[Story.HALF_FAILING][-1].failed_partitions) == 1
-    assert sum(one.lost_records for run in runs[Story.LOST] for one in run.partitions) > 0
-    assert len(runs[Story.SILENT]) < SHAPE.runs
-    assert any(group.reason for group in of_flow(Story.UNTRANSLATED)[-1].groups)
+    assert [scenario_of(index) for index in range(9)] == list(Scenario)
+    runs = {scenario: [report.run for report in of_flow(scenario) if report.run is not None] for scenario in Scenario}
+    lags = {scenario: [run.backlog.least for run in records] for scenario, records in runs.items()}
+    assert set(lags[Scenario.STEADY]) == {0}
+    assert lags[Scenario.BEHIND][-1] > 10_000 > lags[Scenario.BEHIND][0]
+    assert lags[Scenario.CATCHING_UP][-1] < max(lags[Scenario.CATCHING_UP]) / 2
+    assert runs[Scenario.FAILING][-1].error is not None
+    assert runs[Scenario.IDLE][-1].records == 0 < runs[Scenario.IDLE][0].records
+    assert len(runs[Scenario.HALF_FAILING][-1].failed_partitions) == 1
+    assert sum(one.lost_records for run in runs[Scenario.LOST] for one in run.partitions) > 0
+    assert len(runs[Scenario.SILENT]) < SHAPE.runs
+    assert any(group.reason for group in of_flow(Scenario.UNTRANSLATED)[-1].groups)

@@ -28,7 +28,7 @@ class Item:
 
 
 @dataclass
-class World:
+class SimulatedFlows:
     """Clusters by alias, all flows between them, and a clock. ``down`` are clusters that answer nobody."""
 
     aliases: Sequence[str]

@@ -22,7 +22,7 @@ from srm_common.store.metrics_store import MetricsStore
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
 from tests.unit.rest.people import HEADER, HeaderAccess
 
-#: Nine flows, each with a story of its own (:class:`bench.history.Story`).
+#: Nine flows, each with a scenario of its own (:class:`bench.history.Scenario`).
 SHAPE = Shape(flows=9, topics=4, partitions=2, groups=3, days=0.1)
 NAMES = flow_names(SHAPE.flows)
 

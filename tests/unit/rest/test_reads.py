@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bench.history import Story, reports, story_of
+from bench.history import Scenario, reports, scenario_of
 from srm_common.rest.app import AppContext
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.srm.schemas import TimeSeriesResponse
@@ -45,7 +45,7 @@ def test_every_flow_has_its_figures_and_their_time(same_stage: Stage) -> None:
 def test_flows_are_found_by_source_state_and_name(same_stage: Stage) -> None:
     everything = get(same_stage, "/api/v2/flows")["flows"]
     states = {flow["health"]["state"] for flow in everything}
-    assert len(states) > 2, "flows with different stories"
+    assert len(states) > 2, "flows with different scenarios"
     for state in states:
         found = get(same_stage, f"/api/v2/flows?status={state}")["flows"]
         assert {flow["flow"] for flow in found} == {
@@ -203,12 +203,12 @@ def test_a_fresh_install_is_up(stage: Stage, tmp_path: Path) -> None:
 def test_an_error_has_its_class(same_stage: Stage) -> None:
     """As srm_common.errors has it, beside the sentence."""
     kinds = {str(flow["flow"]): flow["health"].get("error_kind") for flow in get(same_stage, "/api/v2/flows")["flows"]}
-    told = {story_of(index): kinds[str(name)] for index, name in enumerate(NAMES)}
-    assert told[Story.FAILING] == "UnreachableCluster"
-    assert told[Story.HALF_FAILING] == "ClusterError"
-    assert told[Story.LOST] == "DataLost"
-    assert told[Story.STEADY] is told[Story.IDLE] is None
-    name = NAMES[[story_of(index) for index in range(len(NAMES))].index(Story.LOST)]
+    told = {scenario_of(index): kinds[str(name)] for index, name in enumerate(NAMES)}
+    assert told[Scenario.FAILING] == "UnreachableCluster"
+    assert told[Scenario.HALF_FAILING] == "ClusterError"
+    assert told[Scenario.LOST] == "DataLost"
+    assert told[Scenario.STEADY] is told[Scenario.IDLE] is None
+    name = NAMES[[scenario_of(index) for index in range(len(NAMES))].index(Scenario.LOST)]
     path = f"/api/v2/flows/{name.source}/{name.target}"
     assert get(same_stage, f"{path}/runs")["runs"][0]["error_kind"] == "DataLost"
     assert [one["error_kind"] for one in get(same_stage, f"{path}/partitions?failed=true")["partitions"]] == [
@@ -217,7 +217,7 @@ def test_an_error_has_its_class(same_stage: Stage) -> None:
 
 
 def test_a_cluster_is_out_of_reach_when_the_newest_run_says_so(stage: Stage) -> None:
-    failing = next(name for number, name in enumerate(NAMES) if story_of(number) is Story.FAILING)
+    failing = next(name for number, name in enumerate(NAMES) if scenario_of(number) is Scenario.FAILING)
     for name in NAMES:
         if name != failing:
             stage.scheduler.known.pop(name)

@@ -16,9 +16,8 @@ from srm_common.domain.offsets.offset_edits import (
     refuse_parts_of_new_topics,
     repair_action,
 )
-from srm_common.domain.offsets.segments import Run, Segment
-from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import Pin, SourceTopics
 from srm_common.errors import ConfigError
 

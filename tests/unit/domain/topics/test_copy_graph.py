@@ -19,7 +19,7 @@ from srm_common.domain.policy import (
 from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_records import TopicState
-from tests.unit.domain.simulated_flows import World
+from tests.unit.domain.simulated_flows import SimulatedFlows
 
 IDENTITY = IdentityReplicationPolicy
 
@@ -60,7 +60,7 @@ def mesh(aliases: str) -> list[str]:
 
 @pytest.mark.parametrize("policy", PREFIXLESS)
 def test_there_and_back(policy: type[ReplicationPolicy]) -> None:
-    world = World("ab")
+    world = SimulatedFlows("ab")
     world.connect("a->b", "b->a", policy=policy)
     world.write("a", "t", 3)
     world.run()
@@ -72,7 +72,7 @@ def test_there_and_back(policy: type[ReplicationPolicy]) -> None:
 
 
 def test_a_topic_goes_out_from_wherever_it_was_made() -> None:
-    world = World("ab")
+    world = SimulatedFlows("ab")
     world.connect(*mesh("ab"), policy=IDENTITY)
     world.write("a", "of-a")
     world.write("b", "of-b")
@@ -83,7 +83,7 @@ def test_a_topic_goes_out_from_wherever_it_was_made() -> None:
 
 @pytest.mark.parametrize("first", mesh("ab"))
 def test_a_topic_that_is_on_both_sides_goes_by_the_flow_that_comes_first(first: str) -> None:
-    world = World("ab")
+    world = SimulatedFlows("ab")
     world.connect(*mesh("ab"), policy=IDENTITY)
     world.write("a", "t")
     world.write("b", "t")
@@ -95,7 +95,7 @@ def test_a_topic_that_is_on_both_sides_goes_by_the_flow_that_comes_first(first: 
 
 @pytest.mark.parametrize("order", [("a->b", "b->a"), ("b->a", "a->b")])
 def test_two_flows_that_claim_at_the_same_moment_go_by_the_order_of_the_file(order: tuple[str, str]) -> None:
-    world = World("ab")
+    world = SimulatedFlows("ab")
     world.connect(*mesh("ab"), policy=IDENTITY)
     world.write("a", "t")
     world.write("b", "t")
@@ -109,7 +109,7 @@ def test_two_flows_that_claim_at_the_same_moment_go_by_the_order_of_the_file(ord
 
 
 def test_the_claim_of_a_flow_that_was_stopped_is_respected_for_a_while_only() -> None:
-    world = World("ab")
+    world = SimulatedFlows("ab")
     world.connect(*mesh("ab"), policy=IDENTITY)
     world.write("a", "t")
     world.write("b", "t")
@@ -127,7 +127,7 @@ def test_the_claim_of_a_flow_that_was_stopped_is_respected_for_a_while_only() ->
 
 @pytest.mark.parametrize("policy", PREFIXLESS)
 def test_a_ring(policy: type[ReplicationPolicy]) -> None:
-    world = World("abc")
+    world = SimulatedFlows("abc")
     world.connect("a->b", "b->c", "c->a", policy=policy)
     for alias in "abc":
         world.write(alias, f"{alias}-t", 2)
@@ -143,7 +143,7 @@ def test_a_ring(policy: type[ReplicationPolicy]) -> None:
 
 
 def test_a_ring_of_topics_that_exist_everywhere_is_cut_once() -> None:
-    world = World("abc")
+    world = SimulatedFlows("abc")
     world.connect("a->b", "b->c", "c->a", policy=IDENTITY)
     for alias in "abc":
         world.write(alias, "t")
@@ -155,7 +155,7 @@ def test_a_ring_of_topics_that_exist_everywhere_is_cut_once() -> None:
 @pytest.mark.parametrize("aliases", ["abc", "abcd"])
 def test_a_full_mesh(aliases: str) -> None:
     for policy in (DefaultReplicationPolicy, IDENTITY):
-        world = World(aliases)
+        world = SimulatedFlows(aliases)
         world.connect(*mesh(aliases), policy=policy)
         for alias in aliases:
             world.write(alias, f"{alias}-t", 2)
@@ -168,7 +168,7 @@ def test_a_full_mesh(aliases: str) -> None:
 
 
 def test_a_diamond() -> None:
-    world = World("abcd")
+    world = SimulatedFlows("abcd")
     world.connect("a->b", "a->c", "b->d", "c->d", policy=IDENTITY)
     world.write("a", "t", 5)
     world.run()
@@ -182,7 +182,7 @@ def test_a_diamond() -> None:
 
 
 def test_a_diamond_is_no_diamond_where_each_way_has_a_name_of_its_own() -> None:
-    world = World("abcd")
+    world = SimulatedFlows("abcd")
     world.connect("a->b", "a->c", "b->d", "c->d")
     world.write("a", "t", 5)
     world.run()
@@ -191,7 +191,7 @@ def test_a_diamond_is_no_diamond_where_each_way_has_a_name_of_its_own() -> None:
 
 
 def test_a_diamond_that_closes_above_is_found_by_asking_below() -> None:
-    world = World("abcd")
+    world = SimulatedFlows("abcd")
     world.connect("b->d", "c->d", "a->b", "a->c", policy=IDENTITY)
     world.write("b", "t")
     world.write("c", "t")
@@ -207,7 +207,7 @@ def test_a_diamond_that_closes_above_is_found_by_asking_below() -> None:
 
 
 def test_while_a_cluster_is_down_only_what_may_go_wrong_waits() -> None:
-    world = World("abc")
+    world = SimulatedFlows("abc")
     world.connect("a->b", "b->c", "c->a", policy=IDENTITY)
     for alias in "abc":
         world.write(alias, "t")
@@ -227,7 +227,7 @@ def test_while_a_cluster_is_down_only_what_may_go_wrong_waits() -> None:
 
 
 def test_a_source_whose_records_may_not_be_read_stops_only_what_may_go_wrong() -> None:
-    world = World("ab")
+    world = SimulatedFlows("ab")
     world.connect(*mesh("ab"), policy=IDENTITY)
     world.write("a", "new")
     world.write("a", "both")
@@ -243,7 +243,7 @@ def test_a_source_whose_records_may_not_be_read_stops_only_what_may_go_wrong() -
 
 
 def test_fan_in_of_different_topics_into_one_is_what_identity_is_for() -> None:
-    world = World("abz")
+    world = SimulatedFlows("abz")
     world.connect("a->z", "b->z", policy=IDENTITY)
     world.write("a", "t", 2)
     world.write("b", "t", 3)
@@ -253,7 +253,7 @@ def test_fan_in_of_different_topics_into_one_is_what_identity_is_for() -> None:
 
 
 def test_direction_is_turned_round_by_ending_the_one_flow_and_starting_the_other_behind_it() -> None:
-    world = World("ab")
+    world = SimulatedFlows("ab")
     world.connect("a->b", policy=IDENTITY)
     world.write("a", "t", 3)
     world.run()
@@ -282,7 +282,7 @@ def test_direction_is_turned_round_by_ending_the_one_flow_and_starting_the_other
 
 
 def test_both_directions_at_once_are_a_circle_wherever_they_start() -> None:
-    world = World("ab")
+    world = SimulatedFlows("ab")
     world.connect(*mesh("ab"), policy=IDENTITY, start_positions=parse_topic_starts(".*=opposite"))
     world.write("a", "t")
     world.run()
@@ -291,7 +291,7 @@ def test_both_directions_at_once_are_a_circle_wherever_they_start() -> None:
 
 
 def test_the_lineage_follows_what_is_copied_further() -> None:
-    world = World("abcd")
+    world = SimulatedFlows("abcd")
     world.connect("a->b", "b->c", "c->d")
     world.write("a", "t")
     world.run()
@@ -302,7 +302,7 @@ def test_the_lineage_follows_what_is_copied_further() -> None:
 
 
 def test_flows_of_files_that_do_not_know_each_other_stop_at_the_newer_one() -> None:
-    world = World("abc")
+    world = SimulatedFlows("abc")
     world.connect("a->b", "b->c", "c->a", policy=IDENTITY)
     world.flows = {name: replace(flow, graph=()) for name, flow in world.flows.items()}
     for alias in "abc":
@@ -325,9 +325,9 @@ def test_flows_of_files_that_do_not_know_each_other_stop_at_the_newer_one() -> N
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
+def worlds(draw: st.DrawFn) -> SimulatedFlows:
     aliases = "abcdef"[: draw(st.integers(2, 6))]
-    world = World(aliases)
+    world = SimulatedFlows(aliases)
     one_for_all = draw(st.sampled_from([*POLICIES, None]))
     for name in draw(st.lists(st.sampled_from(mesh(aliases)), unique=True, min_size=1, max_size=14)):
         policy = one_for_all or draw(st.sampled_from(POLICIES))
@@ -340,7 +340,7 @@ def worlds(draw: st.DrawFn) -> World:
 
 @given(worlds(), st.data())
 @settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-def test_copying_ends_and_no_record_comes_back_or_twice(world: World, data: st.DataObject) -> None:
+def test_copying_ends_and_no_record_comes_back_or_twice(world: SimulatedFlows, data: st.DataObject) -> None:
     flows = st.sampled_from(sorted(world.flows))
     for _ in range(data.draw(st.integers(0, 40))):
         step = data.draw(

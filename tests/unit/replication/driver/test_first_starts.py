@@ -13,17 +13,17 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopic, SourceTopics
 from srm_common.replication.driver.starting_points import Listed
 from tests.unit.replication.driver.simulated_cluster import Log
-from tests.unit.replication.driver.test_passes import World, copied, world
+from tests.unit.replication.driver.test_passes import SimulatedFlow, copied, world
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def append(there: World, place: TopicPartition, *records: int) -> None:
+def append(there: SimulatedFlow, place: TopicPartition, *records: int) -> None:
     there.source.logs.setdefault(place, Log()).records.extend(records)
 
 
 def test_each_topic_goes_by_the_first_rule_that_matches() -> None:
-    there = World(
+    there = SimulatedFlow(
         {TopicPartition(topic, 0): Log(records=[1, 5, 9]) for topic in ("all", "late", "timed", "later", "there")}
     )
     there.run(
@@ -44,7 +44,7 @@ def test_a_later_change_of_the_configuration_moves_nothing(first: str, second: s
     def ends(places: Any) -> dict[TopicPartition, int | str]:
         return dict.fromkeys(places, 0)
 
-    def go(rules: str, there: World) -> dict[TopicPartition, list[int]]:
+    def go(rules: str, there: SimulatedFlow) -> dict[TopicPartition, list[int]]:
         there.run(start_positions=rules, opposite_ends=ends)
         append(there, T0, 70, 71)
         append(there, T1, 80)

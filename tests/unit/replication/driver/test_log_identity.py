@@ -10,12 +10,12 @@ from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.replication.driver.log_identity import epochs_before
 from tests.unit.replication.driver.simulated_cluster import Log, SimulatedSource
-from tests.unit.replication.driver.test_passes import World, copied, everything, world
+from tests.unit.replication.driver.test_passes import SimulatedFlow, copied, everything, world
 
 T = TopicPartition("t", 0)
 
 
-def regrown(there: World, keep: int, end: int) -> None:
+def regrown(there: SimulatedFlow, keep: int, end: int) -> None:
     """The log loses what it has from ``keep`` on, and grows to ``end``."""
     log = there.source.logs[T]
     log.elect(keep)

@@ -22,7 +22,7 @@ from srm_common.replication.driver.starting_points import StartingPoints
 from tests.unit.replication.driver.simulated_cluster import JOB, Log, SimulatedSlots, SimulatedSource, SimulatedTarget
 
 
-class World:
+class SimulatedFlow:
     """A flow between simulated clusters, over several runs; time passes only by sleeping."""
 
     def __init__(self, logs: dict[TopicPartition, Log], slots: int = 3) -> None:
@@ -86,18 +86,18 @@ class World:
         self.while_asleep()
 
 
-def world(*lengths: int, **options: Any) -> World:
-    return World(
+def world(*lengths: int, **options: Any) -> SimulatedFlow:
+    return SimulatedFlow(
         {TopicPartition("t", p): Log(records=[1000 * p + n for n in range(n)]) for p, n in enumerate(lengths)},
         **options,
     )
 
 
-def copied(world: World) -> dict[TopicPartition, list[int]]:
+def copied(world: SimulatedFlow) -> dict[TopicPartition, list[int]]:
     return {place: records for place, records in sorted(world.target.records.items()) if records}
 
 
-def everything(world: World) -> dict[TopicPartition, list[int]]:
+def everything(world: SimulatedFlow) -> dict[TopicPartition, list[int]]:
     return {place: log.records for place, log in sorted(world.source.logs.items()) if log.records}
 
 
@@ -228,7 +228,7 @@ def test_one_partition_fails_and_the_others_go_on() -> None:
 
 
 class TestLostData:
-    def copied_then(self, change: Callable[[Log], None], **options: Any) -> tuple[World, Passes]:
+    def copied_then(self, change: Callable[[Log], None], **options: Any) -> tuple[SimulatedFlow, Passes]:
         there = world(10, 3)
         there.run()
         change(there.source.logs[TopicPartition("t", 0)])

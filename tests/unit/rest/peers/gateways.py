@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from bench.history import Shape, Story, flow_names, reports
+from bench.history import Scenario, Shape, flow_names, reports
 from bench.scraping import served
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.service_advertisement import Advertisement
@@ -20,7 +20,7 @@ from srm_common.rest.query_parameters import now_ms
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 
-SHAPE = Shape(flows=len(Story), topics=2, partitions=1, groups=1, days=0.15, interval_seconds=900)
+SHAPE = Shape(flows=len(Scenario), topics=2, partitions=1, groups=1, days=0.15, interval_seconds=900)
 NAMES = flow_names(SHAPE.flows)
 #: The gateway's one flow of its own, of which the other service has reports, too.
 OWN = NAMES[1]

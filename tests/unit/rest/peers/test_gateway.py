@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from bench.history import Story
+from bench.history import Scenario
 from srm_common.domain.metrics.stats import TimeRange
 from srm_common.rest.query_parameters import now_ms
 from srm_common.store.metrics_store import MetricsStore
@@ -50,7 +50,7 @@ def test_flows_of_others_are_shown_and_not_steered(gateway: TestClient) -> None:
 
 
 def test_filters_and_pages_go_over_all_of_them(gateway: TestClient) -> None:
-    lost = NAMES[list(Story).index(Story.LOST)]
+    lost = NAMES[list(Scenario).index(Scenario.LOST)]
     found = gateway.get("/api/v2/flows?status=lost_data", headers=VIEWER).json()
     assert [flow["flow"] for flow in found["flows"]] == [str(lost)]
     everything = sorted(str(name) for name in NAMES if name != HIDDEN)

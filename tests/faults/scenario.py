@@ -1,6 +1,6 @@
-"""A story: records are written live, a run copies them, something happens, a last run finishes, both sides are equal.
+"""A scenario: records are written live, a run copies them, something happens, a last run ends, both sides are equal.
 
-Every random choice comes from the story's own dice, so that the seed in a failure's text repeats it (apart from the
+Every random choice comes from the scenario's own dice, so that the seed in a failure's text repeats it (apart from the
 operating system's timing).
 """
 
@@ -60,7 +60,7 @@ SMALL_CHUNKS: dict[str, Any] = {
 }
 
 
-class Story:
+class Scenario:
     """One topic from one cluster to another. ``flow`` has small chunks, so that a few seconds hold many.
 
     ``clusters`` is how the flow reaches source and target, where that is not by their plain addresses.
@@ -132,7 +132,7 @@ class Story:
         return self._state
 
     def note(self, text: str) -> None:
-        """A line of the story's diary, shown when the test fails."""
+        """A line of the scenario's diary, shown when the test fails."""
         print(f"{self.topic} {time.monotonic() - self._began:6.2f} s  {text}")
 
     # ---- runs
@@ -235,7 +235,7 @@ class Story:
         return records
 
     def close(self) -> None:
-        """End every process of the story, orphaned workers included."""
+        """End every process of the scenario, orphaned workers included."""
         for run in self._started:
             run.kill_all()
 
@@ -243,14 +243,14 @@ class Story:
 class Run:
     """A run of the flow: the driver's process, leader of a process group that holds its workers too."""
 
-    def __init__(self, story: Story, number: int, max_seconds: float) -> None:
+    def __init__(self, scenario: Scenario, number: int, max_seconds: float) -> None:
         self._seen: dict[tuple[int, float], psutil.Process] = {}
-        folder = story.folder / f"run-{number}"
+        folder = scenario.folder / f"run-{number}"
         folder.mkdir(parents=True)
         flow_file, self._report = folder / "flow.pickle", folder / "report.json"
-        flow_file.write_bytes(pickle.dumps(story.flow))
+        flow_file.write_bytes(pickle.dumps(scenario.flow))
         self.process = LocalProcess(
-            [sys.executable, "-m", story._module, str(flow_file), str(max_seconds), str(self._report)],
+            [sys.executable, "-m", scenario._module, str(flow_file), str(max_seconds), str(self._report)],
             output=folder / "log",
             environment={**os.environ, "PYTHONPATH": str(ROOT)},
         )
@@ -337,11 +337,11 @@ def _command(process: psutil.Process) -> list[str]:
         return []
 
 
-Fault = Callable[[Story, Run], None]
+Fault = Callable[[Scenario, Run], None]
 
 
 def survive(
-    story: Story,
+    scenario: Scenario,
     fault: Fault,
     *,
     before_fault: tuple[float, float] = (0.0, 0.8),
@@ -349,30 +349,32 @@ def survive(
     **writing: Any,
 ) -> int:
     """The run itself must outlive the fault and catch up; it is then killed, and a last run finishes."""
-    with story.writing(**writing):
-        run = story.start_run(LONG)
-        story.wait_for_copied(run)
-        story.pause(*before_fault)
-        story.note(f"fault, {story.copied_offsets()} offsets copied")
-        fault(story, run)
-        story.note("fault is over")
-        story.pause(0.2, 0.6)
-    story.wait_until_caught_up(run)
+    with scenario.writing(**writing):
+        run = scenario.start_run(LONG)
+        scenario.wait_for_copied(run)
+        scenario.pause(*before_fault)
+        scenario.note(f"fault, {scenario.copied_offsets()} offsets copied")
+        fault(scenario, run)
+        scenario.note("fault is over")
+        scenario.pause(0.2, 0.6)
+    scenario.wait_until_caught_up(run)
     run.kill_all()
-    story.last_run()
-    return story.verify(exactly=exactly)
+    scenario.last_run()
+    return scenario.verify(exactly=exactly)
 
 
-def take_over(story: Story, fault: Fault, *, before_fault: tuple[float, float] = (0.0, 0.8), **writing: Any) -> int:
+def take_over(
+    scenario: Scenario, fault: Fault, *, before_fault: tuple[float, float] = (0.0, 0.8), **writing: Any
+) -> int:
     """The fault ends the run; another one takes over while records are still written, and a last one finishes."""
-    with story.writing(**writing):
-        run = story.start_run(LONG)
-        story.wait_for_copied(run)
-        story.pause(*before_fault)
-        story.note(f"fault, {story.copied_offsets()} offsets copied")
-        fault(story, run)
-        story.note("fault is over")
-        if story.dice.random() < 0.5:
-            story.last_run()
-    story.last_run()
-    return story.verify()
+    with scenario.writing(**writing):
+        run = scenario.start_run(LONG)
+        scenario.wait_for_copied(run)
+        scenario.pause(*before_fault)
+        scenario.note(f"fault, {scenario.copied_offsets()} offsets copied")
+        fault(scenario, run)
+        scenario.note("fault is over")
+        if scenario.dice.random() < 0.5:
+            scenario.last_run()
+    scenario.last_run()
+    return scenario.verify()
