@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from fastapi.testclient import TestClient
 
-from bench.history import Story
+from bench.history import Scenario
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.topic_partition import TopicPartition
@@ -125,7 +125,7 @@ def test_what_is_older_than_the_report_gives_way_to_it(same_stage: Stage, path: 
 
 def test_a_record_that_waited_before_the_report_and_still_does_is_told_by_its_age_then(same_stage: Stage) -> None:
     """No report tells how old records are; where nothing was copied since the clusters were asked it is known."""
-    behind = NAMES[list(Story).index(Story.BEHIND)]
+    behind = NAMES[list(Scenario).index(Scenario.BEHIND)]
     waiting = [row for row in same_stage.context.store.partitions(str(behind)).rows if row.lag]
     (stands, moved), reported_ms = waiting[:2], waiting[0].reported_ms
     known = {
