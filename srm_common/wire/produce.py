@@ -29,6 +29,8 @@ _SMALL_BYTES = 128
 #: After the numbers of a stored batch: no records with errors, no message, no tags.
 _STORED = b"\x01\x00\x00"
 _ANSWERED = struct.Struct(">ihqqq")
+#: Of an answer: length, number, throttle time, count of topics and tags; of each partition.
+_ANSWER_BYTES, _ANSWER_PART_BYTES = 15, _ANSWERED.size + len(_STORED)
 
 
 def encode(
@@ -65,6 +67,11 @@ def encode(
     out.append(head)
     _FRAME.pack_into(start, 0, sum(map(len, out)) - _FRAME.size)
     return out
+
+
+def answer_bytes(topics: Mapping[str, Sequence[object]]) -> int:
+    """The framed answer to a request with these ``topics`` (see :func:`encode`) is no smaller."""
+    return _ANSWER_BYTES + sum([3 + len(topic) + _ANSWER_PART_BYTES * len(parts) for topic, parts in topics.items()])
 
 
 class StoredPartition(NamedTuple):

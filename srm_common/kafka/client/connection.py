@@ -14,6 +14,8 @@ from srm_common.kafka.client.oauth_tokens import ClientCredentials, FetchedToken
 
 #: A connection is looked at so many times within its time limit.
 _LOOKS = 4
+#: While more requests than these wait for their answers, the broker has enough to go on with.
+_ENOUGH_REQUESTS = 2
 #: What is waited for when a server takes a connection: ApiVersions.
 FIRST_REQUEST = "the first request"
 
@@ -138,6 +140,10 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         if self.paused and len(self.in_flight_requests) < self.config["max_in_flight_requests_per_connection"]:
             self.unpause("max_in_flight")
         self._reauth.on_response_processed()
+
+    def bytes_worth_waking(self) -> int:
+        """How many bytes of answers may come before they are looked at."""
+        return int(self.parser.least_bytes(len(self.in_flight_requests) - _ENOUGH_REQUESTS))
 
     def _watch(self, patience: _Patience) -> None:
         """Look soon enough for this request."""

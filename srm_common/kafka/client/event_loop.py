@@ -31,6 +31,8 @@ T = TypeVar("T")
 
 _READ, _WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
+#: See :meth:`EventLoop.when_quiet`.
+_MOST_PATIENCE_SECONDS = 0.002
 
 _OF_THREAD = threading.local()
 
@@ -78,6 +80,7 @@ class _Selector(selectors.DefaultSelector):
         self._asked = False
         self.interrupted = False
         self.put_off: list[Callable[[], None]] = []
+        self.impatient: list[Callable[[], None]] = []
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if self.interrupted:
@@ -93,7 +96,15 @@ class _Selector(selectors.DefaultSelector):
                 work()
             if self._loop._ready:
                 timeout = 0
-        return super().select(timeout)
+        if not self.impatient:
+            return super().select(timeout)
+        limited = timeout is None or timeout > _MOST_PATIENCE_SECONDS
+        events = super().select(_MOST_PATIENCE_SECONDS if limited else timeout)
+        if limited and not events:
+            due, self.impatient = self.impatient, []
+            for work in due:
+                work()
+        return events
 
 
 class EventLoop(NetworkSelector):  # type: ignore[misc]
@@ -125,6 +136,10 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
     def before_wait(self, work: Callable[[], None]) -> None:
         """Call ``work`` when this turn of the loop has nothing left to do but to wait."""
         self._selector.put_off.append(work)
+
+    def when_quiet(self, work: Callable[[], None]) -> None:
+        """Call ``work`` once nothing has happened for two milliseconds."""
+        self._selector.impatient.append(work)
 
     def current_task(self) -> Any:
         """The task of the coroutine that runs now."""

@@ -79,7 +79,8 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
 
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
-        self._decoders: deque[tuple[int, Lease | None, Callable[[memoryview], Any]]] = deque()
+        #: Number, lease, decoder and least size of the answers that are to come.
+        self._decoders: deque[tuple[int, Lease | None, Callable[[memoryview], Any], int]] = deque()
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         """Queue a request's bytes; remembers how its answer is to be received and decoded."""
@@ -95,20 +96,31 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
                     topics=request.topics,
                 )
             )
-            self._decoders.append((number, None, _decode_produce))
+            least = produce.answer_bytes(request.topics)
+            self._decoders.append((number, None, _decode_produce, least))
             return number
         if isinstance(request, RawFetch):
             inner = request.request
             with _LIBRARY:
                 number = int(super().send_request(inner, correlation_id))
             self.in_flight_requests.pop()
-            self._decoders.append((number, request.lease, _decode_fetch))
+            self._decoders.append((number, request.lease, _decode_fetch, 0))
             return number
         with _LIBRARY:
             number = int(super().send_request(request, correlation_id))
             if request.expect_response():
-                self._decoders.append((number, None, _library_decoder(self.in_flight_requests.pop())))
+                self._decoders.append((number, None, _library_decoder(self.in_flight_requests.pop()), 0))
         return number
+
+    def least_bytes(self, answers: int) -> int:
+        """What the next ``answers`` to Produce take at least, with their lengths; 1 where others are among them."""
+        total = 0
+        for number in range(answers):
+            least = self._decoders[number][3]
+            if not least:
+                return 1
+            total += least
+        return max(total, 1)
 
     def send_bytes(self) -> list[Buffer]:
         """All queued buffers, not joined."""
@@ -147,7 +159,7 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
 
     def receive_bytes(self, frame: memoryview) -> list[tuple[int, Any]]:
         """Decode one whole frame (without its length)."""
-        expected, _lease, decoder = self._decoders.popleft()
+        expected, _lease, decoder, _least = self._decoders.popleft()
         (number,) = _CORRELATION.unpack_from(frame, 0)
         if number != expected:
             raise Errors.CorrelationIdError(f"Correlation IDs do not match: sent {expected}, recv {number}")

@@ -16,6 +16,7 @@ import termios
 import time
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 from srm_common.kafka.client.connection_faults import fault_text, foreign_answer
@@ -74,6 +75,10 @@ class _FrameIO:
     _put_off_bytes = 0
     #: Whether several requests can go in one system call.
     _gathers = True
+    #: Whether the beginning of an answer has been received.
+    _begun = False
+    #: Whether the loop is going to end the collecting when nothing comes.
+    _collects = False
 
     def moved_bytes(self) -> int:
         """A figure that changes whenever the other side has acknowledged or sent something."""
@@ -126,8 +131,11 @@ class _FrameIO:
                             return
                     if short and self._short_means_empty:
                         break
+                self._begun = large is not None or filled > 0
                 if large is not None:
                     self._wake_at(min(len(large) - got, _WAKE_BYTES))
+                elif self._wake_bytes > 1:
+                    self._net.before_wait(self._collect)
             except OSError as error:
                 self.abort(error=Errors.KafkaConnectionError(error))
                 return
@@ -176,6 +184,24 @@ class _FrameIO:
     def _wake_at(self, size: int) -> None:
         """Ask the kernel to report the socket readable only from ``size`` bytes on."""
 
+    def _collect(self) -> None:
+        """Before the loop waits: while more requests queue at the broker, one wake-up is enough for several answers.
+
+        What is left of them when the broker was faster than we, or is far away, does not wait for the next ones.
+        """
+        if self._begun or self._closed or self._protocol is None:
+            return
+        size = self._protocol.bytes_worth_waking()
+        self._wake_at(size)
+        if size > 1 and not self._collects:
+            self._collects = True
+            self._net.when_quiet(self._wake_for_each)
+
+    def _wake_for_each(self) -> None:
+        self._collects = False
+        if not (self._begun or self._closed):
+            self._wake_at(1)
+
     def write(self, data: Any) -> None:
         """Send one buffer, or a list of them; what the kernel does not take at once is queued."""
         self.writelines(data if isinstance(data, list) else [data])
@@ -201,6 +227,7 @@ class _FrameIO:
         """Send what was put off until now."""
         if self._put_off_bytes and not self._closed:
             self._send_now()
+        self._collect()
 
     def _send_now(self) -> None:
         self._put_off_bytes = 0
@@ -255,7 +282,8 @@ class FrameTransport(_FrameIO, KafkaTCPTransport):  # type: ignore[misc]
     def _wake_at(self, size: int) -> None:
         if size != self._wake_bytes:
             self._wake_bytes = size
-            self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
+            with suppress(OSError):  # of a socket that has ended, which its next read tells
+                self._sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, size)
 
     def _send_some(self) -> None:
         pending = self._write_buffer

@@ -7,7 +7,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kafka.protocol.producer import ProduceRequest
+from kafka.protocol.producer import ProduceRequest, ProduceResponse
 
 from srm_common.wire import produce
 
@@ -68,6 +68,47 @@ def test_the_same_bytes_as_the_library(version: int, transactional_id: str | Non
 )
 def test_any_request(version: int, transactional_id: str | None, topics: Topics, cut: int) -> None:
     assert ours(version, transactional_id, topics, cut) == theirs(version, transactional_id, topics)
+
+
+@given(
+    version=st.sampled_from(VERSIONS),
+    topics=st.dictionaries(
+        st.text(min_size=1, max_size=200), st.lists(st.integers(0, 1 << 20), max_size=200), min_size=1, max_size=4
+    ),
+    message=st.one_of(st.none(), st.text(max_size=100)),
+)
+def test_no_answer_is_smaller_than_what_is_waited_for(
+    version: int, topics: dict[str, list[int]], message: str | None
+) -> None:
+    kind = ProduceResponse.TopicProduceResponse
+    answer = ProduceResponse(
+        version=version,
+        responses=[
+            kind(
+                name=name,
+                partition_responses=[
+                    kind.PartitionProduceResponse(
+                        index=one,
+                        error_code=0,
+                        base_offset=7,
+                        log_append_time_ms=-1,
+                        log_start_offset=0,
+                        record_errors=[],
+                        error_message=message,
+                    )
+                    for one in ones
+                ],
+            )
+            for name, ones in topics.items()
+        ],
+        throttle_time_ms=0,
+    )
+    answer.with_header(correlation_id=99)
+    size = len(answer.encode(framed=True, header=True))
+    least = produce.answer_bytes({name: [(one, ()) for one in ones] for name, ones in topics.items()})
+    assert least <= size
+    if message is None and all(len(name.encode()) < 127 and len(name.encode()) == len(name) for name in topics):
+        assert size - least <= len(topics)  # a longer count of partitions
 
 
 def test_batches_stay_where_they_are() -> None:

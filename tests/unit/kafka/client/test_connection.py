@@ -173,6 +173,53 @@ def test_small_requests_of_one_turn_are_sent_together(pair: Pair) -> None:
     assert len(pair.peer.recv(1 << 16)) == 3 * _REQUEST_BYTES
 
 
+def produce_answer(number: int) -> bytes:
+    """Of one partition of the topic "t", stored."""
+    stored = struct.pack(">ihqqq", 0, 0, 5, -1, 0) + b"\1\0\0"
+    body = struct.pack(">i", number) + b"\0" + b"\2" + b"\2t" + b"\2" + stored + b"\0" + struct.pack(">i", 0) + b"\0"
+    return struct.pack(">i", len(body)) + body
+
+
+@pytest.mark.parametrize(
+    ("requests", "together"),
+    [("p", 0), ("pp", 0), ("ppp", 1), ("ppppp", 3), ("ppppm", 3), ("mppppp", 0), ("ppmppp", 0)],
+)
+def test_answers_are_collected_while_requests_wait_at_the_broker(pair: Pair, requests: str, together: int) -> None:
+    async def work() -> None:
+        for kind in requests:
+            pair.connection.send_request(produce(10) if kind == "p" else metadata())
+        await pair.loop.sleep(0)
+
+    pair.loop.run(work)
+    assert pair.connection.bytes_worth_waking() == max(together * len(produce_answer(1)), 1)
+
+
+@pytest.mark.parametrize("answered", [1, 2, 4, 5])
+def test_answers_that_are_collected_all_arrive(pair: Pair, answered: int) -> None:
+    """However many there are: none waits for those that are still to come."""
+
+    async def work() -> None:
+        futures = [pair.connection.send_request(produce(10)) for _ in range(5)]
+        await pair.loop.sleep(0.01)  # the requests are sent
+        for number in range(1, 1 + answered):
+            pair.peer.sendall(produce_answer(number))
+        for future in futures[:answered]:
+            assert (await future).partitions[0].base_offset == 5
+
+    pair.loop.run(work)
+
+
+def test_the_end_of_a_connection_is_seen_though_answers_are_collected(pair: Pair) -> None:
+    async def work() -> None:
+        futures = [pair.connection.send_request(produce(10)) for _ in range(5)]
+        await pair.loop.sleep(0.01)
+        pair.peer.close()
+        with pytest.raises(Errors.KafkaConnectionError):
+            await futures[0]
+
+    pair.loop.run(work)
+
+
 def test_large_requests_do_not_wait_for_the_end_of_the_turn(pair: Pair) -> None:
     async def work() -> int:
         pair.connection.send_request(metadata())
