@@ -28,6 +28,8 @@ _POLYNOMIAL, _ONE = 0x82F63B78, 1 << 31
 #: To continue with a checksum over n zeros multiplies it by x^8n. Over so few that costs least.
 _ZERO_BITS = 14
 _ZEROS = memoryview(bytes(1 << _ZERO_BITS))
+_ZERO_MASK = len(_ZEROS) - 1
+_INVERTED = 0xFFFFFFFF
 #: One digit of the rest of the body's length.
 _DIGIT_BITS, _DIGIT = 4, 15
 
@@ -45,8 +47,8 @@ def carried(crc: int, old: int, new: int, length: int) -> int:
         new: of the new header alone, which is as long.
         length: of the body.
     """
-    zeros = _ZEROS[: length & len(_ZEROS) - 1]
-    moved = crc32c(zeros, old) ^ crc32c(zeros, new)
+    # What the library begins and ends with, an inversion, is taken back, so that only the difference is multiplied.
+    moved = crc32c(_ZEROS[: length & _ZERO_MASK], old ^ new ^ _INVERTED) ^ _INVERTED
     length >>= _ZERO_BITS
     place = 0
     while length:
@@ -185,16 +187,17 @@ def split(records: memoryview) -> Iterator[SourceBatch]:
     position, total = 0, len(records)
     unpack = HEADER.unpack_from
     while total - position > MAGIC:
-        magic = records[position + MAGIC]
-        if magic == 2:
-            if total - position < HEADER_SIZE:
-                return
-            header, shortest = _tuple(Header, unpack(records, position)), HEADER_SIZE - LENGTH_OVERHEAD
-        elif magic < 2:
-            header, shortest = _legacy_header(records, position), _SHORTEST_LEGACY
+        fields = unpack(records, position) if total - position >= HEADER_SIZE else None
+        if fields is not None and fields[3] == 2:
+            header, length, shortest = _tuple(Header, fields), fields[1], HEADER_SIZE - LENGTH_OVERHEAD
         else:
-            raise CorruptBatch(f"a batch has the unknown magic {magic}")
-        length = header.length
+            magic = records[position + MAGIC]
+            if magic == 2:
+                return
+            if magic > 2:
+                raise CorruptBatch(f"a batch has the unknown magic {magic}")
+            header, shortest = _legacy_header(records, position), _SHORTEST_LEGACY
+            length = header.length
         if length < shortest:
             raise CorruptBatch(f"batch at offset {header.base_offset} has the impossible length {length}")
         end = position + length + LENGTH_OVERHEAD
@@ -224,10 +227,14 @@ def verify(batch: SourceBatch) -> None:
     legacy = batch.header.magic < 2
     actual = crc32(batch.data[MAGIC:]) if legacy else crc32c(batch.data[CRC_START:])
     if actual != batch.header.crc:
-        raise CorruptBatch(
-            f"batch at offset {batch.header.base_offset} fails its checksum "
-            f"(stored {batch.header.crc:#010x}, computed {actual:#010x})"
-        )
+        raise damaged(batch.header, actual)
+
+
+def damaged(header: Header, actual: int) -> CorruptBatch:
+    """What to say of a batch whose checksum is not the one that it has."""
+    return CorruptBatch(
+        f"batch at offset {header.base_offset} fails its checksum (stored {header.crc:#010x}, computed {actual:#010x})"
+    )
 
 
 def stamp(
@@ -325,6 +332,8 @@ def write_uvarint(value: int) -> bytes:
 # A record batch ready to be stamped with our producer, and where its records came from.
 
 
+#: What of a source batch's attributes its copy keeps.
+_KEPT = ~(TRANSACTIONAL | CONTROL | DELETE_HORIZON)
 #: One run: (upstream offset, upstream length, records); dense when the last two are equal.
 UpstreamRun = tuple[int, int, int]
 
@@ -352,16 +361,29 @@ class Packed(NamedTuple):
 
 
 def unopened(batch: SourceBatch) -> Packed:
-    """The batch as it is, which must have been verified; only its header will be written again."""
+    """A dense batch of magic 2 as it is; only its header will be written again.
+
+    Raises:
+        CorruptBatch: its checksum is wrong.
+    """
     header, data = batch
-    return Packed(
-        header.attributes & ~(TRANSACTIONAL | CONTROL | DELETE_HORIZON),
-        header.base_timestamp,
-        header.max_timestamp,
-        header.record_count,
-        data[HEADER_SIZE:],
-        ((header.base_offset, header.record_count, header.record_count),),
-        header.next_offset,
-        False,
-        Checked(header.crc, crc32c(data[CRC_START:HEADER_SIZE])),
+    (offset, _, _, _, crc, attributes, _, base_timestamp, max_timestamp, _, _, _, count) = header
+    body = data[HEADER_SIZE:]
+    header_crc = crc32c(data[CRC_START:HEADER_SIZE])
+    actual = crc32c(body, header_crc)
+    if actual != crc:
+        raise damaged(header, actual)
+    return _tuple(
+        Packed,
+        (
+            attributes & _KEPT,
+            base_timestamp,
+            max_timestamp,
+            count,
+            body,
+            ((offset, count, count),),
+            offset + count,
+            False,
+            _tuple(Checked, (crc, header_crc)),
+        ),
     )

@@ -43,16 +43,18 @@ def repack(
     at = 0
     while at < len(batches):
         batch = batches[at]
-        header = batch.header
+        header, data = batch
+        if not tiny and len(data) <= max_message_bytes and header.magic == 2:
+            start, count = header.base_offset, header.record_count
+            dense = count == header.last_offset_delta + 1
+            inside = start >= first_offset and start + count <= end_offset
+            if dense and inside and not header.attributes & LOG_APPEND_TIME:
+                yield unopened(batch)
+                at += 1
+                continue
         verify(batch)
         if header.magic < 2:
             yield from rebatch(batch, first_offset, max_message_bytes, end_offset)
-            at += 1
-            continue
-        cut = header.base_offset < first_offset or header.next_offset > end_offset
-        plain = header.dense and not header.attributes & LOG_APPEND_TIME and not cut
-        if plain and not tiny and len(batch.data) <= max_message_bytes:
-            yield unopened(batch)
             at += 1
             continue
         row: Sequence[SourceBatch] = (batch,)
@@ -71,8 +73,8 @@ def _tiny(batches: Sequence[SourceBatch]) -> bool:
     count = len(batches)
     return (
         count > 1
-        and sum(len(batch.data) for batch in batches) < TINY_BYTES * count
-        and sum(batch.header.record_count for batch in batches) < TINY_RECORDS * count
+        and sum([len(batch.data) for batch in batches]) < TINY_BYTES * count
+        and sum([batch.header.record_count for batch in batches]) < TINY_RECORDS * count
     )
 
 

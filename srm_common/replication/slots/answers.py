@@ -244,18 +244,27 @@ def _portion(state: RangeState, seen: Visible) -> Portion:
     first = next_offset = state.fetched
     wanted: list[SourceBatch] = []
     epochs, end = state.epochs, state.end
+    # Neighbours of one epoch are added to it as one.
+    span = span_end = epoch = -1
     for batch, data in seen.batches:
         header = batch.header
-        after = header.next_offset
+        base = header.base_offset
+        after = base + header.last_offset_delta + 1
         if after <= first:
             continue
-        epochs.add(header.base_offset, after, header.leader_epoch)
-        if header.base_offset >= end and header.magic >= 2:
+        if span_end < 0 or header.leader_epoch != epoch or base < span_end:
+            if span_end >= 0:
+                epochs.add(span, span_end, epoch)
+            span, epoch = base, header.leader_epoch
+        span_end = after
+        if base >= end and header.magic >= 2:
             next_offset = end
             break
         next_offset = after if after < end else end
         if data:
             wanted.append(batch)
+    if span_end >= 0:
+        epochs.add(span, span_end, epoch)
     # What comes before a fault is good; the next answer begins with it.
     if seen.fault is not None and next_offset == first:
         raise seen.fault
