@@ -317,9 +317,11 @@ def write_varint(value: int) -> bytes:
 
 def write_uvarint(value: int) -> bytes:
     """An unsigned varint, as compact lengths of flexible protocol versions use it."""
-    if 128 <= value < 1 << 14:
+    if value < 128:
+        return value.to_bytes(1, "big")
+    if value < 1 << 14:
         return bytes((value & 127 | 128, value >> 7))
-    if 1 << 14 <= value < 1 << 21:
+    if value < 1 << 21:
         return bytes((value & 127 | 128, value >> 7 & 127 | 128, value >> 14))
     out = bytearray()
     while value > 127:

@@ -24,7 +24,7 @@ def read_compact_string(data: memoryview, at: int) -> tuple[str | None, int]:
     if not size:
         return None, at
     end = at + size - 1
-    return bytes(data[at:end]).decode(), end
+    return str(data[at:end], "utf-8"), end
 
 
 def skip_tags(data: memoryview, at: int) -> int:

@@ -20,17 +20,20 @@ OLDEST_VERSION, NEWEST_VERSION = 9, 12
 API_KEY = 0
 
 _HEAD = struct.Struct(">hhih")
+#: After length, key and version.
+_CORRELATION_AT = 8
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _PARTITION = struct.Struct(">i")
 _FRAME = struct.Struct(">i")
 _NO_TAGS = b"\x00"
 #: To copy so little costs less than one more buffer in a system call.
 _SMALL_BYTES = 128
-#: After the numbers of a stored batch: no records with errors, no message, no tags.
-_STORED = b"\x01\x00\x00"
 _ANSWERED = struct.Struct(">ihqqq")
+#: After the numbers of a stored batch: no records with errors, no message, no tags.
+_STORED, _NOTHING_ELSE = struct.Struct(">ihqqq3s"), b"\x01\x00\x00"
 #: Of an answer: length, number, throttle time, count of topics and tags; of each partition.
-_ANSWER_BYTES, _ANSWER_PART_BYTES = 15, _ANSWERED.size + len(_STORED)
+_ANSWER_BYTES, _ANSWER_PART_BYTES = 15, _STORED.size
+_tuple = tuple.__new__  # as in batch.py
 
 
 def encode(
@@ -43,30 +46,45 @@ def encode(
     topics: Mapping[str, Sequence[tuple[int, Sequence[Buffer]]]],
 ) -> list[Buffer]:
     """The framed request. ``topics``: name -> (partition, buffers that make up one record batch), acks=all."""
-    client = client_id.encode()
     out: list[Buffer] = []
-    start = head = bytearray(_FRAME.size)
-    head += _HEAD.pack(API_KEY, version, correlation_id, len(client)) + client + _NO_TAGS
-    head += _compact_string(transactional_id)
-    head += _ACKS_TIMEOUT.pack(-1, timeout_ms)
+    start = head = bytearray(_beginning(version, client_id, transactional_id, timeout_ms))
     head += write_uvarint(len(topics) + 1)
+    total = 0
     for topic, partitions in topics.items():
         head += _compact_string(topic)
         head += write_uvarint(len(partitions) + 1)
         for partition, buffers in partitions:
-            head += _PARTITION.pack(partition) + write_uvarint(sum(map(len, buffers)) + 1)
+            size = sum(map(len, buffers)) + 1
+            head += _PARTITION.pack(partition)
+            head += write_uvarint(size)
             for buffer in buffers:
                 if len(buffer) <= _SMALL_BYTES:
                     head += buffer
                 else:
+                    total += len(head) + len(buffer)
                     out += (head, buffer)
                     head = bytearray()
             head += _NO_TAGS
         head += _NO_TAGS
     head += _NO_TAGS
     out.append(head)
-    _FRAME.pack_into(start, 0, sum(map(len, out)) - _FRAME.size)
+    _FRAME.pack_into(start, 0, total + len(head) - _FRAME.size)
+    _PARTITION.pack_into(start, _CORRELATION_AT, correlation_id)
     return out
+
+
+@lru_cache(64)
+def _beginning(version: int, client_id: str, transactional_id: str | None, timeout_ms: int) -> bytes:
+    """Of a request: the same for all but for its length and number, up to the topics."""
+    client = client_id.encode()
+    return (
+        bytes(_FRAME.size)
+        + _HEAD.pack(API_KEY, version, 0, len(client))
+        + client
+        + _NO_TAGS
+        + _compact_string(transactional_id)
+        + _ACKS_TIMEOUT.pack(-1, timeout_ms)
+    )
 
 
 def answer_bytes(topics: Mapping[str, Sequence[object]]) -> int:
@@ -99,12 +117,12 @@ def decode(body: memoryview) -> ProduceAnswer:
         topic, at = read_compact_string(body, at)
         partitions, at = read_uvarint(body, at)
         for _ in range(partitions - 1):
-            index, code, base_offset, _append_time, _start = _ANSWERED.unpack_from(body, at)
-            at += _ANSWERED.size
-            if body[at : at + 3] == _STORED:
-                found.append(StoredPartition(topic or "", index, code, base_offset, None))
-                at += 3
+            index, code, base_offset, _append_time, _start, rest = _STORED.unpack_from(body, at)
+            if rest == _NOTHING_ELSE:
+                found.append(_tuple(StoredPartition, (topic or "", index, code, base_offset, None)))
+                at += _STORED.size
                 continue
+            at += _ANSWERED.size
             records, at = read_uvarint(body, at)
             for _ in range(records - 1):
                 _message, at = read_compact_string(body, at + 4)  # after the index of the record

@@ -60,10 +60,11 @@ class Share:
 
     def acknowledge(self, packed: Packed, base_offset: int) -> None:
         """The target stored a batch at ``base_offset``."""
-        if self.downstream_start < 0:
-            self.downstream_start = base_offset
+        (_, _, stamp, count, body, runs, upstream_end, reencoded, _) = packed
         down = base_offset
-        for upstream, length, records in packed.runs:
+        if self.downstream_start < 0:
+            self.downstream_start = down
+        for upstream, length, records in runs:
             dense = length == records
             if not (dense and self._dense and upstream == self._up_next and down == self._down_next):
                 if self._up >= 0:
@@ -74,15 +75,13 @@ class Share:
             down += records
             self._up_next, self._down_next = upstream + length, down
         self.downstream_end = down
-        self.acknowledged = packed.upstream_end
-        count = packed.record_count
+        self.acknowledged = upstream_end
         self.records += count
-        self.bytes += HEADER_SIZE + len(packed.body)
+        self.bytes += HEADER_SIZE + len(body)
         self.batches += 1
-        if packed.reencoded:
+        if reencoded:
             self.reencoded_batches += 1
             self.reencoded_records += count
-        stamp = packed.max_timestamp
         if stamp >= 0:
             if stamp > self.newest_ms:
                 self.newest_ms = stamp
@@ -94,8 +93,10 @@ class Share:
             if age > 63:
                 shift = age.bit_length() - 6
                 stamp = stamp >> shift << shift
-            stamps = self.stamps
-            stamps[stamp] = stamps.get(stamp, 0) + count
+            if stamp in self.stamps:
+                self.stamps[stamp] += count
+            else:
+                self.stamps[stamp] = count
 
 
 class RangeState:
