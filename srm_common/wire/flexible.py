@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from srm_common.wire.batch import Buffer
 
-def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
+
+def read_uvarint(data: Buffer, at: int) -> tuple[int, int]:
     """An unsigned varint at ``at`` and the position after it."""
     byte = data[at]
     if byte < 128:
@@ -18,7 +20,7 @@ def read_uvarint(data: memoryview, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def read_compact_string(data: memoryview, at: int) -> tuple[str | None, int]:
+def read_compact_string(data: Buffer, at: int) -> tuple[str | None, int]:
     """A compact nullable string and the position after it."""
     size, at = read_uvarint(data, at)
     if not size:
@@ -27,7 +29,7 @@ def read_compact_string(data: memoryview, at: int) -> tuple[str | None, int]:
     return str(data[at:end], "utf-8"), end
 
 
-def skip_tags(data: memoryview, at: int) -> int:
+def skip_tags(data: Buffer, at: int) -> int:
     """The position after a set of tagged fields."""
     count, at = read_uvarint(data, at)
     for _ in range(count):

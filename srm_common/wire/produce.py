@@ -109,7 +109,7 @@ class ProduceAnswer(NamedTuple):
     partitions: list[StoredPartition]
 
 
-def decode(body: memoryview) -> ProduceAnswer:
+def decode(body: Buffer) -> ProduceAnswer:
     """An answer of version 9 to 12 without its response header (Kafka's ``ProduceResponse.json``)."""
     topics, at = read_uvarint(body, 0)
     found: list[StoredPartition] = []

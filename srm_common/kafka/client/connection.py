@@ -12,6 +12,8 @@ from srm_common.kafka.client.frames import FrameProtocol
 from srm_common.kafka.client.library import Errors, Future, KafkaConnection, TaskState
 from srm_common.kafka.client.oauth_tokens import ClientCredentials, FetchedToken
 
+_tuple = tuple.__new__  # as in srm_common/wire/batch.py
+
 #: A connection is looked at so many times within its time limit.
 _LOOKS = 4
 #: While more requests than these wait for their answers, the broker has enough to go on with.
@@ -57,6 +59,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         super().__init__(net, **options)
         tokens = self.config["sasl_oauth_token_provider"]
         self._tokens = tokens if isinstance(tokens, ClientCredentials) else None
+        self._usual_seconds = float(self.config["request_timeout_ms"]) / 1000
 
     def connection_made(self, transport: Any) -> None:
         """As the library does, then the parser is put in place of its own."""
@@ -76,7 +79,8 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
     def send_request(self, request: Any, request_timeout_ms: float | None = None, reply: Any = None) -> Any:
         """A future of the answer, or ``reply``, which is told in the place of one; while the connection is being made,
         the request waits for it."""
-        patience = _Patience(time.monotonic(), self._seconds(request_timeout_ms))
+        seconds = self._usual_seconds if request_timeout_ms is None else request_timeout_ms / 1000
+        patience = _tuple(_Patience, (time.monotonic(), seconds))
         future = Future() if reply is None else reply
         if self.initializing or self._reauth.is_reauthenticating:
             self._request_buffer.append((request, future, patience))
@@ -89,9 +93,6 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             self._post(request, future, patience)
         return future
 
-    def _seconds(self, timeout_ms: float | None) -> float:
-        return float(self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms) / 1000
-
     def send_buffered(self) -> None:
         """Send what was asked while the connection was being made; its time begins now."""
         while self._request_buffer:
@@ -100,7 +101,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
                 self._post(request, future, _Patience(time.monotonic(), patience.seconds))
 
     def _post(self, request: Any, future: Any, patience: _Patience) -> None:
-        if self.closed:
+        if not (self.connected or self.initializing):
             future.failure(Errors.KafkaConnectionError("closed"))
             return
         if request.API_VERSION is None:
@@ -115,14 +116,14 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         else:
             future.success(None)
         if not self.paused:
-            self.transport.write(self.parser.send_bytes())
+            self.transport.writelines(self.parser.send_bytes())
         if len(self.in_flight_requests) >= self.config["max_in_flight_requests_per_connection"]:
             self.pause("max_in_flight")
         self._watch(patience)
 
     def data_received(self, data: Any) -> None:
         """Take one frame in, as the library does without its debug log and latencies."""
-        if self.closed:
+        if not (self.connected or self.initializing):
             return
         for number, answer in self.parser.receive_bytes(data):
             if not self.in_flight_requests:

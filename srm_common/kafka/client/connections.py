@@ -75,6 +75,11 @@ class FrameConnectionManager(KafkaConnectionManager):  # type: ignore[misc]
         if connection is not None:
             connection.close(Errors.KafkaConnectionError(reason))
 
+    def usable(self, node_id: Any) -> FrameConnection | None:
+        """The connection to a node that takes requests now."""
+        connection: FrameConnection | None = self._conns.get(node_id)
+        return connection if connection is not None and connection.connected and not connection.paused else None
+
     def new_connection(self, node_id: Any) -> FrameConnection:
         """One that :meth:`establish` makes ready."""
         return FrameConnection(self._net, node_id=node_id, broker_version_data=self.broker_version_data, **self.config)

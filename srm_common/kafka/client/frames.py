@@ -17,6 +17,7 @@ _CORRELATION = struct.Struct(">i")
 #: Response header version 1: correlation id and an empty set of tags.
 _HEADER_BYTES = 5
 
+_Decoder = Callable[[bytes | memoryview], Any]
 
 #: Of what is not records: brokers accept no larger request (socket.request.max.bytes), and no answer comes near it.
 _LARGEST_ANSWER = 100 << 20
@@ -80,21 +81,19 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
     def __init__(self, **config: Any) -> None:
         super().__init__(**config)
         #: Number, lease, decoder and least size of the answers that are to come.
-        self._decoders: deque[tuple[int, Lease | None, Callable[[memoryview], Any], int]] = deque()
+        self._decoders: deque[tuple[int, Lease | None, _Decoder, int]] = deque()
 
     def send_request(self, request: Any, correlation_id: int | None = None) -> int:
         """Queue a request's bytes; remembers how its answer is to be received and decoded."""
         if isinstance(request, RawProduce):
             number = int(self._next_correlation_id())
-            self.bytes_to_send.extend(
-                produce.encode(
-                    version=request.API_VERSION,
-                    correlation_id=number,
-                    client_id=self._client_id,
-                    transactional_id=request.transactional_id,
-                    timeout_ms=request.timeout_ms,
-                    topics=request.topics,
-                )
+            self.bytes_to_send += produce.encode(
+                version=request.API_VERSION,
+                correlation_id=number,
+                client_id=self._client_id,
+                transactional_id=request.transactional_id,
+                timeout_ms=request.timeout_ms,
+                topics=request.topics,
             )
             least = produce.answer_bytes(request.topics)
             self._decoders.append((number, None, _decode_produce, least))
@@ -147,6 +146,10 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
             return memoryview(bytearray(min(size, _STEP_BYTES)))
         return lease.room_for(min(size, max(lease.size, _STEP_BYTES)))
 
+    def is_copied(self, ahead: int) -> bool:
+        """Whether a frame that has arrived as a whole, ``ahead`` answers after the next, needs no buffer."""
+        return ahead < len(self._decoders) and self._decoders[ahead][1] is None
+
     def larger(self, begun: memoryview, size: int) -> memoryview:
         """More room for the next answer, a frame of ``size`` bytes of which ``begun`` is the beginning."""
         room = min(size, 2 * len(begun))
@@ -157,7 +160,7 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
         whole[: len(begun)] = begun
         return memoryview(whole)
 
-    def receive_bytes(self, frame: memoryview) -> list[tuple[int, Any]]:
+    def receive_bytes(self, frame: bytes | memoryview) -> list[tuple[int, Any]]:
         """Decode one whole frame (without its length)."""
         expected, _lease, decoder, _least = self._decoders.popleft()
         (number,) = _CORRELATION.unpack_from(frame, 0)
@@ -169,20 +172,20 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
             raise Errors.KafkaProtocolError(f"Unable to decode response: {error}") from error
 
 
-def _decode_fetch(frame: memoryview) -> fetch.FetchAnswer:
-    return fetch.decode(frame[_HEADER_BYTES:])
+def _decode_fetch(frame: bytes | memoryview) -> fetch.FetchAnswer:
+    return fetch.decode(memoryview(frame)[_HEADER_BYTES:])
 
 
-def _decode_produce(frame: memoryview) -> produce.ProduceAnswer:
+def _decode_produce(frame: bytes | memoryview) -> produce.ProduceAnswer:
     return produce.decode(frame[_HEADER_BYTES:])
 
 
-def _library_decoder(header: Any) -> Callable[[memoryview], Any]:
+def _library_decoder(header: Any) -> _Decoder:
     response = header.get_response_class()
     if response is None:
         raise Errors.KafkaProtocolError(f"Unable to find response type for api {header.api_key}")
 
-    def decode(frame: memoryview) -> Any:
+    def decode(frame: bytes | memoryview) -> Any:
         with _LIBRARY:
             return response.decode(frame, header=True)
 

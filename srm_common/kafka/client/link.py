@@ -214,6 +214,10 @@ class ClusterLink(Closing):
                 return connection.send_request(request, request_timeout_ms=timeout_ms, reply=reply)
             await self.loop.sleep(max(connection.throttled_seconds(), 0.001))
 
+    def connection(self, node: Any) -> Any:
+        """The connection to a node if it takes requests now, else None: :meth:`post` makes one, or waits."""
+        return self.manager.usable(node)
+
     async def answer(self, future: Any) -> Any:
         """The answer of a posted request, with the library's errors translated."""
         try:

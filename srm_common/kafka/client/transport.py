@@ -108,7 +108,7 @@ class _FrameIO:
                         raise Errors.KafkaConnectionError("socket disconnected")
                     self._received_bytes += count
                     short = count < len(room)
-                    frames: list[memoryview] = []
+                    frames: list[bytes | memoryview] = []
                     if large is None:
                         frames, filled, large, got, size = self._cut(staging, filled + count)
                     else:
@@ -143,22 +143,29 @@ class _FrameIO:
                 self.abort(error=error)
                 return
 
-    def _cut(self, staging: memoryview, filled: int) -> tuple[list[memoryview], int, memoryview | None, int, int]:
+    def _cut(
+        self, staging: memoryview, filled: int
+    ) -> tuple[list[bytes | memoryview], int, memoryview | None, int, int]:
         """Whole frames out of the staging buffer: (frames, bytes left in it, room for the beginning of a large frame,
         bytes that it has, its size).
 
         Frames are copied: they are small, and the buffer is used again at once.
         """
-        frames: list[memoryview] = []
+        frames: list[bytes | memoryview] = []
+        parser = self._protocol.parser
         at = 0
         while filled - at >= _FRAME.size:
             (size,) = _FRAME.unpack_from(staging, at)
             begin, end = at + _FRAME.size, at + _FRAME.size + size
             if end > filled and 0 <= size <= _STAGING_BYTES // 2:
                 break
+            if end <= filled and size >= 0 and parser.is_copied(len(frames)):
+                frames.append(bytes(staging[begin:end]))
+                at = end
+                continue
             # Buffers are handed out in the order of the requests.
             try:
-                frame = self._protocol.parser.buffer_for(size, len(frames))
+                frame = parser.buffer_for(size, len(frames))
             except Errors.InvalidReceiveError as error:
                 raise self._unreadable(bytes(staging[at : at + 4]), first=not frames, error=error) from error
             have = min(min(end, filled) - begin, len(frame))

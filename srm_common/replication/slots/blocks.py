@@ -67,7 +67,7 @@ class Turn:
         if self.packed is not None:
             return True
         state = self.state
-        share = state.open_share()
+        share = state.share or state.open_share()
         try:
             self.packed = next(self._source, None)
         except (CorruptBatch, RecordTooLarge) as error:
@@ -84,6 +84,7 @@ class Turn:
         """The next batch goes into the chunk."""
         packed, self.packed = self.packed, None
         if packed is None:
-            raise AssertionError("a portion of a batch was requested that it does not contain")
-        self.state.open_share().upstream_end = packed.upstream_end
+            raise AssertionError("a portion was asked for a batch that it does not have")
+        state = self.state
+        (state.share or state.open_share()).upstream_end = packed.upstream_end
         return packed

@@ -20,7 +20,7 @@ from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block, Portion, Turn
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
-from srm_common.wire.batch import TRANSACTIONAL, stamp
+from srm_common.wire.batch import HEADER_SIZE, TRANSACTIONAL, stamp
 from srm_common.wire.mm2 import epoch_headers, partition_for, source_offset_key, source_offset_value
 from srm_common.wire.plain_records import Entry, in_batches, plain_records
 from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
@@ -28,6 +28,8 @@ from srm_common.wire.segments import encode_segment, segment_partition
 
 #: Brokers refuse batches beyond ``max.message.bytes``, of which state topics have a little more than 1 MB at least.
 _STATE_BATCH_BYTES = 900_000
+
+_tuple = tuple.__new__  # as in srm_common/wire/batch.py
 
 
 class Chunk:
@@ -125,39 +127,42 @@ class Chunk:
     async def _send(self, leader: int, turns: Sequence[Turn], start: int, block: Block) -> int:
         """One request with batches of ``turns`` from ``start`` on, as many as the leader's link takes at a time;
         returns where the next one begins."""
-        window = self._sending.window(leader)
+        sending = self._sending
+        window = sending.window(leader)
         end, size = start, 0
         while end < len(turns):
             packed = turns[end].packed
-            more = 0 if packed is None else packed.size
+            more = 0 if packed is None else HEADER_SIZE + len(packed.body)
             if end > start and size + more > window:
                 break
             size += more
             end += 1
         chosen = turns[start:end]
-        await self._sending.room(leader, [turn.state.downstream for turn in chosen], size)
+        if not sending.has_room(leader, size):
+            await sending.room(leader, [turn.state.downstream for turn in chosen], size)
         producer = self._producer
         bit = TRANSACTIONAL if producer.transactional else 0
+        producer_id, epoch, take = producer.producer_id, producer.epoch, producer.take
         batches = []
         for turn in chosen:
-            packed = turn.take()
-            state = turn.state
-            downstream, body = state.downstream, packed.body
+            state, packed = turn.state, turn.take()
+            (attributes, base_timestamp, max_timestamp, count, body, _, _, _, checked) = packed
+            downstream = state.downstream
             header = stamp(
-                packed.attributes | bit,
-                packed.record_count - 1,
-                packed.base_timestamp,
-                packed.max_timestamp,
-                packed.record_count,
+                attributes | bit,
+                count - 1,
+                base_timestamp,
+                max_timestamp,
+                count,
                 body,
-                producer.producer_id,
-                producer.epoch,
-                producer.take(downstream, packed.record_count),
-                packed.checked,
+                producer_id,
+                epoch,
+                take(downstream, count),
+                checked,
             )
-            batches.append(Outgoing(downstream, (state,), packed, header, body))
+            batches.append(_tuple(Outgoing, (downstream, (state,), packed, header, body)))
         self.bytes += size
-        await self._sending.post(leader, batches, block)
+        await sending.post(leader, batches, size, block)
         return end
 
     async def _add(
@@ -253,7 +258,8 @@ class Chunk:
         bit = TRANSACTIONAL if producer.transactional else 0
         now_ms = int(time.time() * 1000)
         bodies = {place: plain_records(pairs) for place, pairs in records.items()}
-        await self._sending.room(leader, list(records), sum(map(len, bodies.values())))
+        size = sum(HEADER_SIZE + len(body) for body in bodies.values())
+        await self._sending.room(leader, list(records), size)
         batches = []
         for place, pairs in records.items():
             count, body = len(pairs), bodies[place]
@@ -269,7 +275,7 @@ class Chunk:
                 producer.take(place, count),
             )
             batches.append(Outgoing(place, owners[place], None, header, body))
-        await self._sending.post(leader, batches, None)
+        await self._sending.post(leader, batches, size, None)
 
     async def drain(self, seconds: float) -> bool:
         """Wait for the answers of a failed chunk; True when each request of it was answered: none can still arrive

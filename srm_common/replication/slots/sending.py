@@ -166,6 +166,13 @@ class Sending:
         """The most bytes of one request to a leader; a single batch may be larger."""
         return self._routes[leader].window
 
+    def has_room(self, leader: int, size: int) -> bool:
+        """Whether a request of ``size`` bytes may follow at once, whatever its partitions are."""
+        route = self._routes[leader]
+        requests = route.requests
+        fits = not requests or (requests < _IN_FLIGHT and route.bytes + size <= route.window)
+        return fits and not self._opening and self._failure is None
+
     async def room(self, leader: int, partitions: Sequence[TopicPartition], size: int) -> None:
         """Wait until a request of ``size`` bytes may follow those that are under way to ``leader``.
 
@@ -182,18 +189,17 @@ class Sending:
             self.check()
         self.check()
 
-    async def post(self, leader: int, batches: Sequence[Outgoing], block: Block | None) -> None:
-        """Send a request; its answer is noted when it comes.
+    async def post(self, leader: int, batches: Sequence[Outgoing], size: int, block: Block | None) -> None:
+        """Send a request with batches of ``size`` bytes; its answer is noted when it comes.
 
         Raises:
             ChunkFailed: there is no connection to the leader.
         """
-        size = 0
-        joins, opened = self._producer.joins_by_produce, self._opened
-        for partition, _states, _packed, header, body in batches:
-            size += len(header) + len(body)
-            if joins and partition not in opened:
-                self._opening.add(partition)
+        if self._producer.joins_by_produce:
+            opened = self._opened
+            for batch in batches:
+                if batch.partition not in opened:
+                    self._opening.add(batch.partition)
         request = _Request(self, leader, batches, size, block, self._epoch, time.monotonic())
         self._routes[leader].sent(size, request.sent_at)
         self._under_way += 1
@@ -204,11 +210,18 @@ class Sending:
     async def _transmit(self, request: _Request) -> None:
         topics: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
         for (topic, partition), _states, _packed, header, body in request.batches:
-            topics.setdefault(topic, []).append((partition, (header, body)))
+            if topic in topics:
+                topics[topic].append((partition, (header, body)))
+            else:
+                topics[topic] = [(partition, (header, body))]
         frame = RawProduce(
             self._producer.produce_version, self._producer.transactional_id, self._job.request_timeout_ms, topics
         )
         request.is_done = False
+        connection = self._target.connection(request.leader)
+        if connection is not None:
+            connection.send_request(frame, reply=request)
+            return
         try:
             await self._target.post(request.leader, frame, reply=request)
         except RetriableFault as error:
