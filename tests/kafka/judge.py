@@ -48,6 +48,14 @@ def mm2_checkpoints(
     return {(line[0], line[1], int(line[2])): (int(line[3]), int(line[4])) for line in lines}
 
 
+def mm2_metrics(pid: int) -> list[tuple[str, str, dict[str, str]]]:
+    """What a running MirrorMaker 2 has in JMX: (domain, attribute, properties of the bean's name)."""
+    return [
+        (domain, attribute, dict(one.partition("=")[::2] for one in properties))
+        for domain, attribute, *properties in _lines("Mm2Beans", str(pid))
+    ]
+
+
 @contextlib.contextmanager
 def share_group(cluster: ClusterSettings, group: str, topic: str) -> Iterator[None]:
     """A share group with one member; no Python client is able to be one."""
