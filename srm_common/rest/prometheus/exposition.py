@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
@@ -52,9 +52,35 @@ def family(series: Series[T], samples: Iterable[tuple[str, T]]) -> list[str]:
     where no sample has a value."""
     name, value_of = series.name, series.value
     lines = [f"{name}{{{inside}}} {value}" for inside, source in samples if (value := value_of(source)) is not None]
-    if not lines:
-        return []
-    return [f"# HELP {name} {_one_line(series.help)}", f"# TYPE {name} {series.kind}", *lines]
+    return [*_head(series), *lines] if lines else []
+
+
+def _head(series: Series[T]) -> tuple[str, str]:
+    return f"# HELP {series.name} {_one_line(series.help)}", f"# TYPE {series.name} {series.kind}"
+
+
+class Sources(Generic[T]):
+    """What series are read from, where there may be tens of thousands. Of series with the same ``value`` the text is
+    made once."""
+
+    def __init__(self, sources: Sequence[T]) -> None:
+        self._sources = sources
+        self._texts: dict[Callable[[T], float | None], list[str | None]] = {}
+
+    def samples(self, series: Series[T], labelled: Sequence[str]) -> list[str]:
+        """Lines of the series without its name; ``labelled`` are labels within braces, and the blank that follows, one
+        for each source."""
+        texts = self._texts.get(series.value)
+        if texts is None:
+            values = map(series.value, self._sources)
+            texts = self._texts[series.value] = [None if value is None else str(value) for value in values]
+        return [braces + text for braces, text in zip(labelled, texts, strict=True) if text is not None]
+
+
+def large_family(series: Series[T], parts: Iterable[tuple[Sources[T], Sequence[str]]]) -> list[str]:
+    """As :func:`family`, of sources with what :meth:`Sources.samples` wants; all samples are one text."""
+    samples = [sample for sources, labelled in parts for sample in sources.samples(series, labelled)]
+    return [*_head(series), series.name + f"\n{series.name}".join(samples)] if samples else []
 
 
 def histogram_family(series: LatencySeries[T], samples: Iterable[tuple[str, T]]) -> list[str]:

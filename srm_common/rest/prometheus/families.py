@@ -6,12 +6,21 @@ health is judged now. How old they are is a series, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import AlarmKind, HealthState, Severity
-from srm_common.rest.prometheus.exposition import Series, escaped, family, histogram_family, labels
+from srm_common.rest.prometheus.exposition import (
+    Series,
+    Sources,
+    escaped,
+    family,
+    histogram_family,
+    labels,
+    large_family,
+)
 from srm_common.rest.prometheus.series import (
     ALARM,
     BUILD_INFO,
@@ -77,11 +86,15 @@ def render(
         topics = [(f'{prefix},topic="{escaped(row.topic)}"', row) for prefix, one in named for row in one.topics]
         for topic_series in TOPIC_SERIES:
             lines += family(topic_series, topics)
+    partitions = {one.name: Sources(one.partitions) for one in flows}
     if detail is Detail.PARTITION:
-        lines += _partitions(named, PARTITION_SERIES, lambda row: row.topic)
+        lines += _partitions(named, partitions, PARTITION_SERIES, lambda row: row.topic)
     for names_format, series in MIRROR_MAKER.items() if mirror_maker else ():
         told = [(prefix, one) for prefix, one in named if names_format in one.names_formats]
         lines += _mirror_maker(series, told, detail)
+        if detail is Detail.PARTITION:
+            of_source = [(series.source_labels + prefix, one) for prefix, one in told]
+            lines += _partitions(of_source, partitions, series.partitions, lambda row: row.remote_topic)
     lines.append("")
     return "\n".join(lines)
 
@@ -119,7 +132,7 @@ def _heartbeats(named: Iterable[tuple[str, FlowFigures]]) -> list[str]:
 
 
 def _mirror_maker(table: MirrorMakerSeries, named: Sequence[tuple[str, FlowFigures]], detail: Detail) -> list[str]:
-    of_source = [(table.source_labels + prefix, flow) for prefix, flow in named]
+    """Of groups, and of topics where partitions are not told."""
     groups = [
         (f'{table.checkpoint_labels}{prefix},group="{escaped(row.sample.group)}"', row)
         for prefix, flow in named
@@ -128,22 +141,25 @@ def _mirror_maker(table: MirrorMakerSeries, named: Sequence[tuple[str, FlowFigur
     lines = [line for series in table.groups for line in family(series, groups)]
     if detail is Detail.TOPIC:
         topics = [
-            (f'{prefix},topic="{escaped(row.remote_topic)}"', row) for prefix, flow in of_source for row in flow.topics
+            (f'{table.source_labels}{prefix},topic="{escaped(row.remote_topic)}"', row)
+            for prefix, flow in named
+            for row in flow.topics
         ]
         lines += [line for series in table.topics for line in family(series, topics)]
-    if detail is Detail.PARTITION:
-        lines += _partitions(of_source, table.partitions, lambda row: row.remote_topic)
     return lines
 
 
 def _partitions(
     named: Iterable[tuple[str, FlowFigures]],
+    sources: Mapping[FlowName, Sources[PartitionRow]],
     table: Sequence[Series[PartitionRow]],
     topic_of: Callable[[PartitionRow], str],
 ) -> list[str]:
-    samples = [
-        (f'{prefix},topic="{escaped(topic_of(row))}",partition="{row.partition}"', row)
+    parts = [
+        (
+            sources[flow.name],
+            [f'{{{prefix},topic="{escaped(topic_of(row))}",partition="{row.partition}"}} ' for row in flow.partitions],
+        )
         for prefix, flow in named
-        for row in flow.partitions
     ]
-    return [line for series in table for line in family(series, samples)]
+    return [line for series in table for line in large_family(series, parts)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import Literal, Self
 
 from srm_common.domain.amount import Amount
@@ -313,8 +314,12 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     ),
 )
 
+# One function for each figure, as its text is made once for all the series that have it.
+_LAG, _RECORDS, _BYTES = (attrgetter(name) for name in ("lag", "records_total", "bytes_total"))
+_LATENCY_MIN, _LATENCY_AVG, _LATENCY_MAX = (attrgetter(f"latency_ms_{name}") for name in ("min", "avg", "max"))
+
 PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
-    Series("srm_partition_lag_records", "Source offsets that are not copied yet.", lambda row: row.lag),
+    Series("srm_partition_lag_records", "Source offsets that are not copied yet.", _LAG),
     Series(
         "srm_partition_lag_seconds",
         "How old the oldest record is that is not copied; 0 when all are.",
@@ -324,15 +329,8 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
         "srm_partition_position", "The next source offset to copy; everything before it is.", lambda row: row.position
     ),
     Series("srm_partition_source_end", "The source's last stable offset.", lambda row: row.end),
-    Series(
-        "srm_partition_copied_records_total",
-        "Records copied by all runs.",
-        lambda row: row.records_total,
-        kind="counter",
-    ),
-    Series(
-        "srm_partition_copied_bytes_total", "Bytes copied by all runs.", lambda row: row.bytes_total, kind="counter"
-    ),
+    Series("srm_partition_copied_records_total", "Records copied by all runs.", _RECORDS, kind="counter"),
+    Series("srm_partition_copied_bytes_total", "Bytes copied by all runs.", _BYTES, kind="counter"),
     Series("srm_partition_failed", "1 when the last run could not copy it.", lambda row: int(row.error is not None)),
     Series(
         "srm_partition_newest_record_timestamp_seconds",
@@ -359,19 +357,19 @@ def _age(row: PartitionRow) -> float | None:
 
 
 _MM2_VALUES: dict[str, Callable[[PartitionRow], float | None]] = {
-    "record-count": lambda row: row.records_total,
+    "record-count": _RECORDS,
     "record-rate": lambda row: row.record_rate,
-    "byte-count": lambda row: row.bytes_total,
+    "byte-count": _BYTES,
     "byte-rate": lambda row: row.byte_rate,
     "record-age-ms": _age,
-    "record-age-ms-min": lambda row: row.latency_ms_min,
-    "record-age-ms-avg": lambda row: row.latency_ms_avg,
-    "record-age-ms-max": lambda row: row.latency_ms_max,
-    "replication-latency-ms": lambda row: row.latency_ms_avg,
-    "replication-latency-ms-min": lambda row: row.latency_ms_min,
-    "replication-latency-ms-avg": lambda row: row.latency_ms_avg,
-    "replication-latency-ms-max": lambda row: row.latency_ms_max,
-    "replication-records-lag": lambda row: row.lag,
+    "record-age-ms-min": _LATENCY_MIN,
+    "record-age-ms-avg": _LATENCY_AVG,
+    "record-age-ms-max": _LATENCY_MAX,
+    "replication-latency-ms": _LATENCY_AVG,
+    "replication-latency-ms-min": _LATENCY_MIN,
+    "replication-latency-ms-avg": _LATENCY_AVG,
+    "replication-latency-ms-max": _LATENCY_MAX,
+    "replication-records-lag": _LAG,
 }
 
 
@@ -411,7 +409,8 @@ class MirrorMakerSeries:
         )
 
 
-#: By the values of metric.names.formats (KIP-1280). A dedicated MirrorMaker 2 calls connectors like their classes.
+#: By the values of metric.names.formats (KIP-1280; ``MirrorSourceMetrics``, ``MirrorCheckpointMetrics`` of Kafka 4.3).
+#: A dedicated MirrorMaker 2 calls connectors like their classes.
 MIRROR_MAKER: dict[str, MirrorMakerSeries] = {
     "legacy": MirrorMakerSeries.of(
         "kafka_connect_mirror_mirrorsourceconnector", "kafka_connect_mirror_mirrorcheckpointconnector"
