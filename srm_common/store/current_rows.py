@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Any, Literal
+from typing import Literal
 
 from sqlalchemy import Connection, RowMapping, Select, and_, func, or_, select
 
@@ -13,7 +13,7 @@ from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.monitoring.flow_history import FlowHistory
 from srm_common.domain.monitoring.run_report import GroupSample
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.store.history import Scope, covered, flow_names, newest_report, statistics, stats
+from srm_common.store.history import Scope, covered, statistics, stats
 from srm_common.store.report_rows import kept_lag
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow, TopicRow
 from srm_common.store.tables import DOCUMENT, FLOW, GROUP, METRICS, PARTITION, RUN, TOPIC
@@ -67,10 +67,12 @@ def partition_page(
         PARTITION, and_(PARTITION.c.topic_id == TOPIC.c.id, PARTITION.c.reported_ms == TOPIC.c.reported_ms)
     )
     rows = select(*_PARTITION_COLUMNS).select_from(joined).where(*wanted).order_by(TOPIC.c.name, PARTITION.c.number)
-    total = connection.execute(select(func.count()).select_from(joined).where(*wanted)).scalar_one()
     # All at once: one by one takes twice as long.
     found = connection.execute(rows.offset(offset).limit(limit)).all()
-    return Page([PartitionRow(flow, *row) for row in found], total, offset)
+    counted = select(func.count()).select_from(joined).where(*wanted)
+    return Page(
+        [PartitionRow(flow, *row) for row in found], total(connection, counted, len(found), offset, limit), offset
+    )
 
 
 def group_page(connection: Connection, flow: str, search: str, offset: int, limit: int) -> Page[GroupRow]:
@@ -80,18 +82,18 @@ def group_page(connection: Connection, flow: str, search: str, offset: int, limi
     joined = FLOW.join(GROUP, GROUP.c.flow_id == FLOW.c.id)
     rows = select(GROUP).select_from(joined).where(*wanted)
     rows = rows.order_by(GROUP.c.translated >= GROUP.c.positions, GROUP.c.name)
-    total = connection.execute(select(func.count()).select_from(joined).where(*wanted)).scalar_one()
-    found = connection.execute(rows.offset(offset).limit(limit)).mappings()
-    return Page([_group(flow, row) for row in found], total, offset)
+    found = connection.execute(rows.offset(offset).limit(limit)).mappings().all()
+    counted = select(func.count()).select_from(joined).where(*wanted)
+    return Page([_group(flow, row) for row in found], total(connection, counted, len(found), offset, limit), offset)
 
 
 def run_page(connection: Connection, flow: str, offset: int, limit: int) -> Page[RunRow]:
     joined = FLOW.join(RUN, RUN.c.flow_id == FLOW.c.id)
     rows: Select[Any] = select(FLOW.c.name.label("flow"), *_RUN_COLUMNS).select_from(joined).where(FLOW.c.name == flow)
     rows = rows.order_by(RUN.c.reported_ms.desc(), RUN.c.id.desc())
-    total = connection.execute(select(func.count()).select_from(joined).where(FLOW.c.name == flow)).scalar_one()
-    found = connection.execute(rows.offset(offset).limit(limit)).mappings()
-    return Page([_run(row) for row in found], total, offset)
+    found = connection.execute(rows.offset(offset).limit(limit)).mappings().all()
+    counted = select(func.count()).select_from(joined).where(FLOW.c.name == flow)
+    return Page([_run(row) for row in found], total(connection, counted, len(found), offset, limit), offset)
 
 
 def documents(connection: Connection, flow: str, keys: Collection[str]) -> Mapping[str, Document]:
@@ -101,6 +103,13 @@ def documents(connection: Connection, flow: str, keys: Collection[str]) -> Mappi
         wanted = wanted.where(DOCUMENT.c.key.in_(keys))
     found = connection.execute(wanted).mappings()
     return {row["key"]: Document(flow, row["key"], json.loads(row["value"]), row["reported_ms"]) for row in found}
+
+
+def total(connection: Connection, counted: Select[int], found: int, offset: int, limit: int) -> int:
+    """How many rows there are in all. The database counts them only where a page of ``found`` rows does not tell."""
+    if found < limit and (found or not offset):
+        return offset + found
+    return int(connection.execute(counted).scalar_one())
 
 
 def listed() -> Any:
@@ -184,11 +193,12 @@ def topic_page(
         lags: by topic, newer than those of the report: the rows are sorted by them.
         metrics: those that statistics are wanted of; all where it is None.
     """
-    names = flow_names(connection, [flow])
-    if not names:
+    of_flow = select(FLOW.c.id, FLOW.c.reported_ms, FLOW.c.topics).where(FLOW.c.name == flow)
+    reported = connection.execute(of_flow.where(FLOW.c.reported_ms.is_not(None))).one_or_none()
+    if reported is None:
         return Page((), 0, offset)
-    (flow_id,) = names
-    tier = tier_for_statistics(span, newest_report(connection, names), retention.of(Level.TOPIC))
+    flow_id, newest_ms, copied = reported
+    tier = tier_for_statistics(span, newest_ms, retention.of(Level.TOPIC))
     within = and_(TOPIC.c.reported_ms >= span.start_ms, TOPIC.c.reported_ms < span.end_ms)
     wanted = select(TOPIC).select_from(FLOW.join(TOPIC, TOPIC.c.flow_id == FLOW.c.id))
     if not gone:
@@ -197,39 +207,56 @@ def topic_page(
     wanted = wanted.where(FLOW.c.id == flow_id, or_(listed(), within))
     if search:
         wanted = wanted.where(TOPIC.c.folded.contains(search.lower(), autoescape=True))
-    total = connection.execute(select(func.count()).select_from(wanted.subquery())).scalar_one()
     key, falling = order.removeprefix("-"), order.startswith("-")
-    if key == "lag" and lags:
-        rows = list(connection.execute(wanted.order_by(TOPIC.c.name)).mappings())
-        sign = -1 if falling else 1
-        newest = {row["id"]: lags.get(row["name"], row["lag"]) for row in rows}
-        rows.sort(key=lambda row: (newest[row["id"]] is None, sign * (newest[row["id"]] or 0)))
-        rows = rows[offset : offset + limit]
-    elif key in ("topic", "lag"):
+    if key == "topic" or (key == "lag" and not lags):
         column = TOPIC.c.name if key == "topic" else TOPIC.c.lag
-        wanted = wanted.order_by((column.desc() if falling else column.asc()).nulls_last(), TOPIC.c.name)
-        rows = list(connection.execute(wanted.offset(offset).limit(limit)).mappings())
+        sorted_rows = wanted.order_by((column.desc() if falling else column.asc()).nulls_last(), TOPIC.c.name)
+        rows = connection.execute(sorted_rows.offset(offset).limit(limit)).mappings().all()
+        counted = select(func.count()).select_from(wanted.subquery())
+        topics = total(connection, counted, len(rows), offset, limit)
     else:
-        rows = list(connection.execute(wanted.order_by(TOPIC.c.name)).mappings())
-        metric = Metric(key)
-        scope = Scope(Level.TOPIC, [flow_id], metrics=[metric])
-        averages = {row.topic_id: row.total / row.figures for row in statistics(connection, scope, span, tier)}
+        # Of all topics only what they are sorted by, of the page's everything.
+        names = connection.execute(
+            wanted.with_only_columns(TOPIC.c.id, TOPIC.c.name, TOPIC.c.lag).order_by(TOPIC.c.name)
+        ).all()
+        values: dict[int, float | None]
+        if key == "lag":
+            newer = lags or {}
+            values = {row.id: newer.get(row.name, row.lag) for row in names}
+        else:
+            scope = Scope(Level.TOPIC, [flow_id], metrics=[Metric(key)])
+            averages = {row.topic_id: row.total / row.figures for row in statistics(connection, scope, span, tier)}
+            values = {row.id: averages.get(row.id) for row in names}
         sign = -1 if falling else 1
         # Topics without a figure come last, either way.
-        rows.sort(key=lambda row: (row["id"] not in averages, sign * averages.get(row["id"], 0.0)))
-        rows = rows[offset : offset + limit]
+        ids = sorted(values, key=lambda one: ((value := values[one]) is None, sign * (value or 0)))
+        topics, ids = len(ids), ids[offset : offset + limit]
+        by_id = {row["id"]: row for row in connection.execute(select(TOPIC).where(TOPIC.c.id.in_(ids))).mappings()}
+        rows = [by_id[one] for one in ids]
     figures: dict[int, dict[Metric, Stats]] = {row["id"]: {} for row in rows}
-    # Where most are wanted, naming each would take longer than reading the others.
-    wanted_ids = list(figures) if 2 * len(figures) < total else None
+    # Where most of the flow's are wanted, naming each would take longer than reading the others.
+    wanted_ids = list(figures) if 2 * len(figures) < copied else None
     scope, measured = Scope(Level.TOPIC, [flow_id], topic_ids=wanted_ids, metrics=metrics), covered(span, tier)
     for row in statistics(connection, scope, span, tier) if figures else ():
         known, mine = METRICS.get(row.metric), figures.get(row.topic_id)
         if known is not None and mine is not None:
             mine[known] = stats(known, measured, row)
-    return Page([_topic(flow, row, figures[row["id"]]) for row in rows], total, offset)
+    return Page([_topic(flow, row, figures[row["id"]]) for row in rows], topics, offset)
 
 
 def _topic(flow: str, row: RowMapping, figures: Mapping[Metric, Stats]) -> TopicRow:
-    hidden = ("id", "flow_id", "folded", "lag_unknown")
-    values: dict[str, Any] = {name: value for name, value in row.items() if name not in hidden}
-    return TopicRow(flow=flow, topic=values.pop("name"), stats=figures, **{**values, "lag": kept_lag(dict(row))})
+    return TopicRow(
+        flow=flow,
+        topic=row["name"],
+        remote_topic=row["remote_topic"],
+        partitions=row["partitions"],
+        failed_partitions=row["failed_partitions"],
+        lag=kept_lag(dict(row)),
+        reported_ms=row["reported_ms"],
+        newest_record_ms=row["newest_record_ms"],
+        stats=figures,
+        error=row["error"],
+        records_total=row["records_total"],
+        bytes_total=row["bytes_total"],
+        consumer_groups=row["consumer_groups"],
+    )

@@ -4,9 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from sqlalchemy import BigInteger, ColumnElement, Connection, Row, Select, and_, case, func, literal, select, union_all
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Connection,
+    Row,
+    Select,
+    and_,
+    bindparam,
+    case,
+    func,
+    literal,
+    select,
+    union_all,
+)
 from sqlalchemy.sql.selectable import Subquery
 
 from srm_common.domain.metrics.metric import Metric
@@ -41,20 +55,12 @@ class Scope:
     number: int | None = None
     metrics: Collection[Metric] | None = None
 
-    def conditions(self) -> list[ColumnElement[bool]]:
-        c = SAMPLE.c
-        # Flows without a time are being forgotten.
-        found = [c.level == int(self.level), FLOW.c.reported_ms.is_not(None)]
-        if self.flow_ids is not None:
-            # Of both tables: whichever one is looked at first, none is read as a whole.
-            found += [FLOW.c.id.in_(self.flow_ids), c.flow_id.in_(self.flow_ids)]
-        if self.topic_ids is not None:
-            found.append(c.topic_id.in_(self.topic_ids))
-        if self.number is not None:
-            found.append(c.number == self.number)
-        if self.metrics is not None:
-            found.append(c.metric.in_([CODES[metric] for metric in self.metrics]))
-        return found
+    @property
+    def bounds(self) -> dict[str, Any]:
+        """What the samples are looked for by, under the names of SAMPLE's columns."""
+        metrics = None if self.metrics is None else [CODES[metric] for metric in self.metrics]
+        named = {"flow_id": self.flow_ids, "topic_id": self.topic_ids, "number": self.number, "metric": metrics}
+        return {"level": int(self.level)} | {name: bound for name, bound in named.items() if bound is not None}
 
 
 def covered(span: TimeRange, tier: int) -> TimeRange:
@@ -64,15 +70,21 @@ def covered(span: TimeRange, tier: int) -> TimeRange:
 
 def statistics(connection: Connection, scope: Scope, span: TimeRange, tier: int) -> list[Row[Any]]:
     """One row for each series with samples: its identity, figures, low, high, total, latest, latest_ms, latencies."""
-    return list(connection.execute(_grouped(scope, _samples(scope, span, tier), None)).all())
+    bounds = scope.bounds
+    statement = _grouped(frozenset(bounds), tier, bucketed=False)
+    return list(connection.execute(statement, bounds | _ends(span, tier)).all())
 
 
 def buckets(connection: Connection, scope: Scope, span: TimeRange, tier: int, step_ms: int) -> list[Row[Any]]:
     """The same for each series and each bucket of ``step_ms``, counted from the start of what is covered; with
     ``bucket``, its number. Sorted by it."""
-    samples = _samples(scope, span, tier)
-    bucket = (samples.c.at_ms - literal(covered(span, tier).start_ms, BigInteger)) // literal(step_ms, BigInteger)
-    return list(connection.execute(_grouped(scope, samples, bucket).order_by("bucket")).all())
+    bounds = scope.bounds
+    statement = _grouped(frozenset(bounds), tier, bucketed=True)
+    return list(connection.execute(statement, bounds | _ends(span, tier) | {"step_ms": step_ms}).all())
+
+
+def _ends(span: TimeRange, tier: int) -> dict[str, int]:
+    return {"start_ms": covered(span, tier).start_ms, "end_ms": span.end_ms}
 
 
 def bucket_span(span: TimeRange, tier: int, step_ms: int, bucket: int) -> TimeRange:
@@ -85,17 +97,31 @@ def stats(metric: Metric, span: TimeRange, row: Row[Any]) -> Stats:
     return Stats(metric, span, int(row.figures), row.low, row.high, row.total, row.latest, row.latest_ms, spread)
 
 
-def _samples(scope: Scope, span: TimeRange, tier: int) -> Subquery:
+def _conditions(bounds: Collection[str]) -> list[ColumnElement[bool]]:
+    """That samples lie within bounds of these names."""
+    # Flows without a time are being forgotten.
+    found: list[ColumnElement[bool]] = [FLOW.c.reported_ms.is_not(None)]
+    for name in sorted(bounds):
+        if name in ("level", "number"):
+            found.append(SAMPLE.c[name] == bindparam(name))
+        else:
+            found.append(SAMPLE.c[name].in_(bindparam(name, expanding=True)))
+    if "flow_id" in bounds:
+        # Of both tables: whichever one is looked at first, none is read as a whole.
+        found.append(FLOW.c.id.in_(bindparam("flow_id", expanding=True)))
+    return found
+
+
+def _samples(bounds: Collection[str], tier: int) -> Subquery:
     """Tier by tier: each from where the coarser one ends, which is where the bucket of the flow's newest report begins,
     to where it ends itself."""
-    parts = [_of_tier(scope, span, tier, one) for one in range(tier, RAW - 1, -1)]
-    return union_all(*parts).subquery()
+    return union_all(*(_of_tier(bounds, tier, one) for one in range(tier, RAW - 1, -1))).subquery()
 
 
-def _of_tier(scope: Scope, span: TimeRange, coarsest: int, tier: int) -> Select[Any]:
+def _of_tier(bounds: Collection[str], coarsest: int, tier: int) -> Select[Any]:
     c = SAMPLE.c
-    start: ColumnElement[int] = literal(bucket_start(span.start_ms, coarsest), BigInteger)
-    end: ColumnElement[int] = literal(span.end_ms, BigInteger)
+    start: ColumnElement[int] = bindparam("start_ms", type_=BigInteger)
+    end: ColumnElement[int] = bindparam("end_ms", type_=BigInteger)
     if tier < coarsest:
         ends_there = _newest_bucket(tier + 1)
         start = case((ends_there > start, ends_there), else_=start)
@@ -116,7 +142,7 @@ def _of_tier(scope: Scope, span: TimeRange, coarsest: int, tier: int) -> Select[
             c.latencies,
         )
         .select_from(FLOW.join(SAMPLE, c.flow_id == FLOW.c.id))
-        .where(*scope.conditions(), c.tier == tier, c.at_ms >= start, c.at_ms < end)
+        .where(*_conditions(bounds), c.tier == tier, c.at_ms >= start, c.at_ms < end)
     )
 
 
@@ -124,14 +150,17 @@ def _newest_bucket(tier: int) -> ColumnElement[int]:
     return FLOW.c.reported_ms - FLOW.c.reported_ms % literal(BUCKETS_MS[tier])
 
 
-def _grouped(scope: Scope, samples: Subquery, bucket: ColumnElement[int] | None) -> Select[Any]:
-    """Statistics by series, and by bucket; the newest sample is found again by its time."""
-    c = samples.c
+@cache
+def _grouped(bounds: frozenset[str], tier: int, *, bucketed: bool) -> Select[Any]:
+    """Statistics by series, and by bucket; the newest sample is found again by its time. There are few of them, and
+    to put one together takes longer than to carry it out."""
+    c = (samples := _samples(bounds, tier)).c
     keys = [c[name] for name in _SERIES]
-    by = keys if bucket is None else [*keys, bucket.label("bucket")]
+    bucket = (samples.c.at_ms - bindparam("start_ms", type_=BigInteger)) // bindparam("step_ms", type_=BigInteger)
     groups = (
         select(
-            *by,
+            *keys,
+            *([bucket.label("bucket")] if bucketed else ()),
             func.sum(c.count).label("figures"),
             func.min(c.low).label("low"),
             func.max(c.high).label("high"),
@@ -141,19 +170,20 @@ def _grouped(scope: Scope, samples: Subquery, bucket: ColumnElement[int] | None)
             func.min(c.tier).label("last_tier"),
             func.aggregate_strings(c.latencies, ";").label("latencies"),
         )
-        .group_by(*keys, *([] if bucket is None else [bucket]))
+        .group_by(*keys, *([bucket] if bucketed else ()))
         .subquery()
     )
     last = SAMPLE.alias()
     found = and_(
-        last.c.level == int(scope.level),
+        last.c.level == bindparam("level"),
         last.c.tier == groups.c.last_tier,
         last.c.at_ms == groups.c.last_ms,
         *(last.c[name] == groups.c[name] for name in _SERIES),
     )
     newest = (last.c.latest, func.coalesce(last.c.latest_ms, last.c.at_ms).label("latest_ms"))
     columns = [column for column in groups.c if column.name not in ("last_ms", "last_tier")]
-    return select(*columns, *newest).select_from(groups.join(last, found))
+    statement = select(*columns, *newest).select_from(groups.join(last, found))
+    return statement.order_by("bucket") if bucketed else statement
 
 
 Figures = Mapping[str, Mapping[Metric, Stats]]

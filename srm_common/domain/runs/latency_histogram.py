@@ -7,7 +7,7 @@ millisecond; the first also holds what came before its time by the clock of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -107,21 +107,26 @@ class LatencyHistogram:
         Raises:
             CorruptRecord: it is something else.
         """
-        counts: dict[int, int] = {}
         try:
-            for part in text.split(";"):
-                bucket, *cells = map(int, part.split(",")) if part else (0,)
-                for cell in cells:
-                    if cell > 0:
-                        counts[bucket] = counts.get(bucket, 0) + cell
-                    bucket += 1 if cell > 0 else -cell
-                if bucket > _BUCKETS:
-                    raise ValueError(f"there is no bucket {bucket}")
-            if counts and min(counts) < 0:
-                raise ValueError("a bucket is below 0")
+            parts = [cls(tuple(_cells(part))) for part in text.split(";")]
         except (AttributeError, ValueError) as error:
             raise CorruptRecord(f"a histogram of latencies, as a run record has it, cannot be read: {error}") from error
-        return cls.of(counts)
+        return parts[0] if len(parts) == 1 else cls.sum(parts)
+
+
+def _cells(text: str) -> Iterator[tuple[int, int]]:
+    """Of one text, records by bucket, sorted. Raises ValueError when it is none."""
+    bucket, *numbers = map(int, text.split(",")) if text else (0,)
+    if bucket < 0:
+        raise ValueError("a bucket is below 0")
+    for number in numbers:
+        if number > 0:
+            yield bucket, number
+            bucket += 1
+        else:
+            bucket -= number
+    if bucket > _BUCKETS:
+        raise ValueError(f"there is no bucket {bucket}")
 
 
 NO_LATENCIES = LatencyHistogram()
