@@ -194,6 +194,7 @@ def test_names_in_the_table_of_a_move_are_whole_and_a_remark_has_the_whole_width
                 lines: names.map((name) => cells(name).map(lines)),
                 broken: cells(longest).map(lines),
                 remark: document.querySelector('.under td').getBoundingClientRect().width / wide,
+                hidden: document.querySelector('.scroll').scrollWidth - document.querySelector('.scroll').clientWidth,
             };
         }""",
         [names, longest],
@@ -202,6 +203,7 @@ def test_names_in_the_table_of_a_move_are_whole_and_a_remark_has_the_whole_width
     assert all(lines > 1 for lines in found["broken"])
     assert len(found["broken"]) == 2
     assert found["remark"] > 0.99
+    assert found["hidden"] == 0, "it has to be scrolled sideways"
 
 
 def test_without_an_api_the_page_says_so(browser: Browser, address: str) -> None:
