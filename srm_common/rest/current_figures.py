@@ -62,7 +62,8 @@ class CurrentFigures:
         page = self._store.topics(
             flow, span, search=search, order=order, offset=offset, limit=limit, lags=known, metrics=metrics
         )
-        return Page([_topic_now(row, lag, span) for row in page.rows], page.total, page.offset)
+        told = _LAGS if metrics is None else [metric for metric in _LAGS if metric in metrics]
+        return Page([_topic_now(row, lag, span, told) for row in page.rows], page.total, page.offset)
 
     def partitions(
         self, flow: str, *, topic: str | None = None, failed_only: bool = False, offset: int = 0, limit: int = 100
@@ -146,12 +147,13 @@ def _with_newest(found: Stats | None, metric: Metric, span: TimeRange, value: fl
     )
 
 
-def _topic_now(row: TopicRow, lag: FlowLag | None, span: TimeRange) -> TopicRow:
+def _topic_now(row: TopicRow, lag: FlowLag | None, span: TimeRange, metrics: Iterable[Metric] = _LAGS) -> TopicRow:
+    """``metrics``: those of lag that statistics are wanted of."""
     now = None if lag is None or lag.taken_ms <= row.reported_ms else lag.topics.get(row.topic)
     if now is None or lag is None:
         return row
     stats = dict(row.stats)
-    for metric in _LAGS if _within(span, lag) else ():
+    for metric in metrics if _within(span, lag) else ():
         value = _value(metric, lag, row.topic)
         if value is not None:
             stats[metric] = _with_newest(stats.get(metric), metric, span, value, lag.taken_ms)
@@ -169,12 +171,5 @@ def _partition_now(row: PartitionRow, lag: FlowLag | None) -> PartitionRow:
             return row
         return replace(row, behind_ms=float(max(0, row.reported_ms - now.oldest_ms)))
     if now is None:
-        return replace(row, end=None, lag=None, lag_ms=lag.taken_ms, behind_ms=None)
-    return replace(
-        row,
-        position=now.position,
-        end=now.end,
-        lag=now.records,
-        lag_ms=lag.taken_ms,
-        behind_ms=LagSum.of([now]).behind_ms(lag.taken_ms),
-    )
+        return row.at(lag.taken_ms, row.position, None, None, None)
+    return row.at(lag.taken_ms, now.position, now.end, now.records, now.behind_ms(lag.taken_ms))

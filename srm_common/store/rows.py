@@ -154,6 +154,34 @@ class PartitionRow:
     lag_ms: int | None = None
     behind_ms: float | None = None
 
+    def at(
+        self, lag_ms: int, position: int | None, end: int | None, lag: int | None, behind_ms: float | None
+    ) -> PartitionRow:
+        """With the lag of another time. Written out, as ``replace`` takes four times as long for tens of thousands."""
+        return PartitionRow(
+            flow=self.flow,
+            topic=self.topic,
+            remote_topic=self.remote_topic,
+            partition=self.partition,
+            position=position,
+            end=end,
+            lag=lag,
+            newest_record_ms=self.newest_record_ms,
+            latency_ms_min=self.latency_ms_min,
+            latency_ms_avg=self.latency_ms_avg,
+            latency_ms_max=self.latency_ms_max,
+            reported_ms=self.reported_ms,
+            error=self.error,
+            records_total=self.records_total,
+            bytes_total=self.bytes_total,
+            error_kind=self.error_kind,
+            latencies=self.latencies,
+            record_rate=self.record_rate,
+            byte_rate=self.byte_rate,
+            lag_ms=lag_ms,
+            behind_ms=behind_ms,
+        )
+
     @property
     def latency_percentiles(self) -> dict[str, float | None]:
         """By name (``p50`` and so on), milliseconds."""

@@ -26,6 +26,12 @@ class PartitionLag:
         """Offsets that are not copied yet. What compaction and transactions left out counts, too."""
         return max(0, self.end - self.position)
 
+    def behind_ms(self, now_ms: int) -> float | None:
+        """As :meth:`LagSum.behind_ms`, of this one alone."""
+        if self.end <= self.position:
+            return 0.0
+        return None if self.oldest_ms is None else float(max(0, now_ms - self.oldest_ms))
+
 
 @dataclass(frozen=True, slots=True)
 class LagSum:
