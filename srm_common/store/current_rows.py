@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import Connection, RowMapping, Select, and_, func, or_, select
 

@@ -22,7 +22,11 @@ def read_uvarint(data: Buffer, at: int) -> tuple[int, int]:
 
 def read_compact_string(data: Buffer, at: int) -> tuple[str | None, int]:
     """A compact nullable string and the position after it."""
-    size, at = read_uvarint(data, at)
+    size = data[at]
+    if size < 128:
+        at += 1
+    else:
+        size, at = read_uvarint(data, at)
     if not size:
         return None, at
     end = at + size - 1
@@ -31,6 +35,8 @@ def read_compact_string(data: Buffer, at: int) -> tuple[str | None, int]:
 
 def skip_tags(data: Buffer, at: int) -> int:
     """The position after a set of tagged fields."""
+    if not data[at]:
+        return at + 1
     count, at = read_uvarint(data, at)
     for _ in range(count):
         _tag, at = read_uvarint(data, at)

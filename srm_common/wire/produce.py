@@ -49,26 +49,22 @@ def encode(
     out: list[Buffer] = []
     start = head = bytearray(_beginning(version, client_id, transactional_id, timeout_ms))
     head += write_uvarint(len(topics) + 1)
-    total = 0
     for topic, partitions in topics.items():
         head += _compact_string(topic)
         head += write_uvarint(len(partitions) + 1)
         for partition, buffers in partitions:
-            size = sum(map(len, buffers)) + 1
-            head += _PARTITION.pack(partition)
-            head += write_uvarint(size)
+            head += _PARTITION.pack(partition) + write_uvarint(sum(map(len, buffers)) + 1)
             for buffer in buffers:
                 if len(buffer) <= _SMALL_BYTES:
                     head += buffer
                 else:
-                    total += len(head) + len(buffer)
                     out += (head, buffer)
                     head = bytearray()
             head += _NO_TAGS
         head += _NO_TAGS
     head += _NO_TAGS
     out.append(head)
-    _FRAME.pack_into(start, 0, total + len(head) - _FRAME.size)
+    _FRAME.pack_into(start, 0, sum(map(len, out)) - _FRAME.size)
     _PARTITION.pack_into(start, _CORRELATION_AT, correlation_id)
     return out
 
@@ -113,14 +109,15 @@ def decode(body: Buffer) -> ProduceAnswer:
     """An answer of version 9 to 12 without its response header (Kafka's ``ProduceResponse.json``)."""
     topics, at = read_uvarint(body, 0)
     found: list[StoredPartition] = []
+    unpack, size = _STORED.unpack_from, _STORED.size
     for _ in range(topics - 1):
         topic, at = read_compact_string(body, at)
         partitions, at = read_uvarint(body, at)
         for _ in range(partitions - 1):
-            index, code, base_offset, _append_time, _start, rest = _STORED.unpack_from(body, at)
+            index, code, base_offset, _append_time, _start, rest = unpack(body, at)
             if rest == _NOTHING_ELSE:
                 found.append(_tuple(StoredPartition, (topic or "", index, code, base_offset, None)))
-                at += _STORED.size
+                at += size
                 continue
             at += _ANSWERED.size
             records, at = read_uvarint(body, at)
@@ -131,7 +128,7 @@ def decode(body: Buffer) -> ProduceAnswer:
             at = skip_tags(body, at)
             found.append(StoredPartition(topic or "", index, code, base_offset, message))
         at = skip_tags(body, at)
-    return ProduceAnswer(int.from_bytes(body[at : at + 4], "big"), found)
+    return _tuple(ProduceAnswer, (int.from_bytes(body[at : at + 4], "big"), found))
 
 
 @lru_cache(4096)

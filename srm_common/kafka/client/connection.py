@@ -125,19 +125,19 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         """Take one frame in, as the library does without its debug log and latencies."""
         if not (self.connected or self.initializing):
             return
-        for number, answer in self.parser.receive_bytes(data):
-            if not self.in_flight_requests:
-                self.close(Errors.KafkaConnectionError("an unexpected response arrived"))
-                return
-            asked, future, _since, _limit, timer = self.in_flight_requests.popleft()
-            if asked != number:
-                self.close(Errors.KafkaConnectionError("a response to another request arrived"))
-                return
-            if timer is not _Never:
-                self.net.cancel(timer)
-            if getattr(answer, "throttle_time_ms", 0):
-                self._maybe_throttle(answer)
-            future.success(answer)
+        number, answer = self.parser.receive(data)
+        if not self.in_flight_requests:
+            self.close(Errors.KafkaConnectionError("an unexpected response arrived"))
+            return
+        asked, future, _since, _limit, timer = self.in_flight_requests.popleft()
+        if asked != number:
+            self.close(Errors.KafkaConnectionError("a response to another request arrived"))
+            return
+        if timer is not _Never:
+            self.net.cancel(timer)
+        if getattr(answer, "throttle_time_ms", 0):
+            self._maybe_throttle(answer)
+        future.success(answer)
         if self.paused and len(self.in_flight_requests) < self.config["max_in_flight_requests_per_connection"]:
             self.unpause("max_in_flight")
         self._reauth.on_response_processed()

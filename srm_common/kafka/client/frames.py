@@ -162,12 +162,20 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
 
     def receive_bytes(self, frame: bytes | memoryview) -> list[tuple[int, Any]]:
         """Decode one whole frame (without its length)."""
+        return [self.receive(frame)]
+
+    def receive(self, frame: bytes | memoryview) -> tuple[int, Any]:
+        """The number and the answer of one whole frame (without its length).
+
+        Raises:
+            KafkaProtocolError: it is not the answer that is to come next, or cannot be decoded.
+        """
         expected, _lease, decoder, _least = self._decoders.popleft()
         (number,) = _CORRELATION.unpack_from(frame, 0)
         if number != expected:
             raise Errors.CorrelationIdError(f"Correlation IDs do not match: sent {expected}, recv {number}")
         try:
-            return [(number, decoder(frame))]
+            return number, decoder(frame)
         except (ValueError, IndexError, struct.error) as error:
             raise Errors.KafkaProtocolError(f"Unable to decode response: {error}") from error
 

@@ -93,10 +93,8 @@ class Share:
             if age > 63:
                 shift = age.bit_length() - 6
                 stamp = stamp >> shift << shift
-            if stamp in self.stamps:
-                self.stamps[stamp] += count
-            else:
-                self.stamps[stamp] = count
+            stamps = self.stamps
+            stamps[stamp] = stamps[stamp] + count if stamp in stamps else count
 
 
 class RangeState:

@@ -264,15 +264,17 @@ class Sending:
         again = []
         batches = {batch.partition: batch for batch in request.batches}
         for part in answer.partitions:
-            batch = batches[TopicPartition(part.topic, part.partition)]
-            if not part.error_code:
+            topic, partition, error_code, base_offset, _ = part
+            batch = batches[topic, partition]
+            if not error_code:
                 if self._opening:
                     self._opening.discard(batch.partition)
                     self._opened.add(batch.partition)
-                if batch.packed is not None and self._failure is None:
+                packed = batch.packed
+                if packed is not None and self._failure is None:
                     # After a failure a later batch may be stored without the one before it.
-                    batch.states[0].chunk_share.acknowledge(batch.packed, part.base_offset)
-            elif part.error_code == codes.CONCURRENT_TRANSACTIONS and self._patient(request, now):
+                    batch.states[0].chunk_share.acknowledge(packed, base_offset)
+            elif error_code == codes.CONCURRENT_TRANSACTIONS and self._patient(request, now):
                 again.append(batch)
             else:
                 self._refuse(part, batch)
