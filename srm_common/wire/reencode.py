@@ -111,7 +111,7 @@ def _walk(
     A record is: length, attributes (1 byte), timestamp delta, offset delta, key, value, headers; all but the
     attributes start with varints (Kafka's ``DefaultRecord``).
     """
-    varints, known, put = _VARINTS, len(_VARINTS), pieces.append
+    varints, known, put = _VARINTS, len(_VARINTS), pieces.extend
     base_offset = header.base_offset
     append_time = header.attributes & LOG_APPEND_TIME
     shift = (header.max_timestamp if append_time else header.base_timestamp) - base_timestamp
@@ -171,15 +171,14 @@ def _walk(
         if append_time:
             head = body[at:time_at] + fixed_time
         elif shift:
-            head = body[at:time_at] + write_varint(read_varint(body, time_at)[0] + shift)
+            raw = body[time_at]
+            time = ((raw >> 1) ^ -(raw & 1) if raw < 128 else read_varint(body, time_at)[0]) + shift
+            head = body[at:time_at] + (varints[time] if 0 <= time < known else write_varint(time))
         else:
             head = body[at:delta_at]
         new_length = len(head) + len(number) + end - rest
         prefix = varints[new_length] if new_length < known else write_varint(new_length)
-        put(prefix)
-        put(head)
-        put(number)
-        put(body[rest:end])
+        put((prefix, head, number, body[rest:end]))
         grown += len(prefix) + new_length
         count += 1
         at = end

@@ -74,6 +74,27 @@ def test_xerial_snappy_with_one_large_block() -> None:
     assert bytes(decompress(SNAPPY, body)) == TEXT
 
 
+@given(
+    data=st.one_of(st.binary(min_size=1, max_size=3000), st.binary(min_size=1, max_size=9).map(lambda one: one * 5000))
+)
+def test_lz4_frames_of_one_block_as_librdkafka_and_java_write_them(data: bytes) -> None:
+    block = bytes(cramjam.lz4.compress_block(data, store_size=False))
+    head = b"\x04\x22\x4d\x18\x60\x40\x82"
+    frame = head + struct.pack("<I", len(block)) + block + bytes(4)
+    assert bytes(cramjam.lz4.decompress(frame)) == data  # it is one
+    for body in (frame, memoryview(frame)):
+        assert bytes(decompress(LZ4, body)) == data
+    stored = head + struct.pack("<I", len(data) | 1 << 31) + data + bytes(4)
+    assert bytes(decompress(LZ4, stored)) == data
+
+
+@pytest.mark.parametrize("size", range(40))
+def test_a_damaged_lz4_frame_is_corrupt(size: int) -> None:
+    whole = bytes(compress(LZ4, b"some text that repeats, some text that repeats, some text that repeats"))
+    with pytest.raises(CorruptBatch, match="lz4"):
+        decompress(LZ4, whole[:11] + whole[11:][size + 1 :])
+
+
 @pytest.mark.parametrize("linked", [True, False])
 @pytest.mark.parametrize("checksum", [True, False])
 def test_any_lz4_frame(linked: bool, checksum: bool) -> None:
