@@ -114,7 +114,7 @@ class FrameProtocol(KafkaProtocol):  # type: ignore[misc]
     def least_bytes(self, answers: int) -> int:
         """What the next ``answers`` to Produce take at least, with their lengths; 1 where others are among them."""
         total = 0
-        for number in range(answers):
+        for number in range(min(answers, len(self._decoders))):
             least = self._decoders[number][3]
             if not least:
                 return 1

@@ -75,8 +75,8 @@ class _FrameIO:
     _put_off_bytes = 0
     #: Whether several requests can go in one system call.
     _gathers = True
-    #: Whether the beginning of an answer has been received.
-    _begun = False
+    #: Whether the beginning of a small frame, or of a large one, has been received.
+    _begun = _large = False
     #: Whether the loop is going to end the collecting when nothing comes.
     _collects = False
 
@@ -131,7 +131,7 @@ class _FrameIO:
                             return
                     if short and self._short_means_empty:
                         break
-                self._begun = large is not None or filled > 0
+                self._begun, self._large = filled > 0, large is not None
                 if large is not None:
                     self._wake_at(min(len(large) - got, _WAKE_BYTES))
                 elif self._wake_bytes > 1:
@@ -196,9 +196,9 @@ class _FrameIO:
 
         What is left of them when the broker was faster than we, or is far away, does not wait for the next ones.
         """
-        if self._begun or self._closed or self._protocol is None:
+        if self._large or self._closed or self._protocol is None:
             return
-        size = self._protocol.bytes_worth_waking()
+        size = 1 if self._begun else self._protocol.bytes_worth_waking()
         self._wake_at(size)
         if size > 1 and not self._collects:
             self._collects = True
@@ -206,7 +206,7 @@ class _FrameIO:
 
     def _wake_for_each(self) -> None:
         self._collects = False
-        if not (self._begun or self._closed):
+        if not (self._large or self._closed):
             self._wake_at(1)
 
     def write(self, data: Any) -> None:

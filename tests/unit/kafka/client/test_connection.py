@@ -200,7 +200,6 @@ def test_answers_that_are_collected_all_arrive(pair: Pair, answered: int) -> Non
 
     async def work() -> None:
         futures = [pair.connection.send_request(produce(10)) for _ in range(5)]
-        await pair.loop.sleep(0.01)  # the requests are sent
         for number in range(1, 1 + answered):
             pair.peer.sendall(produce_answer(number))
         for future in futures[:answered]:
@@ -209,10 +208,24 @@ def test_answers_that_are_collected_all_arrive(pair: Pair, answered: int) -> Non
     pair.loop.run(work)
 
 
+@pytest.mark.parametrize("cut", [1, 26, 51, 157, 182, 207])
+def test_answers_that_are_collected_may_come_in_pieces(pair: Pair, cut: int) -> None:
+    async def work() -> None:
+        futures = [pair.connection.send_request(produce(10)) for _ in range(5)]
+        answers = b"".join(produce_answer(number) for number in range(1, 6))
+        pair.peer.sendall(answers[:cut])
+        await pair.loop.sleep(0.05)
+        pair.peer.sendall(answers[cut:])
+        for future in futures:
+            assert (await future).partitions[0].base_offset == 5
+
+    pair.loop.run(work)
+
+
 def test_the_end_of_a_connection_is_seen_though_answers_are_collected(pair: Pair) -> None:
     async def work() -> None:
         futures = [pair.connection.send_request(produce(10)) for _ in range(5)]
-        await pair.loop.sleep(0.01)
+        await pair.loop.sleep(0)
         pair.peer.close()
         with pytest.raises(Errors.KafkaConnectionError):
             await futures[0]
