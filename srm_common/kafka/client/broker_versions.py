@@ -1,4 +1,4 @@
-"""Which brokers this software can work with."""
+"""What brokers offer, and which of them this software can work with."""
 
 from __future__ import annotations
 
@@ -7,8 +7,35 @@ from collections.abc import Mapping
 from srm_common.errors import UnsupportedBroker
 
 OLDEST_BROKER = "2.8"
-#: api key -> lowest newest-version a broker must offer: Produce 9, Fetch 12, InitProducerId 4, AddPartitionsToTxn 3.
-_NEEDED_APIS = {0: 9, 1: 12, 22: 4, 24: 3, 26: 3}
+
+
+class ApiKey:
+    """The numbers of request types, by which brokers say what versions they offer (Kafka's ``ApiKeys``)."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    LIST_GROUPS = 16
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    END_TXN = 26
+    DESCRIBE_CONFIGS = 32
+    DESCRIBE_QUORUM = 55
+    DESCRIBE_PRODUCERS = 61
+    LIST_TRANSACTIONS = 66
+
+
+#: The version of each that is sent: a broker must offer it.
+_NEEDED_APIS = {
+    ApiKey.PRODUCE: 9,
+    ApiKey.FETCH: 12,
+    ApiKey.INIT_PRODUCER_ID: 4,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 3,
+    ApiKey.END_TXN: 3,
+}
 
 
 def refuse_old_brokers(alias: str, offered: Mapping[int, tuple[int, int]]) -> None:

@@ -25,7 +25,7 @@ from srm_common.errors import (
     UnsupportedBroker,
 )
 from srm_common.kafka.client import codes
-from srm_common.kafka.client.broker_versions import refuse_old_brokers
+from srm_common.kafka.client.broker_versions import ApiKey, refuse_old_brokers
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.connection_faults import fault_text
 from srm_common.kafka.client.connections import FrameConnectionManager
@@ -294,7 +294,7 @@ class ClusterLink(Closing):
         known = self._coordinators.get(transactional_id)
         if known is not None:
             return known
-        batched = self.newest_version(10) >= 4
+        batched = self.newest_version(ApiKey.FIND_COORDINATOR) >= 4
         answer = await self.ask_any(
             lambda: FindCoordinatorRequest(
                 version=4 if batched else 3,

@@ -14,13 +14,14 @@ from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
-from srm_common.kafka.groups.group_offsets import GroupFault
+from srm_common.kafka.groups.group_offsets import (
+    GROUPS_AT_ONCE,
+    PAUSE_SECONDS,
+    REQUEST_SECONDS,
+    RETRY_SECONDS,
+    GroupFault,
+)
 
-_REQUEST_SECONDS = 30.0
-_RETRY_SECONDS = 10.0
-_PAUSE_SECONDS = 0.1
-#: Requests in flight at a time: each waits for the replicas of the offsets topic, not for the others.
-_BATCH = 200
 #: What a broker answers when the group got a member since it was looked at.
 _IN_USE = {KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS, KafkaError.NON_EMPTY_GROUP}
 #: What it answers when a group of another kind has the name: a share group, a streams group.
@@ -41,7 +42,7 @@ class Committed:
 class GroupCommitter:
     """Writes to one cluster's groups, one request a group: the brokers take each of its partitions or tell why not."""
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = _REQUEST_SECONDS) -> None:
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS) -> None:
         self._cluster = cluster
         self._timeout = timeout_seconds
         self._admin = admin_client(cluster)
@@ -50,9 +51,9 @@ class GroupCommitter:
         """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""
         out: dict[str, Committed] = {}
         waiting = list(wanted)
-        deadline = time.monotonic() + _RETRY_SECONDS
+        deadline = time.monotonic() + RETRY_SECONDS
         while waiting:
-            batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
+            batch, waiting = waiting[:GROUPS_AT_ONCE], waiting[GROUPS_AT_ONCE:]
             again = []
             for group, answer in self._ask({group: wanted[group] for group in batch}):
                 try:
@@ -67,7 +68,7 @@ class GroupCommitter:
                     out[group] = self._judged(group, len(places), refused)
             if again:
                 waiting += again
-                time.sleep(_PAUSE_SECONDS)
+                time.sleep(PAUSE_SECONDS)
         return out
 
     def _judged(self, group: str, asked: int, refused: Sequence[tuple[KafkaException | KafkaError, str]]) -> Committed:

@@ -15,11 +15,11 @@ from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
-_REQUEST_SECONDS = 30.0
-_RETRY_SECONDS = 10.0
-_PAUSE_SECONDS = 0.1
-#: Requests in flight at a time; the coordinators answer one group each.
-_BATCH = 200
+REQUEST_SECONDS = 30.0
+RETRY_SECONDS = 10.0
+PAUSE_SECONDS = 0.1
+#: Requests in flight at a time, for one group each; commits wait for the replicas of the offsets topic.
+GROUPS_AT_ONCE = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class GroupFault:
 class GroupReader:
     """Asks one cluster about its consumer groups."""
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = _REQUEST_SECONDS) -> None:
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS) -> None:
         self._cluster = cluster
         self._timeout = timeout_seconds
         self._last_fault: KafkaError | None = None
@@ -78,7 +78,7 @@ class GroupReader:
             UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
         """
         doing = "list its consumer groups"
-        deadline = time.monotonic() + _RETRY_SECONDS
+        deadline = time.monotonic() + RETRY_SECONDS
         while True:
             try:
                 answer = self._admin.list_consumer_groups(request_timeout=self._timeout).result()
@@ -89,7 +89,7 @@ class GroupReader:
                 errors = list(answer.errors or ())
                 if not any(transient(error) for error in errors) or time.monotonic() > deadline:
                     break
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(PAUSE_SECONDS)
         if errors and not answer.valid:
             raise cluster_error(self._cluster, doing, self._reason(errors[0]))
         found = [
@@ -104,9 +104,9 @@ class GroupReader:
         out: list[GroupOffsets] = []
         faults: list[GroupFault] = []
         waiting = list(groups)
-        deadline = time.monotonic() + _RETRY_SECONDS
+        deadline = time.monotonic() + RETRY_SECONDS
         while waiting:
-            batch, waiting = waiting[:_BATCH], waiting[_BATCH:]
+            batch, waiting = waiting[:GROUPS_AT_ONCE], waiting[GROUPS_AT_ONCE:]
             asked = time.monotonic()
             for group, answer in self._ask(batch):
                 try:
@@ -122,8 +122,8 @@ class GroupReader:
                         Right("Describe", "group", group),
                     )
                     faults.append(GroupFault(group, str(fault)))
-            if waiting and len(batch) < _BATCH:
-                time.sleep(_PAUSE_SECONDS)
+            if waiting and len(batch) < GROUPS_AT_ONCE:
+                time.sleep(PAUSE_SECONDS)
         return sorted(out, key=lambda found: found.group), faults
 
     def _ask(self, groups: list[str]) -> list[tuple[str, Future[Any]]]:

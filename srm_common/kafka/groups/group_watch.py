@@ -14,12 +14,13 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client import codes
+from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 
-_OFFSET_FETCH, _OFFSET_FETCH_VERSION = 9, 8
+_OFFSET_FETCH_VERSION = 8
 _FIND_COORDINATOR_VERSION = 4
 _LIST_GROUPS_VERSION = 4
 _GROUP_COORDINATOR = 0
@@ -73,7 +74,7 @@ class GroupWatch(Closing):
         await link.open(timeout_seconds=self._timeout)
         names, faults = await self._names(link)
         groups = [name for name in names if chosen(name)]
-        if link.newest_version(_OFFSET_FETCH) < _OFFSET_FETCH_VERSION:
+        if link.newest_version(ApiKey.OFFSET_FETCH) < _OFFSET_FETCH_VERSION:
             found, unread = GroupReader(self._cluster, timeout_seconds=self._timeout).offsets(groups)
             return found, [*faults, *map(str, unread)]
         await self._find_coordinators(link, [group for group in groups if group not in self._coordinators])

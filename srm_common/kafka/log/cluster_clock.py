@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.errors import SrmError
+from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import DescribeQuorumRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 
-_DESCRIBE_QUORUM_API = 55
 _WITH_TIMES = 1
 _METADATA_TOPIC = "__cluster_metadata"
 #: The quickest answer counts.
@@ -42,7 +42,7 @@ def clock_offset(cluster: ClusterSettings) -> ClockOffset | None:
 
 async def _asked(link: ClusterLink) -> ClockOffset | None:
     await link.open(timeout_seconds=_TIMEOUT_MS / 1000)
-    if not link.offers(_DESCRIBE_QUORUM_API) or link.newest_version(_DESCRIBE_QUORUM_API) < _WITH_TIMES:
+    if not link.offers(ApiKey.DESCRIBE_QUORUM) or link.newest_version(ApiKey.DESCRIBE_QUORUM) < _WITH_TIMES:
         return None
     node = await link.any_node()
     topic = DescribeQuorumRequest.TopicData

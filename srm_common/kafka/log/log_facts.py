@@ -16,6 +16,7 @@ from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied
 from srm_common.kafka.client import codes
+from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import (
     DescribeConfigsRequest,
     OffsetForLeaderEpochRequest,
@@ -25,7 +26,6 @@ from srm_common.kafka.client.list_offsets import VERSION, list_offsets_request
 
 #: The first offset on the leader's own disk (KIP-405); brokers from ListOffsets version 8 on (Kafka 3.5) know it.
 EARLIEST_LOCAL = -4
-_LIST_OFFSETS, _EPOCHS, _CONFIGS = 2, 23, 32
 _EARLIEST_LOCAL_VERSION = 8
 _TOPIC = 2
 
@@ -56,7 +56,7 @@ async def log_facts(link: ClusterLink, place: TopicPartition, epoch: int = -1) -
     """
     start = await _offset(link, place, EARLIEST)
     local = start
-    if link.newest_version(_LIST_OFFSETS) >= _EARLIEST_LOCAL_VERSION:
+    if link.newest_version(ApiKey.LIST_OFFSETS) >= _EARLIEST_LOCAL_VERSION:
         local = await _offset(link, place, EARLIEST_LOCAL)
     end = await _offset(link, place, LATEST)
     compacted = (await compaction(link, [place[0]]))[place[0]]
@@ -95,7 +95,7 @@ async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool
     resource = DescribeConfigsRequest.DescribeConfigsResource
     answer = await link.ask_any(
         lambda: DescribeConfigsRequest(
-            version=min(link.newest_version(_CONFIGS), 4),
+            version=min(link.newest_version(ApiKey.DESCRIBE_CONFIGS), 4),
             resources=[
                 resource(resource_type=_TOPIC, resource_name=topic, configuration_keys=["cleanup.policy"])
                 for topic in wanted
@@ -117,7 +117,7 @@ async def compaction(link: ClusterLink, topics: Iterable[str]) -> dict[str, bool
 def leader_epoch(link: ClusterLink, place: TopicPartition) -> int:
     """The epoch of a partition's leader as the metadata have it; -1 when unknown, or when the cluster's brokers cannot
     say where epochs end (KIP-320)."""
-    if not link.offers(_EPOCHS):
+    if not link.offers(ApiKey.OFFSET_FOR_LEADER_EPOCH):
         return -1
     known = link.manager.cluster.leader_epoch_for_partition(TopicPartition(*place))
     return -1 if known is None else int(known)
@@ -175,7 +175,7 @@ async def _ask_epochs(
 def _epochs_request(link: ClusterLink, topics: Mapping[str, list[tuple[int, int]]]) -> Any:
     kind = OffsetForLeaderEpochRequest.OffsetForLeaderTopic
     return OffsetForLeaderEpochRequest(
-        version=min(link.newest_version(_EPOCHS), 4),
+        version=min(link.newest_version(ApiKey.OFFSET_FOR_LEADER_EPOCH), 4),
         replica_id=-1,
         topics=[
             kind(

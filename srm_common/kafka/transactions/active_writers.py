@@ -11,10 +11,10 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import ConnectNames, driver_transactional_id, task_transactional_id
 from srm_common.errors import ClusterError, UnreachableCluster
 from srm_common.kafka.client import codes
+from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import ListGroupsRequest, ListTransactionsRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 
-_LIST_GROUPS_API, _LIST_TRANSACTIONS_API = 16, 66
 #: Of ListGroups: the first version that tells states.
 _WITH_STATES = 4
 #: For a question whose answer nothing depends on.
@@ -61,7 +61,7 @@ def mirror_maker_workers(flow: FlowSettings) -> list[str]:
 
 
 async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[ConnectNames]) -> list[str]:
-    if not link.offers(_LIST_TRANSACTIONS_API):
+    if not link.offers(ApiKey.LIST_TRANSACTIONS):
         return []
     prefixes = {task_transactional_id(flow.name, 0)[:-1], *(other.task_id_prefix for other in others)}
     theirs = "|".join(f"{re.escape(prefix)}\\d+" for prefix in prefixes)
@@ -80,7 +80,7 @@ async def _transactions(flow: FlowSettings, link: ClusterLink, others: set[Conne
 
 async def _workers(link: ClusterLink, groups: set[str]) -> list[str]:
     """A dedicated MirrorMaker 2 works in the Connect group ``<source>-mm2`` of its target."""
-    if link.newest_version(_LIST_GROUPS_API) < _WITH_STATES:
+    if link.newest_version(ApiKey.LIST_GROUPS) < _WITH_STATES:
         return []
     return [
         f"workers of MirrorMaker 2 are in group '{found.group_id}' ({found.group_state}); stop MirrorMaker 2 first"

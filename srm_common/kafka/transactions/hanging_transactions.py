@@ -13,10 +13,10 @@ from collections.abc import Iterable
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client import codes
+from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import DescribeProducersRequest
 from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
 
-_DESCRIBE_PRODUCERS_API = 61
 #: Markers of the last commit are written after its answer, usually within milliseconds.
 _MARKERS_SECONDS = 10.0
 #: A partition without a leader is soon given one after a broker's start; others must not wait long for one that is not.
@@ -34,7 +34,7 @@ async def left_open(
     as clean.
     """
     suspects = set(partitions)
-    if not link.offers(_DESCRIBE_PRODUCERS_API):
+    if not link.offers(ApiKey.DESCRIBE_PRODUCERS):
         return {}
     began = time.monotonic()
     limit = _MARKERS_SECONDS if wait_seconds is None else wait_seconds

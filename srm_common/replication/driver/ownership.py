@@ -39,11 +39,11 @@ from srm_common.domain.runs.copying import ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, Fenced, FlowOwnedElsewhere, UnreachableCluster
 from srm_common.kafka.client import codes
+from srm_common.kafka.client.broker_versions import ApiKey
 from srm_common.kafka.client.library import ListTransactionsRequest
 from srm_common.kafka.client.link import LATEST, ClusterLink, RetriableFault
 from srm_common.kafka.transactions.producer import FencedAfterRepeat, init_producer
 
-_LIST_TRANSACTIONS_API = 66
 #: A partition without a leader must not hold up the others.
 _LOG_END_SECONDS = 5.0
 
@@ -211,7 +211,7 @@ class Ownership:
 
     async def _listed(self, deadline: float) -> set[str]:
         """Slot ids of the flow that the coordinators know (KIP-664; brokers before 3.0 cannot tell)."""
-        if not self._link.offers(_LIST_TRANSACTIONS_API):
+        if not self._link.offers(ApiKey.LIST_TRANSACTIONS):
             return set()
         while True:
             found: set[str] = set()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from srm_common.errors import UnsupportedBroker
-from srm_common.kafka.client.broker_versions import refuse_old_brokers
+from srm_common.kafka.client import library
+from srm_common.kafka.client.broker_versions import ApiKey, refuse_old_brokers
 
 BROKERS = {
     "2.8": {0: (0, 9), 1: (0, 12), 22: (0, 4), 24: (0, 3), 26: (0, 3)},
@@ -41,3 +42,24 @@ def test_broker_that_dropped_our_versions_is_refused() -> None:
     future = BROKERS["4.1"] | {0: (13, 15)}
     with pytest.raises(UnsupportedBroker, match=r"newer than this software knows .*; upgrade this software"):
         refuse_old_brokers("east", future)
+
+
+def test_request_types_have_kafkas_numbers() -> None:
+    requests = {
+        "LIST_OFFSETS": library.ListOffsetsRequest,
+        "FETCH": library.FetchRequest,
+        "OFFSET_FETCH": library.OffsetFetchRequest,
+        "FIND_COORDINATOR": library.FindCoordinatorRequest,
+        "LIST_GROUPS": library.ListGroupsRequest,
+        "INIT_PRODUCER_ID": library.InitProducerIdRequest,
+        "OFFSET_FOR_LEADER_EPOCH": library.OffsetForLeaderEpochRequest,
+        "ADD_PARTITIONS_TO_TXN": library.AddPartitionsToTxnRequest,
+        "END_TXN": library.EndTxnRequest,
+        "DESCRIBE_CONFIGS": library.DescribeConfigsRequest,
+        "DESCRIBE_QUORUM": library.DescribeQuorumRequest,
+        "DESCRIBE_PRODUCERS": library.DescribeProducersRequest,
+        "LIST_TRANSACTIONS": library.ListTransactionsRequest,
+    }
+    numbers = {name: number for name, number in vars(ApiKey).items() if name.isupper()}
+    # Produce is written by hand (srm_common/wire/produce.py).
+    assert numbers == {"PRODUCE": 0, **{name: request.API_KEY for name, request in requests.items()}}
