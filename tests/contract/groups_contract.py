@@ -18,6 +18,8 @@ from srm_common.domain.flow.names import task_transactional_id
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import FlowOwnedElsewhere
+from srm_common.kafka.client.library import FindCoordinatorRequest, messages
+from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.groups.group_commits import Committed, GroupCommitter
 from srm_common.kafka.groups.group_offsets import CommittedOffset, Group, GroupOffsets, GroupReader
 from srm_common.kafka.groups.group_watch import GroupWatch
@@ -26,7 +28,40 @@ from srm_common.replication.driver.ownership import Ownership
 from tests.contract.parts import Cluster, settings, shown
 
 
+def commit_as_java_does(kafka: Cluster, group: str, topic: str, note: str) -> None:
+    """Offset 3 of the first partition; librdkafka would add a zero byte to the note."""
+    request = messages()["OffsetCommit"][0]
+    of_topic = request.OffsetCommitRequestTopic
+    place = of_topic.OffsetCommitRequestPartition(partition_index=0, committed_offset=3, committed_metadata=note)
+    with ClusterLink(settings(kafka)) as link:
+
+        async def commit() -> int:
+            await link.open()
+            found = await link.ask_any(lambda: FindCoordinatorRequest(version=4, key_type=0, coordinator_keys=[group]))
+            (coordinator,) = found.coordinators
+            if coordinator.error_code:
+                return int(coordinator.error_code)
+            answer = await link.send(
+                coordinator.node_id,
+                request(version=8, group_id=group, topics=[of_topic(name=topic, partitions=[place])]),
+            )
+            return int(answer.topics[0].partitions[0].error_code)
+
+        assert shown(lambda: link.run(commit), 0) == 0
+
+
 class GroupsContract:
+    def test_notes_are_read_as_they_were_written(self, kafka: Cluster, name: str) -> None:
+        kafka.create_topic(name)
+        notes = {f"{name}-{number}": f"notiz-ü{number}" + "x" * (number % 13) for number in range(40)}
+        for group, note in notes.items():
+            commit_as_java_does(kafka, group, name, note)
+        found, faults = GroupReader(settings(kafka)).offsets(notes)
+        assert faults == []
+        assert {one.group: one.offsets[Place(name, 0)] for one in found} == {
+            group: CommittedOffset(3, note) for group, note in notes.items()
+        }
+
     def test_offsets_are_committed_for_groups_without_members(self, kafka: Cluster, name: str) -> None:
         cluster = settings(kafka)
         kafka.create_topic(name, 3)

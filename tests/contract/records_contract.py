@@ -89,6 +89,9 @@ def writer(kafka: Cluster, name: str) -> Iterator[Writer]:
     kafka.create_topic(name, 2)
     with ClusterLink(settings(kafka)) as link:
         link.run(lambda: link.open([name]))
+        # A leader that was just made refuses for a moment.
+        places = [Place(name, 0), Place(name, 1)]
+        assert link.start_offsets(places) == (dict.fromkeys(places, 0), {})
         writer = Writer(link, name)
         writer.transactional_id = name
         yield writer

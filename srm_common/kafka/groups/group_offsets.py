@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.errors import SrmError
 from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
@@ -124,7 +125,30 @@ class GroupReader:
                     faults.append(GroupFault(group, str(fault)))
             if waiting and len(batch) < GROUPS_AT_ONCE:
                 time.sleep(PAUSE_SECONDS)
-        return sorted(out, key=lambda found: found.group), faults
+        out, unread = self._with_notes(out)
+        return sorted(out, key=lambda found: found.group), [*faults, *unread]
+
+    def _with_notes(self, found: list[GroupOffsets]) -> tuple[list[GroupOffsets], list[GroupFault]]:
+        """Read what groups have noted once more, by kafka-python: where librdkafka copies a note it leaves out the zero
+        byte, and confluent-kafka reads on to the next one, whatever lies there. What librdkafka itself wrote ends with
+        one of its own. Brokers before Kafka 3.0 are not asked again."""
+        noted = {one.group: one for one in found if any(at.metadata for at in one.offsets.values())}
+        if not noted:
+            return found, []
+        # Not at the top: most readers do without kafka-python.
+        from srm_common.kafka.groups.group_watch import GroupWatch
+
+        try:
+            with GroupWatch(self._cluster.of_client(Client.ADMIN), timeout_seconds=self._timeout) as watch:
+                answer = watch.of_groups(noted)
+        except SrmError as error:
+            answer = [], [str(error)]
+        if answer is None:
+            return found, []
+        exact = {one.group: replace(one, asked=noted[one.group].asked) for one in answer[0]}
+        reason = next(iter(answer[1]), "its coordinator moves")
+        faults = [GroupFault(group, reason) for group in sorted(noted.keys() - exact.keys())]
+        return [exact.get(one.group, one) for one in found if one.group in exact or one.group not in noted], faults
 
     def _ask(self, groups: list[str]) -> list[tuple[str, Future[Any]]]:
         """One request per group, all in flight at once: the client takes a single group a call."""
@@ -151,8 +175,15 @@ def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> 
         if place.error is not None:
             raise KafkaException(place.error)
         if place.offset >= 0:
-            offsets[TopicPartition(place.topic, place.partition)] = CommittedOffset(place.offset, place.metadata or "")
+            offsets[TopicPartition(place.topic, place.partition)] = CommittedOffset(place.offset, _note(place))
     return GroupOffsets(group, offsets, asked)
+
+
+def _note(place: Any) -> str:
+    try:
+        return place.metadata or ""
+    except UnicodeDecodeError:  # it reads on behind the note
+        return "?"
 
 
 def _word(value: Any) -> str:

@@ -7,8 +7,8 @@ cluster is asked group by group.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition
@@ -19,6 +19,8 @@ from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.library import FindCoordinatorRequest, ListGroupsRequest, OffsetFetchRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+
+T = TypeVar("T")
 
 _OFFSET_FETCH_VERSION = 8
 _FIND_COORDINATOR_VERSION = 4
@@ -56,11 +58,19 @@ class GroupWatch(Closing):
 
         A group whose coordinator moves at the moment is left out without a word: it is there the next time.
         """
+        return self._ask(lambda link: self._committed(link, chosen))
+
+    def of_groups(self, groups: Iterable[str]) -> tuple[list[GroupOffsets], list[str]] | None:
+        """The same of these groups, whether they exist or not; None where the brokers are older than Kafka 3.0."""
+        wanted = list(groups)
+        return self._ask(lambda link: self._of_groups(link, wanted, []))
+
+    def _ask(self, work: Callable[[ClusterLink], Awaitable[T]]) -> T:
         if self._link is None:
             self._link = ClusterLink(self._cluster, request_timeout_ms=int(self._timeout * 1000))
         link = self._link
         try:
-            return link.run(lambda: self._committed(link, chosen))
+            return link.run(lambda: work(link))
         except RetriableFault as error:
             self.close()
             raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not list its groups: {error}") from error
@@ -74,9 +84,18 @@ class GroupWatch(Closing):
         await link.open(timeout_seconds=self._timeout)
         names, faults = await self._names(link)
         groups = [name for name in names if chosen(name)]
+        answer = await self._of_groups(link, groups, faults)
+        if answer is not None:
+            return answer
+        found, unread = GroupReader(self._cluster, timeout_seconds=self._timeout).offsets(groups)
+        return found, [*faults, *map(str, unread)]
+
+    async def _of_groups(
+        self, link: ClusterLink, groups: list[str], faults: list[str]
+    ) -> tuple[list[GroupOffsets], list[str]] | None:
+        await link.open(timeout_seconds=self._timeout)
         if link.newest_version(ApiKey.OFFSET_FETCH) < _OFFSET_FETCH_VERSION:
-            found, unread = GroupReader(self._cluster, timeout_seconds=self._timeout).offsets(groups)
-            return found, [*faults, *map(str, unread)]
+            return None
         await self._find_coordinators(link, [group for group in groups if group not in self._coordinators])
         return await self._fetch(link, groups, faults)
 
@@ -149,7 +168,7 @@ def _request(groups: list[str]) -> Any:
 
 def _offsets(answer: Any) -> dict[TopicPartition, CommittedOffset]:
     return {
-        # librdkafka, where it sets offsets of others, ends metadata with a zero byte; where it reads, it stops there.
+        # librdkafka, where it sets offsets of others, ends metadata with a zero byte.
         TopicPartition(topic.name, one.partition_index): CommittedOffset(
             one.committed_offset, (one.metadata or "").split("\0")[0]
         )

@@ -265,7 +265,7 @@ class Sending:
         batches = {batch.partition: batch for batch in request.batches}
         for part in answer.partitions:
             topic, partition, error_code, base_offset, _ = part
-            batch = batches[topic, partition]
+            batch = batches[TopicPartition(topic, partition)]
             if not error_code:
                 if self._opening:
                     self._opening.discard(batch.partition)
