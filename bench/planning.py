@@ -20,10 +20,9 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.policy import policy_name
-from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.lifecycle import TopicIds, settle
 from srm_common.domain.topics.selection import select_topics
-from srm_common.domain.topics.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState
+from srm_common.domain.topics.topic_records import Ancestor, Knowledge, TopicRecord, TopicRecords, TopicState
 from srm_common.domain.topics.topic_settings import (
     AFTER_MAX,
     BEFORE_MAX,

@@ -18,9 +18,7 @@ import click
 from srm_common.airflow_bridge.lag_report import LagReport
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.monitoring.group_samples import KEY as GROUPS
-from srm_common.domain.monitoring.group_samples import groups_record
-from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.monitoring.run_report import GROUPS, GroupSample, groups_record
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topics.actions import failed

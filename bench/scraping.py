@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from bench.history import Shape, reports
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.ports import Access
-from srm_common.rest.serving.basic_access import OpenAccess
+from srm_common.rest.serving.logins import OpenAccess
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
 

@@ -20,7 +20,7 @@ PACKAGE = "srm_common"
 WAY = (
     "usecases.runs.replicate",
     "replication.driver.passes",
-    "domain.runs.slots",
+    "domain.runs.copying",
     "replication.spark.spark_pass",
     "replication.slots.slot",
     "replication.slots.fetching",

@@ -15,9 +15,9 @@ from typing import Any, TypeVar
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.settings import AlarmNotifier
+from srm_common.domain.health.alarms import AlarmMemory, ToldAlarms
 from srm_common.domain.health.health import Alarm
 from srm_common.domain.health.judge import Verdict, judge
-from srm_common.domain.health.notified_alarms import AlarmMemory, ToldAlarms
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.health.watched_flow import WATCHED
 from srm_common.domain.monitoring.run_report import RunReport

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.names import MISCONFIGURED_TAG, tags_of
-from srm_common.domain.offsets.checkpoint_memory import checkpoint_period_seconds, group_sync_period_seconds
+from srm_common.domain.offsets.checkpoints import checkpoint_period_seconds, group_sync_period_seconds
 from srm_common.errors import ConfigError
 
 # A broken flow says so every minute: soon enough to be seen, seldom enough not to fill the database.

@@ -31,7 +31,7 @@ from srm_common.airflow_bridge.watch_overdue import (
     tell_unwatched,
 )
 from srm_common.domain.flow import FlowName
-from srm_common.domain.health.notified_alarms import AlarmMemory
+from srm_common.domain.health.alarms import AlarmMemory
 from srm_common.domain.health.watched_flow import FlowActivity, Look, WatchedFlow, WatchMemory, look_at
 from srm_common.domain.monitoring.schedule import waits_for_slot, waits_for_worker
 from srm_common.settings_files.configuration import Configuration, load_configuration

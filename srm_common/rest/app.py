@@ -29,7 +29,7 @@ from srm_common.rest.v2 import (
 __all__ = ["ROUTERS", "AppContext", "create_app"]
 
 #: Every route of the app, in the order of its description. Each asks for its caller itself
-#: (:mod:`srm_common.rest.access`); a test walks them.
+#: (:mod:`srm_common.rest.app_context`); a test walks them.
 ROUTERS: tuple[APIRouter, ...] = (
     flows.router,
     flow_details.router,

@@ -1,4 +1,4 @@
-"""What the routes of the web app work with."""
+"""What the routes of the web app work with: its context, the caller, and the rights of the caller."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends, Path, Request
 
+from srm_common.domain.flow import FlowName
 from srm_common.rest.current_figures import CurrentFigures
-from srm_common.rest.ports import Access, Scheduler
+from srm_common.rest.faults import ApiError
+from srm_common.rest.ports import Access, Caller, Right, Scheduler
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.usecases.monitoring.lag_watch import LagWatch
@@ -38,3 +40,48 @@ def app_context(request: Request) -> AppContext:
 
 
 AppContextDep = Annotated[AppContext, Depends(app_context)]
+
+
+#: Names of clusters: what properties can say, and no longer than a topic's name.
+Alias = Annotated[str, Path(min_length=1, max_length=249, examples=["east"])]
+TargetAlias = Annotated[str, Path(min_length=1, max_length=249, examples=["west"])]
+
+
+def caller(request: Request, context: AppContextDep) -> Caller:
+    """The caller; 401 without a login. A plain function, as access may ask a database."""
+    return context.access.caller(request)
+
+
+CallerDep = Annotated[Caller, Depends(caller)]
+
+
+def flow_for(right: Right) -> Callable[..., FlowName]:
+    """A dependency: the flow of the path's ``{source}`` and ``{target}``, when the caller has the right; else 403."""
+
+    def flow_of_path(source: Alias, target: TargetAlias, caller: CallerDep) -> FlowName:
+        flow = FlowName(source, target)
+        require(caller, right, flow)
+        return flow
+
+    return flow_of_path
+
+
+def require(caller: Caller, right: Right, flow: FlowName | None = None) -> None:
+    """Raises :class:`ApiError` (403) unless the caller has the right; ``flow`` None: for any flow at all."""
+    if caller.may(right, flow):
+        return
+    which = "any flow" if flow is None else str(flow)
+    what = {Right.READ: "read", Right.TRIGGER: "start, pause or resume", Right.EDIT: "edit"}[right]
+    raise ApiError(403, "forbidden", f"{caller.name} may not {what} {which}", flow=None if flow is None else str(flow))
+
+
+def reader(caller: CallerDep) -> Caller:
+    """A caller who may read some flow; 403 for others."""
+    require(caller, Right.READ)
+    return caller
+
+
+ReaderDep = Annotated[Caller, Depends(reader)]
+ReadableFlow = Annotated[FlowName, Depends(flow_for(Right.READ))]
+TriggerableFlow = Annotated[FlowName, Depends(flow_for(Right.TRIGGER))]
+EditableFlow = Annotated[FlowName, Depends(flow_for(Right.EDIT))]

@@ -9,8 +9,7 @@ from fastapi import Depends
 
 from srm_common.domain.flow import FlowName
 from srm_common.errors import AirflowError, ConfigError, StoreError
-from srm_common.rest.access import ReadableFlow
-from srm_common.rest.app_context import AppContext, AppContextDep
+from srm_common.rest.app_context import AppContext, AppContextDep, ReadableFlow
 from srm_common.rest.faults import ApiError, fault_of
 from srm_common.rest.overview import known_by_reports, unknown
 from srm_common.rest.peers.flows import ServedByPeer, serving_peer

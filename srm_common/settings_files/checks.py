@@ -9,8 +9,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.settings_files.configuration import CONNECTION, TARGETS, Configuration
 from srm_common.settings_files.connection_layers import ADDRESS
-from srm_common.settings_files.findings import Finding, Severity
-from srm_common.settings_files.flow_faults import common_addresses
+from srm_common.settings_files.findings import Finding, Severity, common_addresses
 from srm_common.settings_files.key_findings import key_findings
 
 _ORDER = list(Severity)

@@ -21,7 +21,7 @@ from srm_common.settings_files.airflow_connections import AirflowConnection, Loo
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.settings_files.configuration_files import configuration_files, listed_aliases, read_entries
 from srm_common.settings_files.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
-from srm_common.settings_files.flow_faults import at_entry, pair_faults
+from srm_common.settings_files.findings import at_entry, pair_faults
 from srm_common.settings_files.providers import Providers
 from srm_common.settings_files.user_classes import filter_class, policy_of
 

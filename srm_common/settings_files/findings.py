@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
-from srm_common.domain.settings.layers import Entry
+from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
+from srm_common.domain.settings.layers import Entry, Layers
+from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 
 
@@ -49,3 +52,67 @@ class Finding:
             "flow": str(self.flow) if self.flow else None,
             "text": self.text,
         }
+
+
+# What is wrong with a pair of clusters although each key of the flow is right by itself.
+
+
+def at_entry(entry: Entry | None, reason: str) -> ConfigError:
+    """An error about one entry: its key, then the reason."""
+    if entry is None:
+        return ConfigError(reason)
+    return ConfigError(f"{entry.written} {reason}", file=entry.file, line=entry.line or None)
+
+
+def pair_faults(
+    layers: Layers, name: FlowName, source: ClusterSettings, target: ClusterSettings, policy: ReplicationPolicy
+) -> list[ConfigError]:
+    """Faults of a flow beyond those of its single keys."""
+    found = (_transforms(layers, name), _separator(layers, name, policy), _one_cluster(layers, name, source, target))
+    return [fault for fault in found if fault is not None]
+
+
+def common_addresses(one: ClusterSettings, other: ClusterSettings) -> tuple[str, ...]:
+    """Addresses that both name; a broker belongs to one cluster, so any of them makes the two the same."""
+    left, right = (
+        {server.strip().lower() for server in cluster.confluent.get("bootstrap.servers", "").split(",")} - {""}
+        for cluster in (one, other)
+    )
+    return tuple(sorted(left & right))
+
+
+def _transforms(layers: Layers, name: FlowName) -> ConfigError | None:
+    entry = layers.find(BY_NAME["transforms"], name).entry
+    if entry is None or not entry.value.strip():
+        return None
+    return at_entry(
+        entry,
+        "configures transforms, which are not loaded: records would be copied unchanged; remove the key "
+        "where that is meant",
+    )
+
+
+def _separator(layers: Layers, name: FlowName, policy: ReplicationPolicy) -> ConfigError | None:
+    """A prefix that holds the separator can be read in two ways: as one cluster or as a chain of two."""
+    if type(policy) is not DefaultReplicationPolicy:  # the others keep names as they are, or are the user's own affair
+        return None
+    separator = policy.separator
+    for alias in (name.source, name.target):
+        if separator in alias:
+            return at_entry(
+                layers.top["clusters"],
+                f"holds '{alias}', and '{separator}' also separates aliases from topic names; rename the alias or set "
+                f"replication.policy.separator to something that no alias holds",
+            )
+    return None
+
+
+def _one_cluster(
+    layers: Layers, name: FlowName, source: ClusterSettings, target: ClusterSettings
+) -> ConfigError | None:
+    common = common_addresses(source, target)
+    if not common:
+        return None
+    reason = f"flow {name} leads from a cluster to itself: '{name.source}' and '{name.target}' both have {common[0]}"
+    entry = layers.clusters[name.target].get("bootstrap.servers")
+    return ConfigError(reason, file=entry.file, line=entry.line) if entry else ConfigError(reason)

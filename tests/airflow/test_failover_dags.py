@@ -19,7 +19,7 @@ from demo.move_run import MoveRun
 from srm_common.airflow_rest import AirflowRest
 from srm_common.errors import AirflowError
 from srm_common.rest.app import AppContext, create_app
-from srm_common.rest.serving.basic_access import OpenAccess
+from srm_common.rest.serving.logins import OpenAccess
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore

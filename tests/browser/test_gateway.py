@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from bench.scraping import listening
-from srm_common.rest.serving.basic_access import OpenAccess
+from srm_common.rest.serving.logins import OpenAccess
 from tests.browser.window import LIMIT_MS
 from tests.unit.rest.peers.gateways import NAMES, OTHER, OWN, SHAPE, gateway_beside, their_history
 

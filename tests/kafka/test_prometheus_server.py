@@ -19,8 +19,7 @@ import yaml
 from bench.history import Scenario, Shape, flow_names, reports
 from bench.scraping import served
 from srm_common.rest.query_parameters import now_ms
-from srm_common.rest.serving.basic_access import BasicAccess
-from srm_common.rest.serving.logins import Logins
+from srm_common.rest.serving.logins import BasicAccess, Logins
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing.ports import ReservedPort
 

@@ -14,8 +14,7 @@ from confluent_kafka import TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.monitoring.group_samples import KEY, groups_from
-from srm_common.domain.monitoring.run_report import GroupSample
+from srm_common.domain.monitoring.run_report import GROUPS, GroupSample, groups_from
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.partition_track import Progress
 from srm_common.domain.runs.run_options import RunOptions
@@ -62,7 +61,7 @@ def places(flow: FlowSettings) -> list[tuple[str, int, int]]:
 
 def samples(flow: FlowSettings) -> tuple[GroupSample, ...]:
     with FlowState(flow) as state:
-        return groups_from(state.read(KEY))
+        return groups_from(state.read(GROUPS))
 
 
 def test_groups_that_moved_get_the_checkpoints_that_the_task_would_write(

@@ -116,7 +116,7 @@ class Compression:
 @dataclass(frozen=True, slots=True)
 class FilterClass:
     """A filter of the user's own: its dotted path, and the class, which is given a flow's include and exclude lists
-    (:mod:`srm_common.domain.filters.filter_classes`)."""
+    (:mod:`srm_common.domain.filters.flow_filters`)."""
 
     path: str
     make: Callable[..., Any] = field(repr=False)

@@ -12,9 +12,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.health.alarms import raised
+from srm_common.domain.health.alarms import ToldAlarms, raised
 from srm_common.domain.health.health import Alarm, AlarmKind, Observation
-from srm_common.domain.health.notified_alarms import ToldAlarms
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.flow_history import FlowHistory
 

@@ -21,8 +21,7 @@ from enum import StrEnum
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.flow.start_position import StartKind, StartRules
 from srm_common.domain.policy import is_cycle, is_shipped
-from srm_common.domain.topics.cluster_records import Knowledge
-from srm_common.domain.topics.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState
+from srm_common.domain.topics.topic_records import Ancestor, Knowledge, TopicRecord, TopicRecords, TopicState
 
 #: A cluster (its id; ``alias:`` and the alias where the id is not known) and a topic.
 Place = tuple[str, str]

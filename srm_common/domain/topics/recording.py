@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.policy import policy_name
 from srm_common.domain.topics.actions import Difference, action_json
-from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.copy_graph import CopyGraph
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Ancestor, TopicRecord, TopicState
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Ancestor, Knowledge, TopicRecord, TopicState
 
 #: Refusals after which a topic that was copied counts as cut off.
 _CUTS = frozenset({"cycle", "diamond"})

@@ -10,13 +10,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from srm_common.domain.filters.filter_classes import Chooser, topic_filter
+from srm_common.domain.filters.flow_filters import Chooser, topic_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.patterns.name_filter import Decision
 from srm_common.domain.policy import is_cycle, is_shipped, policy_name
-from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.copy_graph import Answer, CopyGraph
-from srm_common.domain.topics.topic_records import TopicRecord, TopicState
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecord, TopicState
 
 LONGEST_TOPIC_NAME = 249  # org.apache.kafka.common.internals.Topic.MAX_NAME_LENGTH
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

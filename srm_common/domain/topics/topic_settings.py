@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from enum import Enum
 
 from srm_common.domain.amount import counted
-from srm_common.domain.filters.filter_classes import property_filter
+from srm_common.domain.filters.flow_filters import property_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.actions import AlterConfigs, SettingChange
 from srm_common.domain.topics.refresh_memory import Alterations

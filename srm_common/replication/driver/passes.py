@@ -14,9 +14,16 @@ from typing import Protocol
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.offsets.segments import generation_of
-from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, SlotResult, SlotTask
+from srm_common.domain.runs.copying import (
+    CopyJob,
+    CopyRange,
+    ProducerIdentity,
+    SlotResult,
+    SlotTask,
+    cut_slots,
+    estimated_bytes,
+)
 from srm_common.domain.runs.partition_track import PartitionTrack
-from srm_common.domain.runs.slots import cut_slots, estimated_bytes
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster

@@ -19,8 +19,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.errors import ConfigError, StoreError
-from srm_common.rest.access import require
-from srm_common.rest.app_context import AppContext, AppContextDep
+from srm_common.rest.app_context import AppContext, AppContextDep, require
 from srm_common.rest.faults import responses
 from srm_common.rest.overview import Overview, load_overview
 from srm_common.rest.ports import Caller, Right

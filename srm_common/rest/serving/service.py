@@ -25,8 +25,7 @@ from srm_common.errors import ConfigError
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.rest.ports import Access
-from srm_common.rest.serving.basic_access import BasicAccess, OpenAccess
-from srm_common.rest.serving.logins import Logins, WatchedLogins, environment_login
+from srm_common.rest.serving.logins import BasicAccess, Logins, OpenAccess, WatchedLogins, environment_login
 from srm_common.rest.serving.remote_scheduler import RemoteScheduler
 from srm_common.rest.serving.watched_files import WatchedCertificate, WatchedConfiguration
 from srm_common.store.location import open_store

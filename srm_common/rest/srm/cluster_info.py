@@ -11,8 +11,7 @@ from fastapi import APIRouter, Path
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.errors import ClusterError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.rest.access import ReaderDep
-from srm_common.rest.app_context import AppContextDep
+from srm_common.rest.app_context import AppContextDep, ReaderDep
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.live import CALLS, TAG
 from srm_common.rest.overview import load_overview

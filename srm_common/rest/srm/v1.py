@@ -16,8 +16,7 @@ from srm_common.domain.health.judge import Verdict
 from srm_common.domain.metrics.metric import BY_METRIC, Across, Metric
 from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.domain.policy import ReplicationPolicy
-from srm_common.rest.access import Alias, ReaderDep
-from srm_common.rest.app_context import AppContext, AppContextDep
+from srm_common.rest.app_context import Alias, AppContext, AppContextDep, ReaderDep
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.overview import Overview, load_overview
 from srm_common.rest.query_parameters import Hours, Minutes, now_ms, time_range

@@ -8,11 +8,9 @@ from srm_common.domain.filters.flow_filters import FIELDS, Edited, FilterEdit, F
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import ConfigError, EditConflict, SrmError
-from srm_common.rest.access import CallerDep, EditableFlow, ReadableFlow
-from srm_common.rest.app_context import AppContextDep
+from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow, ReadableFlow
 from srm_common.rest.faults import ApiError, fault_of, responses
-from srm_common.rest.flow_filters import filters_of
-from srm_common.rest.live import CALLS, TAG
+from srm_common.rest.live import CALLS, TAG, filters_of
 from srm_common.rest.ports import Right
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.schemas import Decision, Fault

@@ -13,8 +13,7 @@ from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import Stats, TimeRange
 from srm_common.errors import StoreError
 from srm_common.rest import presenters
-from srm_common.rest.access import ReaderDep
-from srm_common.rest.app_context import AppContext, AppContextDep
+from srm_common.rest.app_context import AppContext, AppContextDep, ReaderDep
 from srm_common.rest.faults import fault_of, responses
 from srm_common.rest.flow_dependency import LocalFlow
 from srm_common.rest.overview import Overview, load_overview

@@ -10,12 +10,10 @@ from fastapi import APIRouter, Query
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.groups.group_offsets import AppliedOffset, GroupOffset
 from srm_common.rest import schemas
-from srm_common.rest.access import CallerDep, EditableFlow
-from srm_common.rest.app_context import AppContextDep
+from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import LocalFlow
-from srm_common.rest.flow_filters import flow_now
-from srm_common.rest.live import CALLS, TAG, hurried
+from srm_common.rest.live import CALLS, TAG, flow_now, hurried
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.v2.steering_schemas import OffsetsApplied, OffsetsRequest
 from srm_common.usecases.groups.apply_offsets import apply_offsets

@@ -7,8 +7,7 @@ from fastapi import APIRouter
 from srm_common import __version__
 from srm_common.domain.health.health import HealthState
 from srm_common.rest import presenters
-from srm_common.rest.access import CallerDep, ReaderDep
-from srm_common.rest.app_context import AppContextDep
+from srm_common.rest.app_context import AppContextDep, CallerDep, ReaderDep
 from srm_common.rest.faults import responses
 from srm_common.rest.overview import Overview, load_overview
 from srm_common.rest.peers.flows import health_of_peers

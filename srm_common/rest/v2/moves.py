@@ -13,8 +13,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.monitoring.schedule import ScheduledRun
 from srm_common.domain.moving.moves import MODES, POSITIONS, READ_AGAIN, MoveKind, MoveMode, StepName
 from srm_common.errors import ConfigError
-from srm_common.rest.access import CallerDep, EditableFlow, require
-from srm_common.rest.app_context import AppContextDep
+from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow, require
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.ports import Right
 from srm_common.rest.query_parameters import now_ms

@@ -10,8 +10,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.metrics.metric import BY_METRIC, Metric
 from srm_common.domain.metrics.stats import TimeRange
 from srm_common.rest import presenters
-from srm_common.rest.access import ReaderDep, TargetAlias
-from srm_common.rest.app_context import AppContext, AppContextDep
+from srm_common.rest.app_context import AppContext, AppContextDep, ReaderDep, TargetAlias
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import ExistingFlow
 from srm_common.rest.query_parameters import RangeDep, now_ms, shown

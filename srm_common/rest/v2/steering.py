@@ -8,11 +8,9 @@ from fastapi import APIRouter
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.plans.plan import Plan
-from srm_common.rest.access import CallerDep, ReadableFlow, TriggerableFlow
-from srm_common.rest.app_context import AppContext, AppContextDep
+from srm_common.rest.app_context import AppContext, AppContextDep, CallerDep, ReadableFlow, TriggerableFlow
 from srm_common.rest.faults import ApiError, responses
-from srm_common.rest.flow_filters import flow_now
-from srm_common.rest.live import CALLS, TAG
+from srm_common.rest.live import CALLS, TAG, flow_now
 from srm_common.rest.ports import Scheduler
 from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.schemas import PlanAnswer, PlannedAction

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from srm_common.domain.filters.filter_classes import topic_filter
+from srm_common.domain.filters.flow_filters import topic_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.patterns.name_filter import PatternList
 from srm_common.domain.topics.selection import TopicDecision

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.policy import policy_name
-from srm_common.domain.topics.cluster_records import Knowledge, new_bindings
 from srm_common.domain.topics.selection import TopicDecision, select_topics
-from srm_common.domain.topics.topic_records import TopicRecords
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecords, new_bindings
 from srm_common.errors import AccessDenied, ConfigError, SrmError, StateError
 from srm_common.kafka.admin.cluster_admin import ClusterTopics
 from srm_common.kafka.state.topic_registry import TopicRegistry

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from srm_common.domain.filters.filter_classes import group_filter
+from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.selection import select_topics
 from srm_common.kafka.groups.group_offsets import Group, GroupFault, GroupReader

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
-from srm_common.domain.filters.filter_classes import group_filter
+from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.checkpoints import UNTRANSLATED, downstream_of, untranslated_from
 from srm_common.domain.topics.selection import select_topics

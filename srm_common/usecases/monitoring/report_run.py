@@ -9,9 +9,7 @@ from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag
-from srm_common.domain.monitoring.group_samples import KEY as GROUPS
-from srm_common.domain.monitoring.group_samples import groups_from, topics_from
-from srm_common.domain.monitoring.run_report import ClockSkew, RunReport
+from srm_common.domain.monitoring.run_report import GROUPS, ClockSkew, RunReport, groups_from, topics_from
 from srm_common.domain.offsets.foreign_records import KEY as FOREIGN
 from srm_common.domain.offsets.foreign_records import foreign_from
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState

@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from srm_common.domain.filters.filter_classes import topic_filter
+from srm_common.domain.filters.flow_filters import topic_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import SOURCE_OFFSETS
 from srm_common.domain.flow.start_position import StartKind, StartPosition

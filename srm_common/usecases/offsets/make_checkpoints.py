@@ -6,12 +6,12 @@ import contextlib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from srm_common.domain.filters.filter_classes import group_filter
+from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory
 from srm_common.domain.offsets.checkpoints import (
     Addition,
     Checkpoint,
+    CheckpointMemory,
     Untranslated,
     downstream_of,
     still_holds,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.filters.filter_classes import group_filter
+from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.moving.moves import PositionReport
 from srm_common.domain.offsets.checkpoints import UNTRANSLATED, other_groups_from

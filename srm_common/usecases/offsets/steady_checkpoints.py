@@ -17,13 +17,10 @@ from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Self
 
-from srm_common.domain.filters.filter_classes import group_filter
+from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.monitoring.group_samples import KEY as GROUPS
-from srm_common.domain.monitoring.group_samples import groups_from, groups_record
-from srm_common.domain.monitoring.run_report import GroupSample
-from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory
-from srm_common.domain.offsets.checkpoints import Checkpoint, supersedes
+from srm_common.domain.monitoring.run_report import GROUPS, GroupSample, groups_from, groups_record
+from srm_common.domain.offsets.checkpoints import Checkpoint, CheckpointMemory, supersedes
 from srm_common.domain.offsets.translation import NotReplicatedYet, Translated, Translation, Unmapped
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.errors import SrmError

@@ -7,11 +7,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.monitoring.group_samples import KEY as GROUPS
-from srm_common.domain.monitoring.group_samples import CheckpointRound, groups_from, groups_record, topics_from
-from srm_common.domain.offsets.checkpoint_memory import CheckpointMemory, Part, group_sync_period_seconds
+from srm_common.domain.monitoring.run_report import GROUPS, CheckpointRound, groups_from, groups_record, topics_from
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
-from srm_common.domain.offsets.checkpoints import UNTRANSLATED, Checkpoint, untranslated_record
+from srm_common.domain.offsets.checkpoints import (
+    UNTRANSLATED,
+    Checkpoint,
+    CheckpointMemory,
+    Part,
+    group_sync_period_seconds,
+    untranslated_record,
+)
 from srm_common.domain.offsets.foreign_records import KEY as FOREIGN
 from srm_common.domain.offsets.foreign_records import foreign_record
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for

@@ -9,10 +9,9 @@ from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.actions import ActionResult
-from srm_common.domain.topics.cluster_records import Knowledge, new_bindings
 from srm_common.domain.topics.copy_graph import Answer, Conflict, CopyGraph
 from srm_common.domain.topics.recording import RecordTopic
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Knowledge, TopicRecord, TopicState, new_bindings
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.usecases.flows.both_clusters import admins, topics_of_both
 from srm_common.usecases.flows.cluster_records import Registries, with_clusters

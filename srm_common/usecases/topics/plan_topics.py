@@ -14,12 +14,11 @@ from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.topics.actions import CreateTopic, StartOver
-from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle
 from srm_common.domain.topics.recording import plan_records
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.domain.topics.topic_records import TopicRecord
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecord
 from srm_common.domain.topics.topic_settings import target_abilities
 from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
-from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.copy_graph import Answer, CopyGraph
 from srm_common.domain.topics.recording import RecordTopic, plan_records
 from srm_common.domain.topics.selection import TopicDecision, select_topics
-from srm_common.domain.topics.topic_records import TopicRecords, TopicState
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecords, TopicState
 
 _TICK_MS = 1000
 

@@ -16,9 +16,8 @@ from srm_common.domain.policy import (
     MigratingReplicationPolicy,
     ReplicationPolicy,
 )
-from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.selection import select_topics
-from srm_common.domain.topics.topic_records import TopicState
+from srm_common.domain.topics.topic_records import Knowledge, TopicState
 from tests.unit.domain.simulated_flows import SimulatedFlows
 
 IDENTITY = IdentityReplicationPolicy

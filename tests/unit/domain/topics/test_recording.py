@@ -8,10 +8,9 @@ from dataclasses import replace
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.policy import IdentityReplicationPolicy
-from srm_common.domain.topics.cluster_records import Knowledge
 from srm_common.domain.topics.recording import RecordTopic, plan_records
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.domain.topics.topic_records import Ancestor, TopicRecord, TopicRecords, TopicState
+from srm_common.domain.topics.topic_records import Ancestor, Knowledge, TopicRecord, TopicRecords, TopicState
 
 FLOW = FlowSettings(FlowName("a", "b"), ClusterSettings.plaintext("a", "a:1"), ClusterSettings.plaintext("b", "b:1"))
 COPIED = TopicDecision("t", True, "matches", "a.t", "included")

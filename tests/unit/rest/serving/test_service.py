@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from srm_common.errors import ConfigError
-from srm_common.rest.serving.basic_access import BasicAccess, OpenAccess
+from srm_common.rest.serving.logins import BasicAccess, OpenAccess
 from srm_common.rest.serving.service import Listener, access_of
 from srm_common.testing.ports import ReservedPort
 

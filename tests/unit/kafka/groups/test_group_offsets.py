@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from srm_common.kafka.group_offsets import CommittedOffset, GroupFault, GroupOffsets, GroupReader
-
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupFault, GroupOffsets, GroupReader
 from srm_common.testing import FakeCluster
 
 _NOT_COORDINATOR = 16

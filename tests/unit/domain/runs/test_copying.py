@@ -1,4 +1,4 @@
-"""The sentence at the top of srm_common/domain/runs/slots.py, as properties."""
+"""The sentence at the top of srm_common/domain/runs/copying.py, as properties."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from srm_common.domain.runs.copying import CopyRange
-from srm_common.domain.runs.slots import DEFAULT_RECORD_BYTES, cut_slots, estimated_bytes
+from srm_common.domain.runs.copying import DEFAULT_RECORD_BYTES, CopyRange, cut_slots, estimated_bytes
 
 TOPICS = ("orders", "payments", "clicks")
 
