@@ -63,8 +63,8 @@ def _own_policy(written: str, settings: Mapping[str, str]) -> ReplicationPolicy:
         configure = getattr(policy, "configure", None)
         if callable(configure):
             configure(dict(settings))
-    except Exception as error:  # whatever a class of somebody else may raise
-        raise ConfigError(f"'{written}' cannot be made: {type(error).__name__}: {error}") from error
+    except Exception as error:  # whatever third-party code may raise
+        raise ConfigError(f"'{written}' cannot be instantiated: {type(error).__name__}: {error}") from error
     if not isinstance(policy, ReplicationPolicy):
         raise ConfigError(f"'{written}' makes a {type(policy).__name__}, which is no policy")
     return policy

@@ -336,7 +336,7 @@ class _OwnFilter:
     def decide(self, name: str) -> Decision:
         try:
             accepted = bool(self._made.accepts(name))
-        except Exception as error:  # whatever a class of somebody else may raise
+        except Exception as error:  # whatever third-party code may raise
             return Decision(False, f"{self._by} failed on it: {type(error).__name__}: {error}")
         return Decision(accepted, f"{self._by} {'takes it' if accepted else 'leaves it out'}")
 
@@ -346,5 +346,5 @@ def _chooser(key: str, own: FilterClass | None, kind: str, include: Sequence[str
         return NameFilter.of(kind, include, exclude)
     try:
         return _OwnFilter(f"{key} {own.path}", own.make(tuple(include), tuple(exclude)))
-    except Exception as error:  # whatever a class of the user's may raise
-        raise ConfigError(f"{key} '{own.path}' cannot be made: {type(error).__name__}: {error}") from error
+    except Exception as error:  # whatever third-party code may raise
+        raise ConfigError(f"{key} '{own.path}' cannot be instantiated: {type(error).__name__}: {error}") from error

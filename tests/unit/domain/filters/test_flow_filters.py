@@ -262,5 +262,7 @@ def test_properties_and_groups_have_classes_too() -> None:
 
 
 def test_a_class_that_cannot_be_made_stops_the_flow() -> None:
-    with pytest.raises(ConfigError, match=r"topic.filter.class 'company_filters.Unmakeable' cannot be made: TypeError"):
+    with pytest.raises(
+        ConfigError, match=r"topic.filter.class 'company_filters.Unmakeable' cannot be instantiated: TypeError"
+    ):
         topic_filter(replace(FILTERED, topic_filter_class=FilterClass("company_filters.Unmakeable", Unmakeable)))
