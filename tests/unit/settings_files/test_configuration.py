@@ -333,8 +333,8 @@ def test_unknown_flows(load: Load) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "names no clusters"),
-        ("# nothing\n", "names no clusters"),
+        ("", "so there are no clusters"),
+        ("# nothing\n", "so there are no clusters"),
         ("x=1\nclusters = \n", r"srm\.properties:2: the file has no clusters"),
         ("clusters = A, A\n", r":1: cluster alias 'A' is listed twice"),
         ("clusters = A,,B\n", "'' is not a cluster alias"),

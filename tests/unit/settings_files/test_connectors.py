@@ -145,7 +145,7 @@ def test_connectors_that_contradict_each_other_are_named(tmp_path: Path) -> None
     assert "connector c: us-west->us-east.topics = other, as another connector says test" in made.lost
 
 
-@pytest.mark.parametrize(("text", "reason"), [("{", "is not JSON"), ("a: [", "is not YAML"), ("[]", "holds no")])
+@pytest.mark.parametrize(("text", "reason"), [("{", "is not JSON"), ("a: [", "is not YAML"), ("[]", "contains no")])
 def test_what_is_no_connector_is_refused(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "c.json"
     path.write_text(text)

@@ -218,7 +218,9 @@ def test_connectors_that_contradict_each_other_and_kubernetes_references(
 
 def test_flows_with_transformations_stay_stopped(tmp_path: Path) -> None:
     made = made_of(tmp_path, MIRROR_MAKER + "A->B.transforms = mask\nA->B.transforms.mask.type = Mask\n")
-    (fault,) = (error for error in loaded(made, tmp_path).faults.values() if "transformations" in str(error))
+    (fault,) = (
+        error for error in loaded(made, tmp_path).faults.values() if "transforms, which are not loaded" in str(error)
+    )
     assert "remove the key where that is meant" in str(fault)
     assert any(sentence.startswith("A->B.transforms (") for sentence in made.lost)
 
