@@ -16,7 +16,7 @@ from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import AccessDenied, ClusterError, SrmError, UnreachableCluster
 from srm_common.kafka.client import codes
-from srm_common.kafka.client.admin_client import admin_client
+from srm_common.kafka.client.admin_client import SharedAdmin
 from srm_common.kafka.client.faults import cluster_error, kafka_error
 from srm_common.kafka.client.library import (
     ACLOperation,
@@ -50,15 +50,19 @@ _PERMISSIONS = {ACLPermissionType[one.value]: one for one in Permission}
 
 
 class AclAdmin:
-    """Requests about bindings to one cluster. ``timeout_seconds`` bounds one of them.
+    """Requests about bindings to one cluster. ``timeout_seconds`` bounds one of them; ``admin`` is the cluster's client
+    where it is shared.
 
     Every method raises UnreachableCluster, AccessDenied (which names right and principal), UnsupportedBroker or
     ClusterError; those that change bindings return what became of each.
     """
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = 60.0) -> None:
+    def __init__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float = 60.0, admin: SharedAdmin | None = None
+    ) -> None:
         self.cluster = cluster
         self._timeout = timeout_seconds
+        self._admin = admin or SharedAdmin(cluster)
 
     def topic_bindings(self) -> frozenset[AclBinding] | None:
         """All bindings on topics; None where the brokers have no authorizer."""
@@ -141,7 +145,7 @@ class AclAdmin:
         return results
 
     def _client(self) -> AdminClient:
-        return admin_client(self.cluster)
+        return self._admin.client
 
     @property
     def _place(self) -> str:

@@ -16,7 +16,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.actions import AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.topic_settings import Source, TopicSetting
 from srm_common.errors import SrmError
-from srm_common.kafka.client.admin_client import admin_client
+from srm_common.kafka.client.admin_client import SharedAdmin
 from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error
 from srm_common.kafka.client.librdkafka import (
     AlterConfigOpType,
@@ -71,14 +71,16 @@ class ClusterAdmin:
     """Admin calls to one cluster. Every method raises UnreachableCluster, AccessDenied, UnsupportedBroker or
     ClusterError; those that change several topics return what became of each.
 
-    ``timeout_seconds`` bounds one request.
+    ``timeout_seconds`` bounds one request; ``admin`` is the cluster's client where it is shared.
     """
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = 60.0) -> None:
+    def __init__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float = 60.0, admin: SharedAdmin | None = None
+    ) -> None:
         self.cluster = cluster
         self._timeout = timeout_seconds
-        self._last_fault: KafkaError | None = None
-        self._client = admin_client(cluster, error_cb=self._remember)
+        self._shared = admin or SharedAdmin(cluster)
+        self._client = self._shared.client
 
     # ---- looking
 
@@ -91,7 +93,7 @@ class ClusterAdmin:
                 break
             except KafkaException as error:
                 # A refused login shows as silence; the callback knows better.
-                fault = self._last_fault if self._last_fault is not None else kafka_error(error)
+                fault = self._shared.last_fault if self._shared.last_fault is not None else kafka_error(error)
                 if fault is None or is_final(fault) or time.monotonic() > deadline:
                     raise cluster_error(self.cluster, "list its topics", fault or error) from error
         return ClusterTopics(
@@ -304,9 +306,6 @@ class ClusterAdmin:
             return future.result()
         except KafkaException as error:
             raise cluster_error(self.cluster, doing, error) from error
-
-    def _remember(self, error: KafkaError) -> None:
-        self._last_fault = error
 
 
 def _setting(entry: ConfigEntry) -> TopicSetting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -28,3 +29,26 @@ def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None
         "log_level": 0,
     }
     return AdminClient(config, logger=silent_logger)
+
+
+class SharedAdmin:
+    """The admin client of one cluster that all adapters of a task share: made by the first use, safe in many threads.
+
+    ``last_fault`` is what was wrong with its connections last: a refused login shows as silence in an answer.
+    """
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._client: AdminClient | None = None
+        self.last_fault: KafkaError | None = None
+
+    @property
+    def client(self) -> AdminClient:
+        with self._lock:
+            if self._client is None:
+                self._client = admin_client(self._cluster, error_cb=self._remember)
+            return self._client
+
+    def _remember(self, error: KafkaError) -> None:
+        self.last_fault = error

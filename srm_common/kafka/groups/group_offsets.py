@@ -13,6 +13,7 @@ from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
 from srm_common.kafka.client.admin_client import admin_client
+from srm_common.kafka.client.admin_client import SharedAdmin
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException
 
@@ -62,13 +63,15 @@ class GroupFault:
 
 
 class GroupReader:
-    """Asks one cluster about its consumer groups."""
+    """Asks one cluster about its consumer groups; ``admin`` is the cluster's client where it is shared."""
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS) -> None:
+    def __init__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS, admin: SharedAdmin | None = None
+    ) -> None:
         self._cluster = cluster
         self._timeout = timeout_seconds
-        self._last_fault: KafkaError | None = None
-        self._admin = admin_client(cluster, error_cb=self._remember)
+        self._shared = admin or SharedAdmin(cluster)
+        self._admin = self._shared.client
 
     def groups(self) -> tuple[list[Group], list[GroupFault]]:
         """Consumer groups of every state, by name; what some broker could not list is a fault without a name.
@@ -163,10 +166,8 @@ class GroupReader:
         """A refused login shows as silence; the callback knows better."""
         found = kafka_error(error)
         silent = found is None or found.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
-        return self._last_fault if silent and self._last_fault is not None else error
-
-    def _remember(self, error: KafkaError) -> None:
-        self._last_fault = error
+        last_fault = self._shared.last_fault
+        return last_fault if silent and last_fault is not None else error
 
 
 def _offsets(group: str, answer: ConsumerGroupTopicPartitions, asked: float) -> GroupOffsets:

@@ -18,9 +18,9 @@ from srm_common.domain.flow.names import CONTROL_TOPIC
 from srm_common.domain.topics.state_topics import control_log
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.keyed_topic import KeyedTopic
 from srm_common.kafka.state.state_reader import LogRecord
-from srm_common.kafka.state.state_topics import ensure_topics
 
 _FIELDS = frozenset(field.name for field in fields(ControlRecord))
 
@@ -30,18 +30,24 @@ class ControlLog(Closing):
 
     Args:
         writes_to: the target as records are written to it, where that needs other client settings than reading.
+        clients: those of the target, where they are shared; they stay open.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: from every method, as the target answers.
         StateTopicInvalid: from :meth:`append`, the topic exists and cannot be used.
     """
 
-    def __init__(self, flow: FlowSettings, *, writes_to: ClusterSettings | None = None) -> None:
+    def __init__(
+        self, flow: FlowSettings, *, writes_to: ClusterSettings | None = None, clients: ClusterClients | None = None
+    ) -> None:
         self._flow = flow
         self._topic = KeyedTopic(
-            flow.target, CONTROL_TOPIC, writes_to=writes_to, timeout_seconds=flow.admin_timeout_ms / 1000
+            flow.target,
+            CONTROL_TOPIC,
+            writes_to=writes_to,
+            timeout_seconds=flow.admin_timeout_ms / 1000,
+            clients=clients,
         )
-        self._writes_to = writes_to or flow.target
         #: One sentence for each record met that cannot be read; the others count all the same.
         self.unreadable: list[str] = []
 
@@ -86,7 +92,7 @@ class ControlLog(Closing):
             note=note,
             based_on=None if based_on is None else based_on.key,
         )
-        ensure_topics(self._writes_to, [control_log(self._flow)])
+        self._topic.ensure(control_log(self._flow))
         self._topic.write(f"write to {CONTROL_TOPIC}", [self._topic.record(record.key, record.to_json())])
         return record
 

@@ -8,6 +8,7 @@ from typing import Any
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.errors import StateUnavailable
 from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.keyed_topic import KeyedTopic, decode
 from srm_common.kafka.state.state_writer import NewRecord
 
@@ -20,15 +21,21 @@ class FlowState(Closing):
     Args:
         patience_seconds: for a run, whose topic exists: how long the target may take to answer. By default as long as
             whoever waits for a command likes, and a topic that does not exist holds nothing.
+        clients: those of the target, where they are shared; they stay open.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: from read and write, as the target answers.
     """
 
-    def __init__(self, flow: FlowSettings, *, patience_seconds: float | None = None) -> None:
+    def __init__(
+        self, flow: FlowSettings, *, patience_seconds: float | None = None, clients: ClusterClients | None = None
+    ) -> None:
         self._patience = patience_seconds
         self._topic = KeyedTopic(
-            flow.target, names.flow_state_topic(flow.name.source), patience_seconds=patience_seconds
+            flow.target,
+            names.flow_state_topic(flow.name.source),
+            patience_seconds=patience_seconds,
+            clients=clients,
         )
 
     def close(self) -> None:

@@ -6,15 +6,19 @@ All records lie in partition 0, so that they have one order. The last one of a k
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.topics.state_topics import StateTopic
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.librdkafka import LATEST
-from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.cluster_clients import ClusterClients
+from srm_common.kafka.state.state_reader import LogRecord, last_of_each_key
+from srm_common.kafka.state.state_topics import ensure_topics
+from srm_common.kafka.state.state_writer import NewRecord
 
 T = TypeVar("T")
 
@@ -24,13 +28,14 @@ _JSON: dict[str, Any] = {"separators": (",", ":"), "ensure_ascii": False}
 
 
 class KeyedTopic(Closing):
-    """One such topic of one cluster; connections are made when they are needed.
+    """One such topic of one cluster; connections are made when they are needed. Threads may share it.
 
     Args:
         writes_to: the cluster as records are written to it, where that needs other client settings than reading.
         timeout_seconds: how long one request may take.
         patience_seconds: as :class:`StateReader` and :class:`StateWriter` take it.
         remedy: what a tombstone does where a record cannot be read, for errors.
+        clients: those of the cluster, where they are shared; they stay open.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: from reading and writing, as the cluster answers.
@@ -45,41 +50,48 @@ class KeyedTopic(Closing):
         timeout_seconds: float = 30.0,
         patience_seconds: float | None = None,
         remedy: str = "to drop it",
+        clients: ClusterClients | None = None,
     ) -> None:
         self.cluster = cluster
         self.name = topic
-        self._writes_to = writes_to or cluster
+        self._clients = clients or ClusterClients(cluster)
+        self._own = clients is None
+        self._writes_to = self._clients if writes_to is None else ClusterClients(writes_to)
+        self._lock = threading.Lock()
         self._timeout = timeout_seconds
         self._patience = patience_seconds
         self._remedy = remedy
-        self._reader: StateReader | None = None
-        self._writer: StateWriter | None = None
         self._newest: dict[bytes, LogRecord] = {}
         self._end = 0
 
     def close(self) -> None:
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = self._writer = None
+        if self._writes_to is not self._clients:
+            self._writes_to.close()
+        if self._own:
+            self._clients.close()
 
     def newest(self) -> list[LogRecord] | None:
         """The last record of each key in the order of the log, without tombstones; None where the topic does not exist.
 
         Only what was written since the last call is read.
         """
-        if self._reader is None:
-            self._reader = StateReader(self.cluster, timeout_seconds=self._timeout, patience_seconds=self._patience)
-        if not self._reader.partitions(self.name):
-            return None
-        ends = self._reader.offsets(self.name, [0], LATEST)
-        if ends[0] < self._end:
-            self._newest, self._end = {}, 0  # the topic was deleted and created again
-        for key, record in last_of_each_key(self._reader.read(self.name, {0: self._end}, ends)).items():
-            self._newest.pop(key, None)
-            if record.value is not None:
-                self._newest[key] = record
-        self._end = ends[0]
-        return list(self._newest.values())
+        with self._lock:
+            reader = self._clients.reader.with_patience(timeout_seconds=self._timeout, patience_seconds=self._patience)
+            if not reader.partitions(self.name):
+                return None
+            ends = reader.offsets(self.name, [0], LATEST)
+            if ends[0] < self._end:
+                self._newest, self._end = {}, 0  # the topic was deleted and created again
+            for key, record in last_of_each_key(reader.read(self.name, {0: self._end}, ends)).items():
+                self._newest.pop(key, None)
+                if record.value is not None:
+                    self._newest[key] = record
+            self._end = ends[0]
+            return list(self._newest.values())
+
+    def ensure(self, topic: StateTopic) -> None:
+        """Make it, or check it, where records are written. Raises as :func:`ensure_topics`."""
+        ensure_topics(self._writes_to.cluster, [topic], admin=self._writes_to.admin)
 
     def parse(self, record: LogRecord, parse: Callable[[dict[str, Any]], T]) -> T:
         """What a record of :meth:`newest` says. Raises as :func:`decode`."""
@@ -100,14 +112,8 @@ class KeyedTopic(Closing):
         Args:
             doing: what this is, for errors, e.g. ``"write to srm-control.internal"``.
         """
-        if self._writer is None:
-            self._writer = StateWriter(
-                self._writes_to,
-                timeout_seconds=self._timeout,
-                patience_seconds=self._patience,
-                repeats_matter=False,
-            )
-        self._writer.write(doing, records)
+        seconds = self._timeout if self._patience is None else self._patience
+        self._writes_to.writer(repeats_matter=False, timeout_seconds=seconds).write(doing, records)
 
 
 def encode(document: Mapping[str, Any]) -> bytes:

@@ -6,6 +6,8 @@ watermark too: an open transaction hides whatever was committed behind its first
 
 from __future__ import annotations
 
+import copy
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from typing import TYPE_CHECKING
 from srm_common.domain.cluster import Client, ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.errors import StateUnavailable, UnreachableCluster
-from srm_common.kafka.client.admin_client import admin_client, silent_logger
+from srm_common.kafka.client.admin_client import SharedAdmin, silent_logger
 from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.faults import cluster_error, is_final, kafka_error, transient
 from srm_common.kafka.client.librdkafka import (
@@ -56,36 +58,15 @@ class LogRecord:
     timestamp_ms: int
 
 
-class StateReader(Closing):
-    """Reads topics of one cluster; a context manager.
+class _Connection:
+    """What readers of one cluster share: a consumer, which one thread may use at a time, and a link for reading raw
+    batches."""
 
-    Args:
-        timeout_seconds: how long one request may take, and a read bring nothing.
-        committed: False also shows records of aborted and of open transactions, as a read_uncommitted consumer sees.
-        patience_seconds: how long a cluster may be silent, and leaders be on their move, before a question fails. By
-            default no longer than whoever waits for the answer of a command likes. Who gives it, a run, does not
-            believe that a topic does not exist before it was said twice.
-
-    Raises:
-        UnreachableCluster, AccessDenied, ClusterError: from every method, as the cluster answers.
-    """
-
-    def __init__(
-        self,
-        cluster: ClusterSettings,
-        *,
-        timeout_seconds: float = _REQUEST_SECONDS,
-        committed: bool = True,
-        patience_seconds: float | None = None,
-    ) -> None:
-        self._cluster = cluster
-        self._timeout = timeout_seconds if patience_seconds is None else max(timeout_seconds, patience_seconds)
-        self._sure = patience_seconds is not None
-        self._patience = min(timeout_seconds, _PATIENCE_SECONDS) if patience_seconds is None else patience_seconds
-        self._last_fault: KafkaError | None = None
-        self._link: ClusterLink | None = None
-        self._admin = admin_client(cluster)
-        self._consumer = Consumer(
+    def __init__(self, cluster: ClusterSettings, committed: bool) -> None:
+        self.lock = threading.RLock()
+        self.link: ClusterLink | None = None
+        self.last_fault: KafkaError | None = None
+        self.consumer = Consumer(
             {
                 **librdkafka_settings(cluster, Client.CONSUMER),
                 # Never joins a group and never commits; the client wants a name all the same.
@@ -104,13 +85,66 @@ class StateReader(Closing):
         )
 
     def close(self) -> None:
-        self._consumer.close()
-        if self._link is not None:
-            self._link.close()
+        self.consumer.close()
+        if self.link is not None:
+            self.link.close()
+
+    def _remember(self, error: KafkaError) -> None:
+        self.last_fault = error
+
+
+class StateReader(Closing):
+    """Reads topics of one cluster; a context manager. Threads may share it: one read waits for the other.
+
+    Args:
+        timeout_seconds: how long one request may take, and a read bring nothing.
+        committed: False also shows records of aborted and of open transactions, as a read_uncommitted consumer sees.
+        patience_seconds: how long a cluster may be silent, and leaders be on their move, before a question fails. By
+            default no longer than whoever waits for the answer of a command likes. Who gives it, a run, does not
+            believe that a topic does not exist before it was said twice.
+        admin: the cluster's client where it is shared.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: from every method, as the cluster answers.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterSettings,
+        *,
+        timeout_seconds: float = _REQUEST_SECONDS,
+        committed: bool = True,
+        patience_seconds: float | None = None,
+        admin: SharedAdmin | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._be_patient(timeout_seconds, patience_seconds)
+        self._admin = (admin or SharedAdmin(cluster)).client
+        self._connection = _Connection(cluster, committed)
+        self._is_view = False
+
+    def _be_patient(self, timeout_seconds: float, patience_seconds: float | None) -> None:
+        self._timeout = timeout_seconds if patience_seconds is None else max(timeout_seconds, patience_seconds)
+        self._sure = patience_seconds is not None
+        self._patience = min(timeout_seconds, _PATIENCE_SECONDS) if patience_seconds is None else patience_seconds
+
+    def with_patience(
+        self, *, timeout_seconds: float = _REQUEST_SECONDS, patience_seconds: float | None = None
+    ) -> StateReader:
+        """A reader over the same connections that waits as long as is said here; closing it closes nothing."""
+        view = copy.copy(self)
+        view._be_patient(timeout_seconds, patience_seconds)
+        view._is_view = True
+        return view
+
+    def close(self) -> None:
+        if not self._is_view:
+            self._connection.close()
 
     def partitions(self, topic: str) -> int:
         """The topic's number of partitions, 0 when it does not exist."""
-        return self._partitions(topic, sure=False)
+        with self._connection.lock:
+            return self._partitions(topic, sure=False)
 
     def _partitions(self, topic: str, *, sure: bool) -> int:
         doing = f"describe topic {topic}"
@@ -118,10 +152,10 @@ class StateReader(Closing):
         while True:
             try:
                 patience = min(_ANSWER_SECONDS, self._timeout)
-                metadata = self._consumer.list_topics(topic, timeout=patience).topics[topic]
+                metadata = self._connection.consumer.list_topics(topic, timeout=patience).topics[topic]
                 break
             except KafkaException as error:
-                refused = self._last_fault is not None and is_final(self._last_fault)
+                refused = self._connection.last_fault is not None and is_final(self._connection.last_fault)
                 if refused or time.monotonic() > deadline:
                     raise self._fault(doing, error) from error
         if metadata.error is None:
@@ -226,15 +260,17 @@ class StateReader(Closing):
 
         if not ends:
             return
-        if self._link is None:
-            self._link = ClusterLink(self._cluster, part="state")
-        link = self._link
+        connection = self._connection
+        with connection.lock:
+            if connection.link is None:
+                connection.link = ClusterLink(self._cluster, part="state")
+            link = connection.link
 
-        async def work() -> None:
-            await link.open([topic], self._timeout)
-            await read_committed(link, topic, ends, look, patience_seconds=self._timeout, starts=starts)
+            async def work() -> None:
+                await link.open([topic], self._timeout)
+                await read_committed(link, topic, ends, look, patience_seconds=self._timeout, starts=starts)
 
-        link.run(work)
+            link.run(work)
 
     def _read(
         self,
@@ -254,7 +290,8 @@ class StateReader(Closing):
                 open_ends[partition] = end
                 places.append(TopicPartition(topic, partition, start))
         if places:
-            self._consume(topic, places, open_ends, take)
+            with self._connection.lock:
+                self._consume(topic, places, open_ends, take)
 
     def _consume(
         self, topic: str, places: list[TopicPartition], open_ends: dict[int, int], take: Callable[[LogRecord], None]
@@ -263,10 +300,10 @@ class StateReader(Closing):
         positions = {one.partition: one.offset for one in places}
         again = _TIMES_AGAIN
         try:
-            self._consumer.assign(places)
+            self._connection.consumer.assign(places)
             heard = time.monotonic()
             while open_ends:
-                messages = self._consumer.consume(_BATCH, _POLL_SECONDS)
+                messages = self._connection.consumer.consume(_BATCH, _POLL_SECONDS)
                 if messages:
                     heard = time.monotonic()
                 elif time.monotonic() - heard > self._timeout:
@@ -284,7 +321,9 @@ class StateReader(Closing):
                         earliest = self.offsets(topic, open_ends, EARLIEST)
                         positions = {one: max(positions[one], earliest[one]) for one in open_ends}
                         open_ends = {one: end for one, end in open_ends.items() if positions[one] < end}
-                        self._consumer.assign([TopicPartition(topic, one, positions[one]) for one in open_ends])
+                        self._connection.consumer.assign(
+                            [TopicPartition(topic, one, positions[one]) for one in open_ends]
+                        )
                         break
                     if error is not None and error.code() != KafkaError._PARTITION_EOF:
                         raise cluster_error(self._cluster, doing, error, Right("Read", "topic", topic))
@@ -304,23 +343,20 @@ class StateReader(Closing):
                     positions[partition] = offset + 1
                     if offset + 1 == open_ends[partition]:
                         del open_ends[partition]
-            self._consumer.unassign()
+            self._connection.consumer.unassign()
         except KafkaException as error:
             raise self._fault(doing, error) from error
-
-    def _remember(self, error: KafkaError) -> None:
-        self._last_fault = error
 
     def _fault(self, doing: str, error: KafkaException) -> Exception:
         """The callback knows the reason (a refused login) where the call only says that it timed out."""
         found = kafka_error(error)
         if found is not None and found.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT):
-            return cluster_error(self._cluster, doing, self._last_fault or error)
+            return cluster_error(self._cluster, doing, self._connection.last_fault or error)
         return cluster_error(self._cluster, doing, error)
 
     def _silence(self, doing: str) -> Exception:
-        if self._last_fault is not None:
-            return cluster_error(self._cluster, doing, self._last_fault)
+        if self._connection.last_fault is not None:
+            return cluster_error(self._cluster, doing, self._connection.last_fault)
         return UnreachableCluster(
             f"cluster '{self._cluster.alias}' ({self._cluster.bootstrap_servers}) sent nothing for "
             f"{self._timeout:.0f} s in response to a request to {doing}; check the addresses and the network"

@@ -20,7 +20,7 @@ from srm_common.domain.topics.state_topics import (
     state_topics,
 )
 from srm_common.errors import AccessDenied, ClusterError, StateTopicInvalid, UnreachableCluster
-from srm_common.kafka.client.admin_client import admin_client
+from srm_common.kafka.client.admin_client import SharedAdmin
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import (
     EARLIEST,
@@ -54,11 +54,18 @@ class StateTopics:
     notes: tuple[str, ...] = ()
 
 
-def ensure_state_topics(flow: FlowSettings, *, patience_seconds: float = 0.0) -> StateTopics:
+def ensure_state_topics(
+    flow: FlowSettings,
+    *,
+    patience_seconds: float = 0.0,
+    source: SharedAdmin | None = None,
+    target: SharedAdmin | None = None,
+) -> StateTopics:
     """Create what is missing, repair what can be, refuse the rest.
 
     Args:
         patience_seconds: how long clusters that do not respond, or are just changing leaders, are asked again.
+        source, target: the clusters' clients, where they are shared.
 
     Where the source does not let us have the offset-syncs topic there, replication continues without: a note says
     so, and who writes offset syncs gets the error.
@@ -71,11 +78,13 @@ def ensure_state_topics(flow: FlowSettings, *, patience_seconds: float = 0.0) ->
     seconds = request_seconds(flow)
     on_target = [topic for topic in topics if topic.location == "target"]
     partitions, notes = ensure_topics(
-        flow.target, on_target, timeout_seconds=seconds, patience_seconds=patience_seconds
+        flow.target, on_target, timeout_seconds=seconds, patience_seconds=patience_seconds, admin=target
     )
     on_source = [topic for topic in topics if topic.location == "source"]
     try:
-        notes += ensure_topics(flow.source, on_source, timeout_seconds=seconds, patience_seconds=patience_seconds)[1]
+        notes += ensure_topics(
+            flow.source, on_source, timeout_seconds=seconds, patience_seconds=patience_seconds, admin=source
+        )[1]
     except AccessDenied as error:
         notes.append(f"no offset syncs on '{flow.source.alias}': {error}")
     offsets, segments = names.offsets_topic(flow.name.source), names.segments_topic(flow.name.source)
@@ -109,15 +118,19 @@ def ensure_topics(
     *,
     timeout_seconds: float = _REQUEST_SECONDS,
     patience_seconds: float = 0.0,
+    admin: SharedAdmin | None = None,
 ) -> tuple[dict[str, int], list[str]]:
-    """Bring ``topics`` of one cluster into order: (partitions by topic, notes). Raises as the function above."""
+    """Bring ``topics`` of one cluster into order: (partitions by topic, notes). Raises as the function above.
+
+    ``admin`` is the cluster's client where it is shared.
+    """
     if not topics:
         return {}, []
     notes: list[str] = []
     deadline = time.monotonic() + patience_seconds
     while True:
         try:
-            return _brought_into_order(cluster, topics, timeout_seconds, notes), notes
+            return _brought_into_order(cluster, topics, timeout_seconds, notes, admin), notes
         except ClusterError as error:
             passing = isinstance(error, UnreachableCluster) or (
                 isinstance(error.__cause__, KafkaException) and transient(error.__cause__)
@@ -128,10 +141,14 @@ def ensure_topics(
 
 
 def _brought_into_order(
-    cluster: ClusterSettings, topics: Sequence[StateTopic], timeout_seconds: float, notes: list[str]
+    cluster: ClusterSettings,
+    topics: Sequence[StateTopic],
+    timeout_seconds: float,
+    notes: list[str],
+    admin: SharedAdmin | None,
 ) -> dict[str, int]:
     """Partitions by topic; what was done is added to ``notes``."""
-    keeper = _Keeper(cluster, timeout_seconds)
+    keeper = _Keeper(cluster, timeout_seconds, admin)
     # Twice: another flow may create a shared topic between the look and the creation.
     for _ in range(2):
         found = keeper.find(topics)
@@ -156,10 +173,10 @@ def _brought_into_order(
 class _Keeper:
     """Looks at the state topics of one cluster, and changes them."""
 
-    def __init__(self, cluster: ClusterSettings, seconds: float) -> None:
+    def __init__(self, cluster: ClusterSettings, seconds: float, admin: SharedAdmin | None) -> None:
         self._cluster = cluster
         self._seconds = seconds
-        self._admin = admin_client(cluster)
+        self._admin = (admin or SharedAdmin(cluster)).client
 
     def find(self, topics: Iterable[StateTopic]) -> dict[str, FoundTopic]:
         wanted = {topic.name: topic for topic in topics}

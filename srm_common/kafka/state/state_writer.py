@@ -15,7 +15,7 @@ from srm_common.kafka.client.librdkafka import KafkaError, KafkaException, Messa
 from srm_common.kafka.client.security import librdkafka_settings
 from srm_common.wire.plain_records import Headers
 
-_WRITE_SECONDS = 30.0
+WRITE_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class StateWriter:
         self,
         cluster: ClusterSettings,
         *,
-        timeout_seconds: float = _WRITE_SECONDS,
+        timeout_seconds: float = WRITE_SECONDS,
         patience_seconds: float | None = None,
         repeats_matter: bool = True,
     ) -> None:

@@ -11,8 +11,8 @@ from srm_common.domain.flow import names
 from srm_common.domain.topics.state_topics import meta_topic
 from srm_common.domain.topics.topic_records import ClusterBinding, TopicRecord, TopicRecords
 from srm_common.kafka.client.closing import Closing
+from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.keyed_topic import KeyedTopic, encode_key
-from srm_common.kafka.state.state_topics import ensure_topics
 from srm_common.kafka.state.state_writer import NewRecord
 
 _TOPIC, _CLUSTER = "topic", "cluster"
@@ -21,15 +21,20 @@ _TOPIC, _CLUSTER = "topic", "cluster"
 class TopicRegistry(Closing):
     """The topic and cluster records that lie on one cluster. A context manager; connections are made when needed.
 
+    ``clients`` are those of the cluster, where they are shared; they stay open.
+
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: from every method, as the cluster answers.
     """
 
-    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self, cluster: ClusterSettings, *, timeout_seconds: float = 30.0, clients: ClusterClients | None = None
+    ) -> None:
         self._topic = KeyedTopic(
             cluster,
             names.META_TOPIC,
             timeout_seconds=timeout_seconds,
+            clients=clients,
             remedy="to drop it, and the next refresh records it again",
         )
         self._exists = False
@@ -82,7 +87,7 @@ class TopicRegistry(Closing):
         if not records:
             return
         if not self._exists:
-            ensure_topics(self._topic.cluster, [meta_topic(replication_factor)])
+            self._topic.ensure(meta_topic(replication_factor))
             self._exists = True
         self._topic.write(f"write to state topic {names.META_TOPIC}", records)
 

@@ -1,0 +1,68 @@
+"""The clients of one cluster that everything which a task reads and writes there shares."""
+
+from __future__ import annotations
+
+import threading
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.kafka.client.admin_client import SharedAdmin
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_writer import WRITE_SECONDS, StateWriter
+
+
+class ClusterClients:
+    """One admin client, one consumer and one producer of a cluster, each made when it is first asked for.
+
+    Threads may share them. :meth:`close` ends what was made; what is asked for afterwards is made again.
+    """
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        self.cluster = cluster
+        self._lock = threading.Lock()
+        self._admin: SharedAdmin | None = None
+        self._reader: StateReader | None = None
+        self._writers: dict[tuple[bool, float], StateWriter] = {}
+
+    @property
+    def admin(self) -> SharedAdmin:
+        """For every adapter that takes an admin client."""
+        with self._lock:
+            return self._shared_admin()
+
+    @property
+    def reader(self) -> StateReader:
+        """Reads what is committed, as patient as a command; see :meth:`StateReader.with_patience`."""
+        with self._lock:
+            if self._reader is None:
+                self._reader = StateReader(self.cluster, admin=self._shared_admin())
+            return self._reader
+
+    def writer(self, *, repeats_matter: bool = True, timeout_seconds: float | None = None) -> StateWriter:
+        """A writer as :class:`StateWriter` has it; one that is idempotent serves also where repeats do not matter.
+
+        Args:
+            timeout_seconds: how long the cluster may take to confirm a write; by default 30 s.
+        """
+        seconds = WRITE_SECONDS if timeout_seconds is None else timeout_seconds
+        with self._lock:
+            found = self._writers.get((True, seconds))
+            if found is None:
+                key = (repeats_matter, seconds)
+                found = self._writers.get(key)
+                if found is None:
+                    found = StateWriter(self.cluster, timeout_seconds=seconds, repeats_matter=repeats_matter)
+                    self._writers[key] = found
+            return found
+
+    def close(self) -> None:
+        """End all connections; producers end with their last reference."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+            self._admin = self._reader = None
+            self._writers.clear()
+
+    def _shared_admin(self) -> SharedAdmin:
+        if self._admin is None:
+            self._admin = SharedAdmin(self.cluster)
+        return self._admin
