@@ -25,7 +25,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 
 _TOPIC = "orders"

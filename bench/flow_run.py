@@ -17,7 +17,7 @@ import srm_common
 from srm_common.domain.flow import FlowSettings
 from srm_common.replication.spark.spark_conf import spark_settings
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 
 _MASTER = "local[2]"

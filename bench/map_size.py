@@ -27,7 +27,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 
 _KINDS = ("1k-lz4", "100b-lz4", "100b-tiny", "1k-compacted")

@@ -181,12 +181,16 @@ class LastPassOperator(MoveOperator):
             return self._ended_well(move, context)
 
     def _ended_well(self, move: MoveParams, context: Context) -> str:
+        from srm_common.usecases.flows.flow_clusters import FlowClusters
         from srm_common.usecases.offsets.resume_points import answers
 
         disaster = move.request.mode is MoveMode.DISASTER
         settings = self.settings(move.copying)
-        if disaster and (away := answers(settings, _SOURCE_SECONDS)) is not None:
-            raise AirflowSkipException(f"{away}: there is nothing more to copy")
+        if disaster:
+            with FlowClusters(settings) as clusters:
+                away = answers(clusters.source, _SOURCE_SECONDS)
+            if away is not None:
+                raise AirflowSkipException(f"{away}: there is nothing more to copy")
         if move.request.kind is not MoveKind.FAILOVER and not settings.enabled:
             raise AirflowSkipException(f"flow {settings.name} is not enabled in {self.config}, so it copies nothing")
         schedule = self.schedule(move.copying, context)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from srm_common.airflow_bridge.failures import UNABLE_KEY, stop_if_unable, translate_errors, why_unable
 from srm_common.airflow_bridge.params import RunParams
-from srm_common.airflow_bridge.variables import ensure_asset_state, flow_now
+from srm_common.airflow_bridge.variables import ensure_asset_state, open_flow
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.checks import notices
 from srm_common.settings_files.configuration import load_configuration
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from srm_common.domain.flow import FlowSettings
     from srm_common.domain.monitoring.run_report import RunReport
     from srm_common.usecases.filters.effective_filters import EffectiveFilters
+    from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
 class FlowOperator(BaseOperator):
@@ -46,9 +48,9 @@ class FlowOperator(BaseOperator):
         """The flow as the file has it now."""
         return load_configuration(Path(self.config)).flow(self.flow)
 
-    def flow_now(self) -> EffectiveFilters:
-        """The flow as it is to run now, with the filters of its Airflow variable."""
-        return flow_now(self.config, self.flow)
+    def open_flow(self) -> AbstractContextManager[tuple[EffectiveFilters, FlowClusters]]:
+        """The flow as it is to run now, with the filters of its Airflow variable, and its clusters."""
+        return open_flow(self.config, self.flow)
 
 
 class RefreshTopicsOperator(FlowOperator):
@@ -65,12 +67,12 @@ class RefreshTopicsOperator(FlowOperator):
             try:
                 options = RunParams.of(context["params"]).options(context["run_id"])
                 self._warn_of_keys()
-                now = self.flow_now()
-                refreshed = refresh_topics(
-                    now.flow, narrow=narrowing(options), told=lambda plan: self.log.info("%s", plan.render())
-                )
-                if edit := record_found(now.flow, now):
-                    self.log.info("%s: recorded an edit of the filters: %s", self.flow, edit.note)
+                with self.open_flow() as (now, clusters):
+                    refreshed = refresh_topics(
+                        clusters, narrow=narrowing(options), told=lambda plan: self.log.info("%s", plan.render())
+                    )
+                    if edit := record_found(clusters, now):
+                        self.log.info("%s: recorded an edit of the filters: %s", self.flow, edit.note)
             except SrmError as error:
                 context["ti"].xcom_push(key=UNABLE_KEY, value=str(error))
                 raise
@@ -98,8 +100,8 @@ class SyncCheckpointsOperator(FlowOperator):
         from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 
         stop_if_unable(context)
-        with translate_errors():
-            report = sync_checkpoints(self.flow_now().flow)
+        with translate_errors(), self.open_flow() as (_, clusters):
+            report = sync_checkpoints(clusters)
         self.log.info("%s: %s", self.flow, report)
         for line in report.lines():
             self.log.info("%s", line)
@@ -135,15 +137,16 @@ class ReportLagOperator(FlowOperator):
         configuration = load_configuration(Path(self.config), connections=None)
         with translate_errors():
             try:
-                now = self.flow_now()
-                report = make_report(now.flow, run_id, unable=why_unable(context), warnings=now.faults, filters=now)
+                with self.open_flow() as (now, clusters):
+                    unable = why_unable(context)
+                    report = make_report(clusters, run_id, unable=unable, warnings=now.faults, filters=now)
+                    keep_in_history(report, configuration)
+                    publish_report(clusters, report)
             except ClusterError as error:
                 report = unreachable_report(self.flow, run_id, str(error))
                 keep_in_history(report, configuration)
                 self._tell(self.settings(), report, context)
                 raise
-        keep_in_history(report, configuration)
-        publish_report(now.flow, report)
         self._tell(now.flow, report, context)
 
     def _tell(self, flow: FlowSettings, run: RunReport, context: Context) -> None:

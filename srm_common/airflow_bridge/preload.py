@@ -37,7 +37,7 @@ _TASK_MODULES = (
     "srm_common.usecases.offsets.resume_points",
     "srm_common.usecases.offsets.sync_checkpoints",
     "srm_common.usecases.runs.emit_heartbeat",
-    "srm_common.usecases.runs.last_run",
+    "srm_common.usecases.runs.run_journal",
     "srm_common.usecases.runs.replicate",
     "srm_common.usecases.topics.refresh_topics",
 )

@@ -25,7 +25,7 @@ from srm_common.airflow_bridge.failures import (
     translate_errors,
 )
 from srm_common.airflow_bridge.params import RunParams
-from srm_common.airflow_bridge.variables import flow_now, installation_id
+from srm_common.airflow_bridge.variables import installation_id, open_flow
 from srm_common.domain.runs.run_options import RunSelection
 from srm_common.errors import RunFailed
 from srm_common.replication.driver.run_folder import run_folder
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from srm_common.domain.flow import FlowSettings
     from srm_common.domain.runs.run_record import RunRecord
     from srm_common.usecases.filters.effective_filters import EffectiveFilters
+    from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 # The job's last word: one sentence after this mark.
 ERROR_MARK = "srm: "
@@ -68,13 +69,13 @@ class ReplicateOperator(SparkSubmitOperator):
         with translate_errors():
             params = RunParams.of(context["params"])
             params.options(context["run_id"])
-            now = flow_now(self.config, self.flow)
-            settings = now.flow
-            # Neither arguments nor env_vars: on some masters the provider writes these into the command line.
-            connections = load_configuration(Path(self.config)).connection_environment(settings.name)
-            self.application = job_path()
-            if self._copied_here(now, params, context["run_id"]):
-                return
+            with open_flow(self.config, self.flow) as (now, clusters):
+                settings = now.flow
+                # Neither arguments nor env_vars: on some masters the provider writes these into the command line.
+                connections = load_configuration(Path(self.config)).connection_environment(settings.name)
+                self.application = job_path()
+                if self._copied_here(now, clusters, params, context["run_id"]):
+                    return
         self._spark_binary = str(submit_wrapper())
         self.env_vars = spark_environment()
         selection = RunSelection(
@@ -102,21 +103,21 @@ class ReplicateOperator(SparkSubmitOperator):
             except AirflowException as failure:
                 raise self._in_one_sentence(failure, settings, context["run_id"]) from None
 
-    def _copied_here(self, now: EffectiveFilters, params: RunParams, run_id: str) -> bool:
+    def _copied_here(self, now: EffectiveFilters, clusters: FlowClusters, params: RunParams, run_id: str) -> bool:
         """Copy without Spark, if that will do."""
         from srm_common.replication.spark.driver_pass import DriverPassRunner, NeedsSpark
-        from srm_common.usecases.runs.last_run import last_run
         from srm_common.usecases.runs.replicate import raise_if_failed, replicate, summary
+        from srm_common.usecases.runs.run_journal import last_run
 
         flow = now.flow
         options = replace(params.options(run_id), notes=now.faults, installation=installation_id())
         goes_on = flow.run_max_seconds if options.max_seconds is None else options.max_seconds
-        last = last_run(flow) if flow.spark_min_bytes and not goes_on else None
+        last = last_run(clusters) if flow.spark_min_bytes and not goes_on else None
         if last is None or last.bytes >= flow.spark_min_bytes:
             return False
         self._copies_here = True
         try:
-            record = replicate(flow, options, DriverPassRunner(flow.spark_min_bytes, spark=None))
+            record = replicate(clusters, options, DriverPassRunner(flow.spark_min_bytes, spark=None))
         except NeedsSpark:
             return False
         except KeyboardInterrupt:
@@ -179,7 +180,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
 def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:
     """Whether the run left a record whose errors only an operator can fix: then a retry is in vain."""
     from srm_common.errors import SrmError
-    from srm_common.usecases.runs.last_run import last_run
+    from srm_common.usecases.runs.run_journal import last_run
 
     try:
         record = last_run(flow)

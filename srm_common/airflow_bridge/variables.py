@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Asset, Context
 
     from srm_common.usecases.filters.effective_filters import EditedLists, EffectiveFilters
+    from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
 #: Where Airflow's context has the states of a task's assets.
@@ -86,8 +88,21 @@ _LOG = logging.getLogger(__name__)
 _ENVIRONMENT_PREFIX = "AIRFLOW_VAR_"  # airflow.secrets.environment_variables
 
 
-def flow_now(config: str, flow: str) -> EffectiveFilters:
+@contextmanager
+def open_flow(config: str, flow: str) -> Iterator[tuple[EffectiveFilters, FlowClusters]]:
+    """The flow as :func:`flow_now` has it, with its clusters, which the task has open once for all that it does."""
+    from srm_common.usecases.flows.flow_clusters import FlowClusters
+
+    with FlowClusters(load_configuration(Path(config)).flow(flow)) as clusters:
+        now = flow_now(config, flow, clusters)
+        yield now, clusters.with_flow(now.flow)
+
+
+def flow_now(config: str, flow: str, clusters: FlowClusters | None = None) -> EffectiveFilters:
     """The flow with the filters that count; whatever keeps an edit from acting is an error in the task's log.
+
+    Args:
+        clusters: the flow's, where they are open.
 
     Raises:
         ConfigError: the file is wrong.
@@ -97,9 +112,9 @@ def flow_now(config: str, flow: str) -> EffectiveFilters:
     from srm_common.usecases.filters.effective_filters import effective_filters
 
     configuration = load_configuration(Path(config))
-    settings = configuration.flow(flow)
+    settings = configuration.flow(flow) if clusters is None else clusters.flow
     found = edited_lists(settings.name, [*configuration.flows, *configuration.faults])
-    effective = effective_filters(settings, found)
+    effective = effective_filters(clusters or settings, found)
     for fault in effective.faults:
         _LOG.error("%s: %s", flow, fault)
     _LOG.info("%s: %s", flow, effective.explain())

@@ -32,7 +32,7 @@ from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import LocalKafka
 from srm_common.testing.java import LocalProcess
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.faults.live_writer import LiveWriter
 from tests.faults.verification import differences, ends, numbered_once, ongoing, read_committed, unstable

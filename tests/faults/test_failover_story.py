@@ -24,8 +24,7 @@ from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import LocalKafka
-from srm_common.usecases.moving.failback import failback
-from srm_common.usecases.moving.failover import Move, last_move, run_failover_step
+from srm_common.usecases.moving.failover import Move, failback, last_move, run_failover_step
 from srm_common.usecases.offsets.resume_points import opposite
 from tests.faults.live_groups import (
     PATIENCE,

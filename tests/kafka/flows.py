@@ -13,7 +13,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.topics.actions import failed
 from srm_common.testing import LocalKafka
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.kafka.markers import wait_until_readable
 

@@ -30,11 +30,12 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
 from srm_common.testing.logins import client_properties
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.groups.apply_offsets import apply_offsets
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.groups import commit
@@ -136,6 +137,11 @@ def refresh(flow: FlowSettings) -> Plan:
 
 def acl_actions(plan: Plan) -> list[CreateAcls | DeleteAcls | UnknownAcls]:
     return [one for one in plan.actions if isinstance(one, CreateAcls | DeleteAcls | UnknownAcls)]
+
+
+def recorded(flow: FlowSettings) -> frozenset[AclBinding]:
+    with FlowClusters(flow) as clusters:
+        return read_acl_record(flow, clusters.state)
 
 
 def settled(flow: FlowSettings) -> None:
@@ -314,7 +320,7 @@ def test_revocation_reaches_the_copy_and_others_bindings_are_left_alone(
     plan = refresh(flow)
     assert f"User:app may write to a.{name} on b by 'ALLOW User:app WRITE on a.{name}'" in plan.notices
     settled(flow)
-    assert f"a.{name}" not in {one.topics.name for one in read_acl_record(flow) if one.principal == "User:eve"}
+    assert f"a.{name}" not in {one.topics.name for one in recorded(flow) if one.principal == "User:eve"}
     sides.change(sides.source, "-", f"ALLOW READ bob {name}", f"ALLOW READ eve {name}", f"DENY READ app {name}*")
     deletions = acl_actions(refresh(flow))
     assert [(type(one), one.topic) for one in deletions if name in one.topic] == [
@@ -324,7 +330,7 @@ def test_revocation_reaches_the_copy_and_others_bindings_are_left_alone(
     settled(flow)
     assert sides.of_readers(f"a.{name}") == set(map(binding, theirs))
     assert not can_read(login("b", sides.target, "bob"), f"a.{name}")
-    assert not any(one.topics.name == f"a.{name}" for one in read_acl_record(flow))
+    assert not any(one.topics.name == f"a.{name}" for one in recorded(flow))
 
 
 def test_readers_stay_when_a_topic_is_no_longer_chosen(sides: Sides, make_flow: MakeFlow, name: str) -> None:
@@ -352,7 +358,8 @@ def test_a_crash_between_record_and_creation(sides: Sides, make_flow: MakeFlow, 
     sides.change(sides.source, "+", f"ALLOW READ bob {name}")
     flow = make_flow()
     ours = binding(f"ALLOW READ bob a.{name}")
-    write_acl_record(flow, read_acl_record(flow) | {ours})
+    with FlowClusters(flow) as clusters:
+        write_acl_record(flow, clusters.state, recorded(flow) | {ours})
     (action,) = acl_actions(refresh(flow))
     assert action.bindings == (ours,)  # type: ignore[union-attr]
     settled(flow)
@@ -360,7 +367,7 @@ def test_a_crash_between_record_and_creation(sides: Sides, make_flow: MakeFlow, 
     sides.change(sides.target, "-", f"ALLOW READ bob a.{name}")  # as after a crash between deletion and record
     (action,) = acl_actions(refresh(flow))
     assert "it is gone already" in str(action)
-    assert ours not in read_acl_record(flow)
+    assert ours not in recorded(flow)
 
 
 def test_an_identity_flow_does_not_open_topics_of_the_target(sides: Sides, make_flow: MakeFlow, name: str) -> None:
@@ -427,9 +434,9 @@ def test_without_the_right_to_change_acls(sides: Sides, make_flow: MakeFlow, nam
         grant(sides.target, alter)
     error = sentences(results)[0]
     assert "refused to create ACLs: User:srm needs the permission Alter on the cluster" in error
-    assert not any(one.topics.name == f"a.{name}" for one in read_acl_record(flow))
+    assert not any(one.topics.name == f"a.{name}" for one in recorded(flow))
     refresh(flow)  # with the right again
-    assert binding(f"ALLOW READ bob a.{name}") in read_acl_record(flow)
+    assert binding(f"ALLOW READ bob a.{name}") in recorded(flow)
 
 
 def test_without_the_rights_to_create_grow_and_alter_topics(sides: Sides, make_flow: MakeFlow, name: str) -> None:

@@ -22,8 +22,8 @@ from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.driver_pass import DriverPassRunner, NeedsSpark
 from srm_common.testing import LocalKafka
-from srm_common.usecases.runs.last_run import last_run
 from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.runs.run_journal import last_run
 from tests.kafka.flows import flow_between, prepare, read, write
 from tests.kafka.markers import wait_until_readable
 

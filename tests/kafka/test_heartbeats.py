@@ -29,6 +29,7 @@ from srm_common.kafka.state.heartbeat_log import arrival_ms
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report, heartbeats_by_hop
 from srm_common.usecases.monitoring.status import status
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats, emit_heartbeat
@@ -162,7 +163,7 @@ def test_a_long_run_writes_heartbeats_at_the_pace_of_its_schedule(
         beats = [decode_heartbeat(record.key, record.value) for record in records]
         return sum((beat.source, beat.target) == (flow.name.source, flow.name.target) for beat in beats)
 
-    with SteadyHeartbeats(flow):
+    with FlowClusters(flow) as clusters, SteadyHeartbeats(clusters):
         eventually(lambda: min(written(flow.source), written(flow.target)) >= 2, 120, "two heartbeats on each side")
-    with SteadyHeartbeats(replace(flow, emit_heartbeats=False)):
+    with FlowClusters(replace(flow, emit_heartbeats=False)) as clusters, SteadyHeartbeats(clusters):
         pass

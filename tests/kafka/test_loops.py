@@ -22,7 +22,7 @@ from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
 from srm_common.usecases.flows.copied_topics import replicated_topics
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from tests.kafka.flows import read, write
 

@@ -19,7 +19,7 @@ from srm_common.errors import UnreachableCluster
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.flows.copied_topics import replicated_topics
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from tests.kafka.records import eventually, grow
 

@@ -23,6 +23,7 @@ from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import replicate
@@ -163,7 +164,8 @@ def test_an_offset_that_is_written_once_more_keeps_its_epoch(
     produce(source, name, 0, mixed_records(100))
     prepare(flow)
     run(flow, "1")
-    state, known = present_state_topics(flow), committed_now(flow)
+    with FlowClusters(flow) as clusters:
+        state, known = present_state_topics(clusters.target.reader, flow), committed_now(clusters)
     ahead = offset_record(flow.name, state, Place(name, 0), 200)
 
     async def stopped_before(self: Producer) -> None:

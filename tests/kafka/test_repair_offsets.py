@@ -8,7 +8,6 @@ from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import StateTopicInvalid
 from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_topics import present_state_topics
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
@@ -69,7 +68,7 @@ def test_a_map_that_was_dropped_or_cannot_be_read_proves_nothing(
     for partition in (0, 1, 2):
         write(source_kafka, name, [b"x"] * 10, partition)
     wait_for_markers(flow, run(flow))
-    segments = present_state_topics(flow).segments_topic
+    segments = names.segments_topic(flow.name.source)
     changed = []
     with StateReader(flow.target) as reader:
         ends = reader.offsets(segments, range(reader.partitions(segments)), LATEST)

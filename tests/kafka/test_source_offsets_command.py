@@ -35,6 +35,7 @@ from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
 from srm_common.usecases.flows import idle_flow
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets import edit_source_offsets as editing
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.source_offsets import list_source_offsets
@@ -348,14 +349,14 @@ def wait_for(done: Callable[[], bool], seconds: float = 300) -> None:
 
 def test_another_owner_is_not_fenced_by_the_end_of_an_edit(scenario: Scenario, monkeypatch: pytest.MonkeyPatch) -> None:
     scenario.run()
-    genuine = ControlLog
+    genuine = FlowClusters.control_log
     owners: list[Ownership] = []
 
-    def after_commit(flow: FlowSettings) -> ControlLog:
+    def after_commit(clusters: FlowClusters) -> ControlLog:
         owners.append(Ownership.take(scenario.flow, 2, 2))
-        return genuine(flow)
+        return genuine(clusters)
 
-    monkeypatch.setattr(editing, "ControlLog", after_commit)
+    monkeypatch.setattr(FlowClusters, "control_log", after_commit)
     assert scenario.control("set", "--topic", scenario.topic, "--partition", "0", "--offset", "3")[0] == 0
     owners[0].refence()
     owners[0].release()

@@ -15,6 +15,7 @@ from srm_common.kafka.client.librdkafka import LATEST
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader, last_of_each_key
 from srm_common.testing import LocalKafka
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.wire.mm2 import decode_heartbeat, decode_offset_sync
@@ -310,7 +311,8 @@ def test_nothing_is_written_for_what_the_flow_does_not_emit(
 def test_heartbeats_of_the_target_need_the_target_alone(flow: FlowSettings, target_kafka: LocalKafka) -> None:
     flow = replace(flow, emit_heartbeats=True, heartbeats_topic_location="target")
     nowhere = replace(flow.source, bootstrap_servers="127.0.0.1:1", confluent={"bootstrap.servers": "127.0.0.1:1"})
-    first = emit_heartbeat(replace(flow, source=nowhere), lambda: 1_700_000_000.5)
+    with FlowClusters(replace(flow, source=nowhere), clock=lambda: 1_700_000_000.5) as clusters:
+        first = emit_heartbeat(clusters)
     assert first.timestamp_ms == 1_700_000_000_500
     with StateReader(flow.target) as reader:
         found = [r for r in reader.read("heartbeats") if flow.name.source.encode() in (r.key or b"")]

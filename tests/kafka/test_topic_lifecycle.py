@@ -25,7 +25,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
 from srm_common.usecases.flows.copied_topics import replicated_topics
 from srm_common.usecases.runs.replicate import replicate
-from srm_common.usecases.topics.apply_printed import apply_printed
+from srm_common.usecases.topics.apply import apply_printed
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, properties_of, read, write

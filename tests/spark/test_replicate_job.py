@@ -22,7 +22,7 @@ from srm_common.kafka.transactions.active_writers import active_writers
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.runs.last_run import last_run
+from srm_common.usecases.runs.run_journal import last_run
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 from tests.spark.standalone import SPARK_HOME
 

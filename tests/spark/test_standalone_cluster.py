@@ -16,7 +16,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.replication.spark.worker_archive import pack_worker_archive
 from srm_common.testing import LocalKafka
-from srm_common.usecases.runs.last_run import last_run
+from srm_common.usecases.runs.run_journal import last_run
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 from tests.spark.standalone import SPARK_HOME, StandaloneSpark, temporary_environment
 

@@ -10,8 +10,7 @@ from confluent_kafka import TopicPartition
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveRequest, PositionReport
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.testing import LocalKafka
-from srm_common.usecases.moving.failback import failback
-from srm_common.usecases.moving.failover import Move
+from srm_common.usecases.moving.failover import Move, failback
 from tests.faults.live_groups import copy_once, run_once
 from tests.faults.scenario import LONG, SOURCE, TARGET, Scenario
 from tests.kafka.groups import commit

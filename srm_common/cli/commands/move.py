@@ -21,8 +21,7 @@ from srm_common.domain.patterns.name_filter import split_list
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.errors import AirflowError
-from srm_common.usecases.moving.failback import failback
-from srm_common.usecases.moving.failover import Move
+from srm_common.usecases.moving.failover import Move, failback
 from srm_common.usecases.moving.switch_direction import SwitchMove
 from srm_common.usecases.offsets.resume_points import opposite
 
@@ -92,12 +91,14 @@ def last_pass(master: str | None) -> Callable[[FlowSettings], RunRecord]:
 
     def copy(flow: FlowSettings) -> RunRecord:
         from srm_common.cli.commands.run import pass_runner
+        from srm_common.usecases.flows.flow_clusters import FlowClusters
         from srm_common.usecases.runs.replicate import replicate
         from srm_common.usecases.topics.refresh_topics import refresh_topics
 
-        refresh_topics(flow, at_once=True)
         run_id = f"move__{time.strftime('%Y-%m-%dT%H:%M:%S')}__{uuid.uuid4().hex[:6]}"
-        return replicate(flow, RunOptions(run_id, max_seconds=0.0), pass_runner(flow, master))
+        with FlowClusters(flow) as clusters:
+            refresh_topics(clusters, at_once=True)
+            return replicate(clusters, RunOptions(run_id, max_seconds=0.0), pass_runner(flow, master))
 
     return copy
 

@@ -165,7 +165,7 @@ def _read(file: Path) -> PlanFile:
 
 
 def _applied_file(settings: FlowSettings, printed: PlanFile) -> Answer:
-    from srm_common.usecases.topics.apply_printed import apply_printed
+    from srm_common.usecases.topics.apply import apply_printed
 
     applied = apply_printed(settings, printed)
     if applied.changed:

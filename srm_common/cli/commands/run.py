@@ -28,6 +28,7 @@ from srm_common.errors import SrmError
 if TYPE_CHECKING:
     from srm_common.replication.driver.passes import PassRunner
     from srm_common.usecases.filters.effective_filters import EffectiveFilters
+    from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 #: Partitions in the table for people; JSON has all.
 _ROWS = 40
@@ -95,6 +96,7 @@ def run_command(
     """
     from srm_common.kafka.client.event_loop import interrupt
     from srm_common.usecases.filters.effective_filters import record_found
+    from srm_common.usecases.flows.flow_clusters import FlowClusters
     from srm_common.usecases.runs.replicate import replicate
     from srm_common.usecases.topics.refresh_topics import refresh_topics
 
@@ -108,32 +110,35 @@ def run_command(
         start=StartPosition.parse(start),
         notes=now.faults,
     )
-    record_found(settings, now)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: interrupt())
-    narrow = narrowing(options)
-    watched = invocation.output == "table" and sys.stderr.isatty()
-    try:
-        actions = list(refresh_topics(settings, at_once=True, narrow=narrow).results)
-        beat = _beat(settings)
-        with _progress() if watched else nullcontext() as progress:
-            record = replicate(settings, options, pass_runner(settings, master), progress)
-    except SrmError as error:
+    with FlowClusters(settings) as clusters:
+        record_found(clusters, now)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: interrupt())
+        narrow = narrowing(options)
+        watched = invocation.output == "table" and sys.stderr.isatty()
+        try:
+            actions = list(refresh_topics(clusters, at_once=True, narrow=narrow).results)
+            beat = _beat(clusters)
+            with _progress() if watched else nullcontext() as progress:
+                record = replicate(clusters, options, pass_runner(settings, master), progress)
+        except SrmError as error:
+            if not unreported:
+                _report(invocation, clusters, now, options.run_id, str(error))
+            raise
+        beside = [*_checkpoints(clusters), *beat]
         if not unreported:
-            _report(invocation, now, options.run_id, str(error))
-        raise
-    beside = [*_checkpoints(settings), *beat]
-    if not unreported:
-        _report(invocation, now, options.run_id)
-    return answer(record, actions, beside, _silence(settings))
+            _report(invocation, clusters, now, options.run_id)
+        return answer(record, actions, beside, _silence(clusters))
 
 
-def _report(invocation: Invocation, now: EffectiveFilters, run_id: str, unable: str | None = None) -> None:
+def _report(
+    invocation: Invocation, clusters: FlowClusters, now: EffectiveFilters, run_id: str, unable: str | None = None
+) -> None:
     """Into the history; that it cannot be written is a warning, since the run is done."""
     from srm_common.usecases.monitoring.report_run import report_by_hand
 
     configuration = invocation.configuration()
-    for fault in report_by_hand(now.flow, run_id, configuration, unable=unable, filters=now):
+    for fault in report_by_hand(clusters, run_id, configuration, unable=unable, filters=now):
         print(f"srm-control: warning: {fault}", file=sys.stderr)
 
 
@@ -188,17 +193,17 @@ def pass_runner(settings: FlowSettings, master: str | None) -> PassRunner:
     return DriverPassRunner(settings.spark_min_bytes, spark)
 
 
-def _beat(settings: FlowSettings) -> list[_SideTask]:
+def _beat(clusters: FlowClusters) -> list[_SideTask]:
     from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 
-    return [_done("emit_heartbeat", lambda: emit_heartbeat(settings))] if settings.emit_heartbeats else []
+    return [_done("emit_heartbeat", lambda: emit_heartbeat(clusters))] if clusters.flow.emit_heartbeats else []
 
 
-def _checkpoints(settings: FlowSettings) -> list[_SideTask]:
+def _checkpoints(clusters: FlowClusters) -> list[_SideTask]:
     from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 
-    wanted = settings.emit_checkpoints or settings.emit_offset_syncs
-    return [_done("sync_checkpoints", lambda: sync_checkpoints(settings, at_once=True))] if wanted else []
+    wanted = clusters.flow.emit_checkpoints or clusters.flow.emit_offset_syncs
+    return [_done("sync_checkpoints", lambda: sync_checkpoints(clusters, at_once=True))] if wanted else []
 
 
 def _done(task: str, work: Callable[[], Any]) -> _SideTask:
@@ -226,10 +231,10 @@ def _partition_json(one: PartitionRecord) -> dict[str, Any]:
     return {name: getattr(one, name) for name in (*names, "lag")} | percentiles
 
 
-def _silence(settings: FlowSettings) -> str | None:
+def _silence(clusters: FlowClusters) -> str | None:
     from srm_common.usecases.monitoring.heartbeats import heartbeat_report
 
-    return heartbeat_report(settings).silence if settings.emit_heartbeats else None
+    return heartbeat_report(clusters).silence if clusters.flow.emit_heartbeats else None
 
 
 def _text(

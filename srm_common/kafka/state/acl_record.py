@@ -12,21 +12,21 @@ from srm_common.domain.access.acls import AclBinding
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.errors import CorruptRecord
+from srm_common.kafka.client.admin_client import SharedAdmin
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.state_topics import ensure_topics
 
 _KEY = "acls"
 
 
-def read_acl_record(flow: FlowSettings) -> frozenset[AclBinding]:
+def read_acl_record(flow: FlowSettings, state: FlowState) -> frozenset[AclBinding]:
     """The bindings that ``flow`` made, or was about to make.
 
     Raises:
         CorruptRecord: the record cannot be read.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
-    with FlowState(flow) as state:
-        found = state.read(_KEY)
+    found = state.read(_KEY)
     try:
         return frozenset(AclBinding.from_json(parts) for parts in (found or {}).get("bindings", ()))
     except (AttributeError, TypeError, ValueError) as error:
@@ -36,13 +36,14 @@ def read_acl_record(flow: FlowSettings) -> frozenset[AclBinding]:
         ) from error
 
 
-def write_acl_record(flow: FlowSettings, bindings: Iterable[AclBinding]) -> None:
+def write_acl_record(
+    flow: FlowSettings, state: FlowState, bindings: Iterable[AclBinding], *, admin: SharedAdmin | None = None
+) -> None:
     """Replace the record; returns when all in-sync replicas have it. Creates the state topic where it is missing.
 
     Raises:
         StateTopicInvalid, UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     name = names.flow_state_topic(flow.name.source)
-    ensure_topics(flow.target, [topic for topic in state_topics(flow) if topic.name == name])
-    with FlowState(flow) as state:
-        state.write(_KEY, {"bindings": [one.to_json() for one in sorted(bindings)]})
+    ensure_topics(flow.target, [topic for topic in state_topics(flow) if topic.name == name], admin=admin)
+    state.write(_KEY, {"bindings": [one.to_json() for one in sorted(bindings)]})

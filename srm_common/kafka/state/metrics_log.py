@@ -10,25 +10,26 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.topics.state_topics import metrics_topic
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST, OffsetSpec
+from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_topics
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import NewRecord
 
 #: Records that are read at a time, each up to 1 MB.
 _WINDOW = 20
 
 
-def write_report(flow: FlowSettings, report: RunReport) -> int:
-    """Append the report's parts; returns how many. Makes the topic when there is none.
+def write_report(flow: FlowSettings, report: RunReport, clients: ClusterClients) -> int:
+    """Append the report's parts; returns how many. Makes the topic when there is none. ``clients`` are the target's.
 
     Raises:
         StateTopicInvalid, UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     topic = metrics_topic(flow)
-    ensure_topics(flow.target, [topic])
+    ensure_topics(flow.target, [topic], admin=clients.admin)
     key = report.flow.encode()
     records = [NewRecord(topic.name, 0, key, part, report.reported_ms) for part in report_parts(report)]
-    return StateWriter(flow.target).write(f"write metrics of flow {flow.name}", records)
+    return clients.writer().write(f"write metrics of flow {flow.name}", records)
 
 
 class MetricsLog:

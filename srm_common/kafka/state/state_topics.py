@@ -91,11 +91,12 @@ def ensure_state_topics(
     return StateTopics(offsets, partitions[offsets], segments, partitions[segments], tuple(notes))
 
 
-def present_state_topics(flow: FlowSettings, offsets_topic: str = "") -> StateTopics:
+def present_state_topics(reader: StateReader, flow: FlowSettings, offsets_topic: str = "") -> StateTopics:
     """The state topics of a flow for whoever only looks: nothing is made or fixed, and what does not exist has no
     partitions.
 
     Args:
+        reader: of the flow's target.
         offsets_topic: where a MirrorMaker 2 in a Connect cluster keeps its offsets; by default the flow's own.
 
     Raises:
@@ -103,8 +104,7 @@ def present_state_topics(flow: FlowSettings, offsets_topic: str = "") -> StateTo
     """
     offsets = offsets_topic or names.offsets_topic(flow.name.source)
     segments = names.segments_topic(flow.name.source)
-    with StateReader(flow.target) as reader:
-        return StateTopics(offsets, reader.partitions(offsets), segments, reader.partitions(segments))
+    return StateTopics(offsets, reader.partitions(offsets), segments, reader.partitions(segments))
 
 
 def request_seconds(flow: FlowSettings) -> float:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Protocol
 
-from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.offsets.segments import generation_of
 from srm_common.domain.runs.copying import (
     CopyJob,
@@ -25,6 +24,7 @@ from srm_common.domain.runs.copying import (
 )
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ClusterError, LostProcess, StateUnavailable, UnreachableCluster
 from srm_common.replication.driver.starting_points import StartingPoints
@@ -56,16 +56,6 @@ class Owner(Protocol):
     def refence(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped:
-    """One topic to copy, with as many partitions as exist on both sides; ``max_message_bytes`` is the copy's."""
-
-    upstream: str
-    downstream: str
-    partitions: int
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-
-
 class PassOutcome(Enum):
     """What one pass came to."""
 
@@ -95,7 +85,7 @@ class Passes:
     job: CopyJob
     runner: PassRunner
     points: StartingPoints
-    topics: Callable[[], Iterable[Mapped]]
+    topics: Callable[[], Iterable[CopiedTopic]]
     remember: Callable[[SourceTopics], None]
     owner: Owner | None
     slots_max: int

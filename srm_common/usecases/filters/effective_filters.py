@@ -15,6 +15,7 @@ from srm_common.domain.flow.control_record import ControlRecord
 from srm_common.domain.flow.names import CONTROL_TOPIC
 from srm_common.errors import ConfigError
 from srm_common.usecases.filters.filter_history import IN_AIRFLOW, IN_ENVIRONMENT, IN_KAFKA, last_edit, record_edit
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +47,8 @@ class EffectiveFilters:
         return f"filters: {', '.join(self.filters.edited)} from {self.filters.origin}; others from the properties file"
 
 
-def effective_filters(flow: FlowSettings, found: EditedLists | None) -> EffectiveFilters:
-    """What counts for ``flow``, whose lists are those of the properties file.
+def effective_filters(clusters: FlowSettings | FlowClusters, found: EditedLists | None) -> EffectiveFilters:
+    """What counts for a flow, whose lists are those of the properties file.
 
     Args:
         found: what the Airflow variable holds; None where there is no Airflow to ask.
@@ -55,12 +56,13 @@ def effective_filters(flow: FlowSettings, found: EditedLists | None) -> Effectiv
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: srm-control.internal was needed, and cannot be read.
     """
+    flow = clusters.flow if isinstance(clusters, FlowClusters) else clusters
     if found is not None and found.text is not None:
         try:
             return _made(flow, FilterLists.parse(found.text), found.place, found.origin)
         except ConfigError as error:
-            return _last_good(flow, found, str(error))
-    last = last_edit(flow)
+            return _last_good(flow, last_edit(clusters), found, str(error))
+    last = last_edit(clusters)
     if last is None or (found is not None and last.origin != IN_KAFKA):
         return _made(flow, FilterLists(), "", IN_KAFKA if found is None else found.origin, last=last)
     lists = _recorded(last)
@@ -72,7 +74,7 @@ def effective_filters(flow: FlowSettings, found: EditedLists | None) -> Effectiv
     return _made(flow, lists, place, last.origin, last=last)
 
 
-def record_found(flow: FlowSettings, effective: EffectiveFilters) -> ControlRecord | None:
+def record_found(flow: FlowSettings | FlowClusters, effective: EffectiveFilters) -> ControlRecord | None:
     """Record lists that were edited elsewhere, as in Airflow's own pages.
 
     Returns:
@@ -91,9 +93,8 @@ def record_found(flow: FlowSettings, effective: EffectiveFilters) -> ControlReco
     return record_edit(flow, effective.lists, origin=effective.origin, note=note)
 
 
-def _last_good(flow: FlowSettings, found: EditedLists, reason: str) -> EffectiveFilters:
+def _last_good(flow: FlowSettings, last: ControlRecord | None, found: EditedLists, reason: str) -> EffectiveFilters:
     fault = f"{found.place} cannot be used: {reason}"
-    last = last_edit(flow)
     if last is None:
         return _made(flow, FilterLists(), "", found.origin, f"{fault}; the lists of the properties file count")
     lists = _recorded(last)

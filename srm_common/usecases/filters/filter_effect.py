@@ -8,6 +8,7 @@ from srm_common.domain.filters.flow_filters import topic_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.patterns.name_filter import PatternList
 from srm_common.domain.topics.selection import TopicDecision
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.groups.decide_groups import decide_group_names, decide_groups
 from srm_common.usecases.topics.plan_topics import decide_topics
 
@@ -46,8 +47,9 @@ class GroupsEffect:
 
 def topics_effect(before: FlowSettings, after: FlowSettings) -> TopicsEffect:
     """Raises as :func:`~srm_common.usecases.topics.plan_topics.decide_topics`."""
-    was = decide_topics(before)
-    decisions = decide_topics(after)
+    with FlowClusters(before) as clusters:
+        was = decide_topics(clusters)
+        decisions = decide_topics(clusters.with_flow(after))
     added = PatternList(expression for expression in after.topics if expression not in before.topics)
     chosen = topic_filter(after)
     kept_out = [

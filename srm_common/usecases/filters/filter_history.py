@@ -9,7 +9,7 @@ from srm_common.domain.filters.flow_filters import FilterLists
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import FILTERS, ControlRecord
 from srm_common.errors import EditConflict
-from srm_common.kafka.state.control_log import ControlLog
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 #: Origins of a record of kind "filters": where the lists were edited.
 IN_AIRFLOW = "airflow"
@@ -17,24 +17,24 @@ IN_ENVIRONMENT = "environment"
 IN_KAFKA = "kafka"
 
 
-def filter_history(flow: FlowSettings) -> tuple[list[ControlRecord], list[str]]:
+def filter_history(flow: FlowSettings | FlowClusters) -> tuple[list[ControlRecord], list[str]]:
     """The edits that took effect, the oldest first; and one sentence for each record that cannot be read.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
-    with ControlLog(flow) as log:
+    with clusters_of(flow) as clusters, clusters.control_log() as log:
         return log.standing(FILTERS), log.unreadable
 
 
-def last_edit(flow: FlowSettings) -> ControlRecord | None:
+def last_edit(flow: FlowSettings | FlowClusters) -> ControlRecord | None:
     """The record of the lists that were in force last. Raises as :func:`filter_history`."""
     standing, _ = filter_history(flow)
     return standing[-1] if standing else None
 
 
 def record_edit(
-    flow: FlowSettings,
+    flow: FlowSettings | FlowClusters,
     after: FilterLists,
     *,
     origin: str,
@@ -43,7 +43,7 @@ def record_edit(
     writes_to: ClusterSettings | None = None,
 ) -> ControlRecord:
     """Add an edit that was made elsewhere to the history. Raises as :func:`filter_history`."""
-    with ControlLog(flow, writes_to=writes_to) as log:
+    with clusters_of(flow) as clusters, clusters.control_log(writes_to) as log:
         standing = log.standing(FILTERS)
         last = standing[-1] if standing else None
         return log.append(
@@ -69,7 +69,7 @@ def make_edit(
         EditConflict: there is a later one by now; nothing was changed.
         UnreachableCluster, AccessDenied, ClusterError, StateTopicInvalid: as the target answers.
     """
-    with ControlLog(flow, writes_to=writes_to) as log:
+    with FlowClusters(flow) as clusters, clusters.control_log(writes_to) as log:
         _refuse_later(log.standing(FILTERS), based_on, flow)
         made = log.append(
             FILTERS,

@@ -5,38 +5,23 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.domain.topics.lifecycle import LOSSES, TARGET_DELETED, TopicIds, settle
 from srm_common.domain.topics.selection import TopicDecision
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID
 from srm_common.domain.topics.topic_settings import TIMESTAMP_TYPE
-from srm_common.usecases.flows.both_clusters import admins, topics_of_both
-from srm_common.usecases.flows.cluster_records import Registries, decide, refuse_switch
+from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 _SETTLING_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMapping:
-    """One accepted topic that exists on both sides. ``partitions`` is how many both have: those are copied.
-
-    The ids tell a topic from a later one of the same name.
-    """
-
-    upstream: str
-    downstream: str
-    partitions: int
-    upstream_topic_id: str
-    downstream_topic_id: str
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-
-
 def replicated_topics(
-    flow: FlowSettings, lost: Callable[[TopicDecision], None] = lambda decision: None
-) -> list[TopicMapping]:
+    flow: FlowSettings | FlowClusters, lost: Callable[[TopicDecision], None] = lambda decision: None
+) -> list[CopiedTopic]:
     """The accepted and recorded topics that exist on both sides, sorted by upstream name.
 
     A topic without a record is left to the next refresh, which records it before anything is copied.
@@ -48,20 +33,24 @@ def replicated_topics(
         ConfigError: an alias means another cluster than before, or a policy renames what is copied.
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
     """
-    source, target = admins(flow)
+    with clusters_of(flow) as clusters:
+        return _replicated(clusters, lost)
+
+
+def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -> list[CopiedTopic]:
+    flow, source, target = clusters.flow, clusters.source.admin, clusters.target.admin
     with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-topics") as pool:
-        registries = Registries.fetch(flow, pool)
-        here, there = topics_of_both(pool, source, target)
-        decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
-        refuse_switch(flow, decisions)
-        records = knowledge.records[flow.name.target].of_flow(flow.name)
-        recorded = [decision for decision in decisions if decision.accepted and decision.topic in records]
+        topics = FlowTopics.decided(clusters, pool)
+        refuse_switch(flow, topics.decisions)
+        copied, there = topics.copied(flow), topics.target
+        records = copied.records
+        recorded = [decision for decision in topics.decisions if decision.accepted and decision.topic in records]
         pairs = [
             (decision.topic, decision.remote_topic)
             for decision in recorded
             if decision.remote_topic is not None
             and decision.remote_topic in there.partitions
-            and _is_copied(records[decision.topic], decision.remote_topic)
+            and copied.copied_in_runs(decision.topic, decision.remote_topic)
         ]
         upstream = pool.submit(source.describe_topics, [pair[0] for pair in pairs])
         remotes = {one.remote_topic for one in recorded if one.remote_topic is not None}
@@ -93,7 +82,7 @@ def replicated_topics(
             continue  # refused by the plan, which says why
         limit = limits[remote].get("max.message.bytes")
         mappings.append(
-            TopicMapping(
+            CopiedTopic(
                 topic,
                 remote,
                 min(ours[topic].partitions, theirs[remote].partitions),
@@ -103,9 +92,3 @@ def replicated_topics(
             )
         )
     return mappings
-
-
-def _is_copied(record: TopicRecord, remote: str) -> bool:
-    # What was re-created at the source is for the run to judge, which knows what was copied.
-    copied = (TopicState.REPLICATING, TopicState.RECREATED)
-    return record.state in copied and record.downstream_topic == remote

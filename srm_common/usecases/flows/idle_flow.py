@@ -11,19 +11,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.names import ConnectNames
 from srm_common.errors import Fenced, FlowRunning
 from srm_common.kafka.state.driver_presence import PREFIX, WATCH_SECONDS, drivers, living_driver
-from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.transactions.active_writers import active_writers
 from srm_common.replication.driver.ownership import Ownership
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
 @contextmanager
 def idle_flow(
-    flow: FlowSettings,
-    store: FlowState,
+    clusters: FlowClusters,
     undone: str,
     mirror_maker: ConnectNames | None = None,
     *,
@@ -40,8 +38,9 @@ def idle_flow(
         FlowRunning: a run, or MirrorMaker 2, is active, or a run took the flow within the block.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
+    flow, store = clusters.flow, clusters.state
     seen = drivers(store.read_all(prefix=PREFIX))
-    signs = signs_of_life(flow, store, mirror_maker, seen=seen)
+    signs = signs_of_life(clusters, mirror_maker, seen=seen)
     if signs:
         raise FlowRunning(f"{undone}: {signs[0]}")
     before_fence()
@@ -65,8 +64,7 @@ def idle_flow(
 
 
 def signs_of_life(
-    flow: FlowSettings,
-    store: FlowState,
+    clusters: FlowClusters,
     mirror_maker: ConnectNames | None = None,
     *,
     seen: dict[str, object] | None = None,
@@ -78,6 +76,7 @@ def signs_of_life(
         seen: presences that were read before; read now where not given.
         watch_seconds: how long to watch for a beat of a run that may be alive.
     """
+    flow, store = clusters.flow, clusters.state
     signs = active_writers(flow, mirror_maker)
     if signs:
         return signs

@@ -9,8 +9,9 @@ from typing import Any
 from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.selection import select_topics
-from srm_common.kafka.groups.group_offsets import Group, GroupFault, GroupReader
+from srm_common.kafka.groups.group_offsets import Group, GroupFault
 from srm_common.kafka.groups.other_groups import other_groups
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +53,15 @@ def decide_group_names(flow: FlowSettings, groups: Iterable[str]) -> list[GroupD
     return [GroupDecision(group, decision.accepted, decision.reason) for group, decision in decisions]
 
 
-def decide_groups(flow: FlowSettings) -> tuple[list[GroupDecision], list[GroupFault]]:
+def decide_groups(flow: FlowSettings | FlowClusters) -> tuple[list[GroupDecision], list[GroupFault]]:
     """The decision on every group of the source that reads topics; and what could not be listed.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the source answers.
     """
-    listed, faults = GroupReader(flow.source).groups()
+    with clusters_of(flow) as clusters:
+        listed, faults = clusters.source.groups().groups()
+    flow = clusters.flow
     decided = decide_group_names(flow, (group.name for group in listed))
     decisions = [replace(made, state=group.state) for made, group in zip(decided, listed, strict=True)]
     others, unlisted = other_groups(flow.source)
@@ -66,9 +69,14 @@ def decide_groups(flow: FlowSettings) -> tuple[list[GroupDecision], list[GroupFa
     return sorted(decisions, key=lambda made: made.group), faults or unlisted
 
 
-def explain_group(flow: FlowSettings, group: str) -> tuple[GroupDecision, list[GroupFault]]:
+def explain_group(flow: FlowSettings | FlowClusters, group: str) -> tuple[GroupDecision, list[GroupFault]]:
     """The decision on one group, and the topics it has committed offsets on. Raises as :func:`decide_groups`."""
-    reader = GroupReader(flow.source)
+    with clusters_of(flow) as clusters:
+        return _explained(clusters, group)
+
+
+def _explained(clusters: FlowClusters, group: str) -> tuple[GroupDecision, list[GroupFault]]:
+    flow, reader = clusters.flow, clusters.source.groups()
     listed, faults = reader.groups()
     for other in other_groups(flow.source)[0]:
         if other.name == group:

@@ -11,10 +11,9 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.checkpoints import UNTRANSLATED, downstream_of, untranslated_from
 from srm_common.domain.topics.selection import select_topics
 from srm_common.errors import SrmError
-from srm_common.kafka.groups.group_offsets import GroupOffsets, GroupReader
+from srm_common.kafka.groups.group_offsets import GroupOffsets
 from srm_common.kafka.groups.other_groups import other_groups
-from srm_common.kafka.state.flow_state import FlowState
-from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.groups.export_offsets import ExportedOffset
 from srm_common.usecases.offsets.exact_translation import ExactTranslation, Position
 
@@ -67,7 +66,7 @@ class ExplainedOffsets:
 
 
 def explain_offsets(
-    flow: FlowSettings, exported: Iterable[ExportedOffset], groups: Collection[str] | None
+    flow: FlowSettings | FlowClusters, exported: Iterable[ExportedOffset], groups: Collection[str] | None
 ) -> ExplainedOffsets:
     """The exported checkpoints, and every other position of ``groups`` (None: of all) with the reason why it has none.
 
@@ -76,14 +75,20 @@ def explain_offsets(
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
-    exported = tuple(exported)
+    with clusters_of(flow) as clusters:
+        return _explained(clusters, tuple(exported), groups)
+
+
+def _explained(
+    clusters: FlowClusters, exported: tuple[ExportedOffset, ...], groups: Collection[str] | None
+) -> ExplainedOffsets:
+    flow = clusters.flow
     rows = _of_checkpoints(exported)
     try:
-        offsets, refused, notes = _at_source(flow, groups)
+        offsets, refused, notes = _at_source(clusters, groups)
     except SrmError as error:
-        return _as_the_last_round_found(flow, rows, groups, error)
-    with TopicRegistry(flow.target) as registry:
-        copies = registry.read().of_flow(flow.name)
+        return _as_the_last_round_found(clusters, rows, groups, error)
+    copies = clusters.target.registry.read().of_flow(flow.name)
     decisions = {one.topic: one for one in select_topics(flow, {topic for one in offsets for topic, _ in one.offsets})}
     missing: dict[tuple[str, str, int], Position] = {}
     more: list[ExplainedOffset] = []
@@ -110,7 +115,7 @@ def explain_offsets(
                 missing[place] = topic, partition, committed.offset
             elif rows[place].upstream != committed.offset:
                 rows[place] = _moved(rows[place], committed.offset)
-    remarks = _without_checkpoint(flow, set(missing.values())) if missing else {}
+    remarks = _without_checkpoint(clusters, set(missing.values())) if missing else {}
     for place, position in missing.items():
         topic, _, committed_offset = position
         rows[place] = ExplainedOffset(*place, upstream=committed_offset, remark=remarks[position], upstream_topic=topic)
@@ -128,14 +133,13 @@ def _of_checkpoints(exported: Iterable[ExportedOffset]) -> dict[tuple[str, str, 
 
 
 def _as_the_last_round_found(
-    flow: FlowSettings,
+    clusters: FlowClusters,
     rows: dict[tuple[str, str, int], ExplainedOffset],
     groups: Collection[str] | None,
     fault: SrmError,
 ) -> ExplainedOffsets:
-    with FlowState(flow) as state, TopicRegistry(flow.target) as registry:
-        found, left_out = untranslated_from(state.read(UNTRANSLATED))
-        copies = registry.read().of_flow(flow.name)
+    found, left_out = untranslated_from(clusters.state.read(UNTRANSLATED))
+    copies = clusters.target.registry.read().of_flow(clusters.flow.name)
     for one in found:
         remote = copies[one.topic].downstream_topic if one.topic in copies else one.topic
         place = one.group, remote, one.partition
@@ -148,11 +152,11 @@ def _as_the_last_round_found(
 
 
 def _at_source(
-    flow: FlowSettings, groups: Collection[str] | None
+    clusters: FlowClusters, groups: Collection[str] | None
 ) -> tuple[list[GroupOffsets], list[ExplainedOffset], list[str]]:
     """What the chosen groups have committed, the groups whose offsets are not translated at all, and what could not be
     looked at."""
-    reader = GroupReader(flow.source, timeout_seconds=_SOURCE_SECONDS)
+    flow, reader = clusters.flow, clusters.source.groups(_SOURCE_SECONDS)
     listed, unlisted = reader.groups()
     others, more = other_groups(flow.source, timeout_seconds=_SOURCE_SECONDS)
     chosen = group_filter(flow)
@@ -175,9 +179,9 @@ def _at_source(
     return offsets, refused, list(dict.fromkeys(str(fault) for fault in (*unlisted, *more, *unread)))
 
 
-def _without_checkpoint(flow: FlowSettings, positions: Collection[Position]) -> dict[Position, str]:
+def _without_checkpoint(clusters: FlowClusters, positions: Collection[Position]) -> dict[Position, str]:
     remarks = {}
-    with ExactTranslation(flow) as exact:
+    with ExactTranslation(clusters) as exact:
         for position, translation in exact.translate(positions).items():
             downstream = downstream_of(translation)
             remarks[position] = (

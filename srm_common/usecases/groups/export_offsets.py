@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.checkpoints import Checkpoint
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
-from srm_common.kafka.state.state_reader import StateReader
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 
 @dataclass(frozen=True)
@@ -38,15 +38,17 @@ class ExportedOffsets:
         return out
 
 
-def export_offsets(flow: FlowSettings, groups: Iterable[str] | None) -> ExportedOffsets:
+def export_offsets(flow: FlowSettings | FlowClusters, groups: Iterable[str] | None) -> ExportedOffsets:
     """The newest checkpoints of ``groups`` (None: of all).
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     wanted = None if groups is None else set(groups)
-    with StateReader(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000) as reader:
-        found = newest_checkpoints(reader, names.checkpoints_topic(flow))
+    with clusters_of(flow) as clusters:
+        seconds = clusters.flow.admin_timeout_ms / 1000
+        reader = clusters.target.clients.reader.with_patience(timeout_seconds=seconds)
+        found = newest_checkpoints(reader, names.checkpoints_topic(clusters.flow))
     places = sorted(place for place in found.by_place if wanted is None or place[0] in wanted)
     return ExportedOffsets(
         tuple(ExportedOffset(found.by_place[place], found.written_ms[place]) for place in places),

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import SrmError
-from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.groups.explain_offsets import ExplainedOffsets, explain_offsets
 from srm_common.usecases.groups.export_offsets import export_offsets
 
@@ -36,18 +35,23 @@ class GroupPositions:
     notes: tuple[str, ...] = ()
 
 
-def group_positions(flow: FlowSettings, group: str) -> GroupPositions:
+def group_positions(flow: FlowSettings | FlowClusters, group: str) -> GroupPositions:
     """Raises UnreachableCluster, AccessDenied, ClusterError, StateError as the target answers."""
-    exported = export_offsets(flow, [group])
+    with clusters_of(flow) as clusters:
+        return _positions(clusters, group)
+
+
+def _positions(clusters: FlowClusters, group: str) -> GroupPositions:
+    flow = clusters.flow
+    exported = export_offsets(clusters, [group])
     notes = list(exported.unreadable)
     try:
-        explained = explain_offsets(flow, exported.offsets, [group])
+        explained = explain_offsets(clusters, exported.offsets, [group])
     except SrmError as error:
         explained = ExplainedOffsets.of(exported.offsets, f"reasons are not known: {error}")
-    with TopicRegistry(flow.target) as registry:
-        records = registry.read().of_flow(flow.name)
+    records = clusters.target.registry.read().of_flow(flow.name)
     upstream = {record.downstream_topic: topic for topic, record in records.items()}
-    found, unread = GroupReader(flow.target).offsets([group])
+    found, unread = clusters.target.groups().offsets([group])
     notes += [*explained.notes, *map(str, unread)]
     applied = {place: at.offset for one in found for place, at in one.offsets.items()}
     rows = []

@@ -17,14 +17,12 @@ from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.moving.handover import Handback, HandoverPosition, Verdict, accepted, counted_verdicts
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
-from srm_common.kafka.state.control_log import ControlLog
-from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, offset_record
-from srm_common.kafka.state.state_topics import ensure_state_topics
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.replication.driver.offsets_rewrite import rewritten_offsets
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
 from srm_common.usecases.mirror_maker.handover_state import held_copies, state_of, stored_offsets, topics_at_hand
@@ -42,7 +40,7 @@ class HandbackRequest:
     accept_unproved: bool = False
 
 
-def hand_back(flow: FlowSettings, request: HandbackRequest, *, dry_run: bool = False) -> Handback:
+def hand_back(flow: FlowSettings | FlowClusters, request: HandbackRequest, *, dry_run: bool = False) -> Handback:
     """Carry it out, all of it or nothing; may be repeated.
 
     Args:
@@ -56,37 +54,36 @@ def hand_back(flow: FlowSettings, request: HandbackRequest, *, dry_run: bool = F
         ConfigError: an alias means another cluster, a policy gives other names, or a topic does not exist.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """
-    undone = f"flow {flow.name} was not handed back"
-    with FlowState(flow) as store:
+    with clusters_of(flow) as clusters:
         if dry_run:
-            found, _ = _found(flow, request, store, fenced=False)
-            return replace(found, signs=tuple(signs_of_life(flow, store, request.mirror_maker)))
-        with idle_flow(flow, store, undone, request.mirror_maker) as owner:
-            ensure_state_topics(flow)
-            found, records = _found(flow, request, store, fenced=True)
+            found, _ = _found(clusters, request, fenced=False)
+            return replace(found, signs=tuple(signs_of_life(clusters, request.mirror_maker)))
+        undone = f"flow {clusters.flow.name} was not handed back"
+        with idle_flow(clusters, undone, request.mirror_maker) as owner:
+            clusters.state_topics()
+            found, records = _found(clusters, request, fenced=True)
             if found.obstacles:
                 return found
-            _write(flow, request, owner, found, records)
-    return replace(found, checkpoints=str(sync_checkpoints(flow, at_once=True)), written=True)
+            _write(clusters, request, owner, found, records)
+        return replace(found, checkpoints=str(sync_checkpoints(clusters, at_once=True)), written=True)
 
 
-def _found(
-    flow: FlowSettings, request: HandbackRequest, store: FlowState, *, fenced: bool
-) -> tuple[Handback, list[NewRecord]]:
+def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) -> tuple[Handback, list[NewRecord]]:
     """What is to be said, and what to be written."""
+    flow = clusters.flow
     ours = ConnectNames.dedicated(flow.name)
-    committed = stored_offsets(flow, ours, fenced=fenced)
-    memory = SourceTopics.from_json(store.read("topics"))
+    committed = stored_offsets(clusters, ours, fenced=fenced)
+    memory = SourceTopics.from_json(clusters.state.read("topics"))
     chosen = _chosen(memory, committed)
-    topics = topics_at_hand(flow, plan_topics(flow), [*committed, *chosen])
+    topics = topics_at_hand(clusters, plan_topics(clusters), [*committed, *chosen])
     positions = [
         _of_choice(one, chosen[one.place]) if one.place in chosen else _as_committed(one) if flow.exactly_once else one
-        for one in handover_positions(flow, topics, committed, compared=request.compared)
+        for one in handover_positions(clusters, topics, committed, compared=request.compared)
         if one.place not in committed.faults
     ]
     if request.accept_unproved:
         positions = [accepted(one) if one.verdict is Verdict.UNPROVED else one for one in positions]
-    state = state_of(flow, ours)
+    state = state_of(clusters, ours)
     moved = [one for one in positions if _moves(one, committed)] if state.offsets_partitions else []
     wanted = [offset_record(flow.name, state, one.place, one.position) for one in moved]
     stable_within = STABLE_WITHIN_SECONDS if fenced else None
@@ -94,7 +91,7 @@ def _found(
     keys = {record.key for record in wanted}
     records = [record for record in again if record.key not in keys]
     if request.mirror_maker != ours:
-        theirs, connector = state_of(flow, request.mirror_maker), request.mirror_maker.connector
+        theirs, connector = state_of(clusters, request.mirror_maker), request.mirror_maker.connector
         wanted += [
             offset_record(flow.name, theirs, one.place, one.position, connector=connector)
             for one in positions
@@ -104,7 +101,7 @@ def _found(
         flow=str(flow.name),
         positions=tuple(positions),
         faults=tuple(str(fault) for _, fault in sorted(committed.faults.items())),
-        held=tuple(held_copies(flow, topics)) if fenced else (),
+        held=tuple(held_copies(clusters, topics)) if fenced else (),
         rewritten=len(records),
         offsets=len(wanted),
     )
@@ -142,18 +139,19 @@ def _moves(one: HandoverPosition, committed: Mapping[TopicPartition, int]) -> bo
 
 
 def _write(
-    flow: FlowSettings,
+    clusters: FlowClusters,
     request: HandbackRequest,
     owner: Ownership | None,
     found: Handback,
     records: Sequence[NewRecord],
 ) -> None:
+    flow = clusters.flow
     if owner is None:
-        StateWriter(flow.target).write(f"hand back flow {flow.name}", records)
+        clusters.target.writer().write(f"hand back flow {flow.name}", records)
     elif records:
         write_transaction(flow, owner, records)
     changed = [one for one in found.positions if one.position != one.stored]
-    with ControlLog(flow) as log:
+    with clusters.control_log() as log:
         log.append(
             HANDOVER,
             before=[[one.topic, one.partition, one.stored] for one in changed],

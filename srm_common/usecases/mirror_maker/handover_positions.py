@@ -6,15 +6,13 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from srm_common.domain.flow import FlowSettings
 from srm_common.domain.moving.handover import ENOUGH, CopyEnd, HandoverPosition, SeenRecord, Verdict, judge_position
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.link import ClusterLink
+from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.kafka.state.state_reader import LogRecord, StateReader
 from srm_common.replication.driver.source_view import LISTING_SECONDS, SourceView
-from srm_common.usecases.flows.copied_topics import TopicMapping
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.source_offsets import logs_of
 
 #: Records of each copy's end that are compared, by default.
@@ -37,8 +35,8 @@ class _Tail:
 
 
 def handover_positions(
-    flow: FlowSettings,
-    topics: Iterable[TopicMapping],
+    clusters: FlowClusters,
+    topics: Iterable[CopiedTopic],
     stored: Mapping[TopicPartition, int],
     *,
     compared: int = COMPARED,
@@ -53,20 +51,19 @@ def handover_positions(
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
+    flow = clusters.flow
     wanted = sorted(topics, key=lambda one: one.upstream)
     places = [TopicPartition(topic.upstream, number) for topic in wanted for number in range(topic.partitions)]
-    source_logs = logs_of(flow, places)
-    copy_logs = _copy_logs(flow, wanted)
-    settings = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000).topic_settings(
-        topic.upstream for topic in wanted
-    )
+    source_logs = logs_of(clusters, places)
+    copy_logs = _copy_logs(clusters, wanted)
+    settings = clusters.source.admin.topic_settings(topic.upstream for topic in wanted)
     found = []
     with (
+        # As the flow reads the source, which may be otherwise than state is read.
         StateReader(flow.source, committed=flow.read_committed) as source,
-        StateReader(flow.target) as target,
-        SourceView(flow) as view,
+        clusters.source_view() as view,
     ):
-        ends = _Ends(source, target, view, compared)
+        ends = _Ends(source, clusters.target.reader, view, compared)
         for topic in wanted:
             policy = settings.get(topic.upstream, {}).get("cleanup.policy")
             compacted = policy is not None and "compact" in (policy.value or "")
@@ -88,7 +85,7 @@ class _Ends:
 
     def read(
         self,
-        topic: TopicMapping,
+        topic: CopiedTopic,
         numbers: Iterable[int],
         stored: Mapping[TopicPartition, int],
         source_logs: Mapping[TopicPartition, LogRange | str],
@@ -125,7 +122,7 @@ class _Ends:
             read = LogRange(start, behind[number].end)
             self._near[TopicPartition(topic.upstream, number)] = (*earlier, *map(_seen, records)), read
 
-    def judged(self, topic: TopicMapping, number: int, compacted: bool) -> HandoverPosition:
+    def judged(self, topic: CopiedTopic, number: int, compacted: bool) -> HandoverPosition:
         """One of the partitions that were read. Looks further where the end is not near what is stored."""
         place = TopicPartition(topic.upstream, number)
         stored, source, copy = self._stored.get(place), self._source_logs[place], self._copies[place]
@@ -197,9 +194,9 @@ class _Ends:
         return out
 
 
-def _copy_logs(flow: FlowSettings, topics: Iterable[TopicMapping]) -> dict[TopicPartition, LogRange | str]:
+def _copy_logs(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> dict[TopicPartition, LogRange | str]:
     """The copies' logs by upstream partition; a sentence where there is none, or it cannot be looked at."""
-    there = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
+    there = clusters.target.admin.topics().partitions
     found: dict[TopicPartition, LogRange | str] = {}
     wanted: dict[TopicPartition, TopicPartition] = {}
     for topic in topics:
@@ -212,7 +209,7 @@ def _copy_logs(flow: FlowSettings, topics: Iterable[TopicMapping]) -> dict[Topic
                 )
     if not wanted:
         return found
-    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
+    with clusters.target.link("control") as link:
         copies = list(wanted.values())
         starts, faults = link.start_offsets(copies, timeout_seconds=LISTING_SECONDS)
         ends, more = link.end_offsets(copies, timeout_seconds=LISTING_SECONDS)

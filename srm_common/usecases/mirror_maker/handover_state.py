@@ -9,13 +9,11 @@ from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.errors import ConfigError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, present_state_topics
-from srm_common.kafka.state.topic_registry import TopicRegistry
-from srm_common.usecases.flows.copied_topics import TopicMapping
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 _LISTING_SECONDS = 10.0
 #: Markers may follow the answer to a fence by some time where brokers are busy.
@@ -23,7 +21,7 @@ _MARKERS_SECONDS = 60.0
 _PAUSE_SECONDS = 0.2
 
 
-def stored_offsets(flow: FlowSettings, mirror_maker: ConnectNames, *, fenced: bool) -> SourceOffsets:
+def stored_offsets(clusters: FlowClusters, mirror_maker: ConnectNames, *, fenced: bool) -> SourceOffsets:
     """What ``mirror_maker`` has stored; ``fenced``: nothing is open any more, so that all of it must be readable.
 
     Raises:
@@ -31,23 +29,24 @@ def stored_offsets(flow: FlowSettings, mirror_maker: ConnectNames, *, fenced: bo
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
     return read_source_offsets(
-        flow,
-        state_of(flow, mirror_maker),
+        clusters.flow,
+        state_of(clusters, mirror_maker),
         stable_within_seconds=STABLE_WITHIN_SECONDS if fenced else None,
         refuse_loss=False,
         connector=mirror_maker.connector,
     )
 
 
-def state_of(flow: FlowSettings, mirror_maker: ConnectNames) -> StateTopics:
+def state_of(clusters: FlowClusters, mirror_maker: ConnectNames) -> StateTopics:
     """Its offsets topic as it is, with no partitions where it does not exist.
 
     Raises:
         ConfigError: it has another name than usual, and does not exist.
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
+    flow = clusters.flow
     topic = mirror_maker.offsets_topic
-    state = present_state_topics(flow, topic)
+    state = present_state_topics(clusters.target.reader, flow, topic)
     if not state.offsets_partitions and topic != names.offsets_topic(flow.name.source):
         raise ConfigError(
             f"cluster '{flow.target.alias}' has no topic {topic}; pass the correct one with --offsets-topic"
@@ -55,33 +54,31 @@ def state_of(flow: FlowSettings, mirror_maker: ConnectNames) -> StateTopics:
     return state
 
 
-def topics_at_hand(flow: FlowSettings, plan: Plan, stored: Iterable[TopicPartition]) -> list[TopicMapping]:
+def topics_at_hand(clusters: FlowClusters, plan: Plan, stored: Iterable[TopicPartition]) -> list[CopiedTopic]:
     """The accepted topics that have a stored offset or a copy, with the partitions of the source."""
-    seconds = flow.admin_timeout_ms / 1000
-    here = ClusterAdmin(flow.source, timeout_seconds=seconds).topics().partitions
-    there = ClusterAdmin(flow.target, timeout_seconds=seconds).topics().partitions
+    here, there = clusters.source.admin.topics().partitions, clusters.target.admin.topics().partitions
     known = {topic for topic, _ in stored}
     return [
-        TopicMapping(one.topic, one.remote_topic, here[one.topic], "", "")
+        CopiedTopic(one.topic, one.remote_topic, here[one.topic])
         for one in plan.accepted
         if one.remote_topic is not None and one.topic in here and (one.topic in known or one.remote_topic in there)
     ]
 
 
-def growing(flow: FlowSettings, topics: Iterable[TopicMapping], seconds: float) -> list[str]:
+def growing(clusters: FlowClusters, topics: Iterable[CopiedTopic], seconds: float) -> list[str]:
     """One sentence for each copy into which something writes within ``seconds``.
 
     Topics that other flows write to as well are left out.
     """
-    with TopicRegistry(flow.target) as registry:
-        records = registry.read()
+    flow = clusters.flow
+    records = clusters.target.registry.read()
     copies = {
         topic.downstream
         for topic in topics
         if not any(record.flow != str(flow.name) for record in records.feeding(topic.downstream))
     }
-    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
-        there = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
+    with clusters.target.link("control") as link:
+        there = clusters.target.admin.topics().partitions
         places = [TopicPartition(copy, number) for copy in sorted(copies) for number in range(there.get(copy, 0))]
         if not places:
             return []
@@ -100,13 +97,13 @@ def growing(flow: FlowSettings, topics: Iterable[TopicMapping], seconds: float) 
     ]
 
 
-def held_copies(flow: FlowSettings, topics: Iterable[TopicMapping]) -> list[str]:
+def held_copies(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> list[str]:
     """One sentence for each copy whose readers an open transaction holds back, after some time for its end."""
-    there = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
+    there = clusters.target.admin.topics().partitions
     places = [
         TopicPartition(one.downstream, number) for one in topics for number in range(there.get(one.downstream, 0))
     ]
-    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
+    with clusters.target.link("control") as link:
         deadline = time.monotonic() + _MARKERS_SECONDS
         while places:
             # In this order: what is written in between makes them differ, never agree by chance.
@@ -114,7 +111,7 @@ def held_copies(flow: FlowSettings, topics: Iterable[TopicMapping]) -> list[str]
             ends, more = link.end_offsets(places, committed=False, timeout_seconds=_LISTING_SECONDS)
             places = [one for one in places if one not in stable or stable[one] != ends.get(one)]
             if time.monotonic() > deadline:
-                return [_held(flow, one, stable, {**faults, **more}) for one in places]
+                return [_held(clusters.flow, one, stable, {**faults, **more}) for one in places]
             if places:
                 time.sleep(_PAUSE_SECONDS)
     return []

@@ -8,7 +8,6 @@ commit positions, a piece of the offset map, and what the flow remembers of its 
 from __future__ import annotations
 
 import getpass
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -26,19 +25,16 @@ from srm_common.domain.moving.handover import (
 )
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import failed
+from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopics
 from srm_common.errors import FlowRunning
-from srm_common.kafka.state.control_log import ControlLog
-from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import offset_record
-from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_topics import StateTopics
+from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.driver.source_view import SourceView
 from srm_common.replication.driver.state_transaction import write_transaction
-from srm_common.usecases.flows.copied_topics import TopicMapping
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
 from srm_common.usecases.mirror_maker.handover_state import growing, stored_offsets, topics_at_hand
@@ -60,7 +56,7 @@ class TakeoverRequest:
     watch_seconds: float = 5.0
 
 
-def take_over(flow: FlowSettings, request: TakeoverRequest, *, dry_run: bool = False) -> Takeover:
+def take_over(flow: FlowSettings | FlowClusters, request: TakeoverRequest, *, dry_run: bool = False) -> Takeover:
     """Carry it out, all of it or nothing; may be repeated.
 
     Args:
@@ -74,39 +70,44 @@ def take_over(flow: FlowSettings, request: TakeoverRequest, *, dry_run: bool = F
         ConfigError: an alias means another cluster, a policy gives other names, or a topic does not exist.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """
-    with FlowState(flow) as store:
-        if dry_run:
-            found, topics = _found(flow, request, fenced=False)
-            signs = signs_of_life(flow, store, request.mirror_maker) or growing(flow, topics, request.watch_seconds)
-            return replace(found, signs=tuple(signs))
-
-        def refuse_growth() -> None:
-            plan = plan_topics(flow)
-            stored = stored_offsets(flow, request.mirror_maker, fenced=False)
-            signs = growing(flow, topics_at_hand(flow, plan, stored), request.watch_seconds)
-            if signs:
-                raise FlowRunning(f"flow {flow.name} was not taken over: {signs[0]}")
-
-        undone = f"flow {flow.name} was not taken over"
-        with idle_flow(flow, store, undone, request.mirror_maker, before_fence=refuse_growth) as owner:
-            found, topics = _found(flow, request, fenced=True)
-            if found.obstacles:
-                return found
-            refreshed = refresh_topics(flow, at_once=True)
-            found = replace(found, results=refreshed.results)
-            if failed(found.results):
-                return found
-            _write(flow, request, store, owner, found, topics)
-        return replace(found, written=True)
+    with clusters_of(flow) as clusters:
+        return _taken_over(clusters, request, dry_run)
 
 
-def _found(flow: FlowSettings, request: TakeoverRequest, *, fenced: bool) -> tuple[Takeover, list[TopicMapping]]:
-    plan = plan_topics(flow)
-    stored = stored_offsets(flow, request.mirror_maker, fenced=fenced)
-    topics = topics_at_hand(flow, plan, stored)
+def _taken_over(clusters: FlowClusters, request: TakeoverRequest, dry_run: bool) -> Takeover:
+    if dry_run:
+        found, topics = _found(clusters, request, fenced=False)
+        signs = signs_of_life(clusters, request.mirror_maker) or growing(clusters, topics, request.watch_seconds)
+        return replace(found, signs=tuple(signs))
+    undone = f"flow {clusters.flow.name} was not taken over"
+
+    def refuse_growth() -> None:
+        plan = plan_topics(clusters)
+        stored = stored_offsets(clusters, request.mirror_maker, fenced=False)
+        signs = growing(clusters, topics_at_hand(clusters, plan, stored), request.watch_seconds)
+        if signs:
+            raise FlowRunning(f"{undone}: {signs[0]}")
+
+    with idle_flow(clusters, undone, request.mirror_maker, before_fence=refuse_growth) as owner:
+        found, topics = _found(clusters, request, fenced=True)
+        if found.obstacles:
+            return found
+        refreshed = refresh_topics(clusters, at_once=True)
+        found = replace(found, results=refreshed.results)
+        if failed(found.results):
+            return found
+        _write(clusters, request, owner, found, topics)
+    return replace(found, written=True)
+
+
+def _found(clusters: FlowClusters, request: TakeoverRequest, *, fenced: bool) -> tuple[Takeover, list[CopiedTopic]]:
+    flow = clusters.flow
+    plan = plan_topics(clusters)
+    stored = stored_offsets(clusters, request.mirror_maker, fenced=fenced)
+    topics = topics_at_hand(clusters, plan, stored)
     positions = [
         _of_reset(one) if one.place in stored.resets else one
-        for one in handover_positions(flow, topics, stored, compared=request.compared)
+        for one in handover_positions(clusters, topics, stored, compared=request.compared)
         if one.place not in stored.faults
     ]
     if request.accept_unproved:
@@ -137,25 +138,25 @@ def _left_out(plan: Plan, topics: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def _write(
-    flow: FlowSettings,
+    clusters: FlowClusters,
     request: TakeoverRequest,
-    store: FlowState,
     owner: Ownership | None,
     found: Takeover,
-    topics: Iterable[TopicMapping],
+    topics: Iterable[CopiedTopic],
 ) -> None:
-    state = ensure_state_topics(flow)
-    ours = stored_offsets(flow, ConnectNames.dedicated(flow.name), fenced=True)
+    flow, store = clusters.flow, clusters.state
+    state = clusters.state_topics()
+    ours = stored_offsets(clusters, ConnectNames.dedicated(flow.name), fenced=True)
     changed = [one for one in found.positions if one.position is not None and one.position != ours.get(one.place)]
     records = [offset_record(flow.name, state, one.place, one.position) for one in changed]
-    records += _segments(flow, state, found.positions)
+    records += _segments(clusters, state, found.positions)
     memory = SourceTopics.from_json(store.read("topics"))
-    records.append(store.record("topics", _remembered(flow, memory, found.positions, topics).to_json()))
+    records.append(store.record("topics", _remembered(clusters, memory, found.positions, topics).to_json()))
     if owner is None:
-        StateWriter(flow.target).write(f"take over flow {flow.name}", records)
+        clusters.target.writer().write(f"take over flow {flow.name}", records)
     else:
         write_transaction(flow, owner, records)
-    with ControlLog(flow) as log:
+    with clusters.control_log() as log:
         log.append(
             HANDOVER,
             before=[[one.topic, one.partition, one.stored] for one in changed],
@@ -166,12 +167,11 @@ def _write(
         )
 
 
-def _segments(flow: FlowSettings, state: StateTopics, positions: Iterable[HandoverPosition]) -> list[NewRecord]:
+def _segments(clusters: FlowClusters, state: StateTopics, positions: Iterable[HandoverPosition]) -> list[NewRecord]:
     positions = list(positions)
     wanted = {one.place for one in positions}
-    with StateReader(flow.target) as reader:
-        log = SegmentLog(reader, state.segments_topic, state.segments_partitions)
-        newest = {place: known[-1] for place, known in log.maps() if place in wanted}
+    log = SegmentLog(clusters.target.reader, state.segments_topic, state.segments_partitions)
+    newest = {place: known[-1] for place, known in log.maps() if place in wanted}
     records = []
     for one in positions:
         segment = segment_of(one, newest.get(one.place))
@@ -182,15 +182,15 @@ def _segments(flow: FlowSettings, state: StateTopics, positions: Iterable[Handov
 
 
 def _remembered(
-    flow: FlowSettings, memory: SourceTopics, positions: Iterable[HandoverPosition], topics: Iterable[TopicMapping]
+    clusters: FlowClusters, memory: SourceTopics, positions: Iterable[HandoverPosition], topics: Iterable[CopiedTopic]
 ) -> SourceTopics:
     """Ids as they are now, and that partitions without a position start at their beginning: what is in them came while
     MirrorMaker 2 copied the topic."""
     taken = {one.place for one in positions if one.position is not None}
     names = {topic for topic, _ in taken}
-    with SourceView(flow) as source:
+    with clusters.source_view() as source:
         ids = source.topic_ids(sorted(names))
-    now_ms = int(time.time() * 1000)
+    now_ms = clusters.now_ms()
     starts = {
         topic.upstream: ChosenStart(str(StartKind.EARLIEST), _COPIED_BEFORE, now_ms, topic.partitions)
         for topic in topics

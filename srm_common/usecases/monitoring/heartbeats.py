@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
 from srm_common.domain.cluster import ClusterSettings
@@ -10,56 +9,59 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, ancestry
 from srm_common.domain.monitoring.heartbeat_report import CopiedHeartbeat, HeartbeatReport, Hop, make_heartbeat_report
 from srm_common.errors import SrmError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.state.heartbeat_log import LoggedHeartbeat, arrival_ms, find_heartbeat, newest_heartbeat
 from srm_common.kafka.state.state_reader import StateReader
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 #: For a cluster upstream, which the report can do without.
 _UPSTREAM_SECONDS = 10.0
 
 
-def heartbeat_report(flow: FlowSettings, *, by_hop: bool = False) -> HeartbeatReport:
+def heartbeat_report(flow: FlowSettings | FlowClusters, *, by_hop: bool = False) -> HeartbeatReport:
     """The newest heartbeat in each heartbeats topic that the flow has copied; asks the target only, and says in the
     report where that does not let us look.
 
     Args:
         by_hop: with what :func:`heartbeats_by_hop` asks of the clusters between.
     """
-    try:
-        if by_hop:
-            return heartbeats_by_hop(flow)
-        return make_heartbeat_report(flow, _now_ms(), [one for one, _ in _copied(flow)])
-    except SrmError as error:
-        return make_heartbeat_report(flow, _now_ms(), fault=str(error))
+    with clusters_of(flow) as clusters:
+        try:
+            if by_hop:
+                return heartbeats_by_hop(clusters)
+            return make_heartbeat_report(clusters.flow, clusters.now_ms(), [one for one, _ in _copied(clusters)])
+        except SrmError as error:
+            return make_heartbeat_report(clusters.flow, clusters.now_ms(), fault=str(error))
 
 
-def heartbeats_by_hop(flow: FlowSettings) -> HeartbeatReport:
+def heartbeats_by_hop(flow: FlowSettings | FlowClusters) -> HeartbeatReport:
     """The same, with how long each heartbeat took for each of its hops: asks the clusters between, as far as the
     configuration has them; what one of them cannot tell is a fault of its hop.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
+    with clusters_of(flow) as clusters:
+        copied = _copied(clusters)
+    flow = clusters.flow
     known = _clusters(flow)
-    traced = [_traced(flow, known, one, logged) for one, logged in _copied(flow)]
-    return make_heartbeat_report(flow, _now_ms(), traced)
+    traced = [_traced(flow, known, one, logged) for one, logged in copied]
+    return make_heartbeat_report(flow, clusters.now_ms(), traced)
 
 
-def _copied(flow: FlowSettings) -> list[tuple[CopiedHeartbeat, LoggedHeartbeat | None]]:
+def _copied(clusters: FlowClusters) -> list[tuple[CopiedHeartbeat, LoggedHeartbeat | None]]:
+    flow, target = clusters.flow, clusters.target
     policy, source = flow.policy, flow.name.source
-    topics = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
     out = []
-    with StateReader(flow.target) as reader:
-        for topic in topics:
-            if not policy.is_heartbeats_topic(topic) or policy.topic_source(topic) != source:
-                continue
-            path = (*reversed(ancestry(policy, topic)), flow.name.target)
-            logged = newest_heartbeat(reader, topic)
-            upstream = policy.upstream_topic(topic)
-            arrived = None
-            if logged is not None and upstream is not None:
-                arrived = arrival_ms(reader, source, upstream, logged.offset, logged.beat.timestamp_ms)
-            out.append((CopiedHeartbeat(topic, path, None if logged is None else logged.beat, arrived), logged))
+    for topic in target.admin.topics().partitions:
+        if not policy.is_heartbeats_topic(topic) or policy.topic_source(topic) != source:
+            continue
+        path = (*reversed(ancestry(policy, topic)), flow.name.target)
+        logged = newest_heartbeat(target.reader, topic)
+        upstream = policy.upstream_topic(topic)
+        arrived = None
+        if logged is not None and upstream is not None:
+            arrived = arrival_ms(target.reader, source, upstream, logged.offset, logged.beat.timestamp_ms)
+        out.append((CopiedHeartbeat(topic, path, None if logged is None else logged.beat, arrived), logged))
     return out
 
 
@@ -119,7 +121,3 @@ def _clusters(flow: FlowSettings) -> dict[str, ClusterSettings]:
     for one in flow.graph:
         known |= {one.name.source: one.source, one.name.target: one.target}
     return known | {flow.name.source: flow.source, flow.name.target: flow.target}
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

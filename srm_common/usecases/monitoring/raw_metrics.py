@@ -5,25 +5,28 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.errors import SrmError, StoreError
 from srm_common.kafka.state.metrics_log import MetricsLog, write_report
 from srm_common.store.metrics_store import MetricsStore
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 _LOG = logging.getLogger(__name__)
 _EVERY_SECONDS = 5.0
 
 
-def publish_report(flow: FlowSettings, report: RunReport) -> str | None:
+def publish_report(flow: FlowSettings | FlowClusters, report: RunReport) -> str | None:
     """Write the report to the topic with raw metrics, where the flow has one (``metrics.topic.enabled``). Why that
     failed, in one sentence, which is logged, too: no flow depends on it."""
-    if not flow.metrics_topic:
+    settings = flow.flow if isinstance(flow, FlowClusters) else flow
+    if not settings.metrics_topic:
         return None
     try:
-        write_report(flow, report)
+        with clusters_of(flow) as clusters:
+            write_report(settings, report, clusters.target.clients)
     except SrmError as error:
         _LOG.error("%s: the metrics of run %s are not in Kafka: %s", report.flow, report.run_id, error)
         return str(error)
@@ -36,13 +39,14 @@ def follow_metrics_topic(
     stop: threading.Event,
     *,
     every_seconds: float = _EVERY_SECONDS,
+    clock: Callable[[], float] = time.time,
 ) -> None:
     """Take what flows write to their topics with raw metrics into ``store``, until ``stop``.
 
     Begins after the newest report that the store has of a flow. What a cluster or the store cannot do now is logged
-    once, and tried again.
+    once, and tried again. ``clock`` gives epoch seconds.
     """
-    followed = [_Followed(flow, store) for flow in flows if flow.metrics_topic]
+    followed = [_Followed(flow, store, clock) for flow in flows if flow.metrics_topic]
     while followed and not stop.is_set():
         for one in followed:
             if stop.is_set():
@@ -52,9 +56,10 @@ def follow_metrics_topic(
 
 
 class _Followed:
-    def __init__(self, flow: FlowSettings, store: MetricsStore) -> None:
+    def __init__(self, flow: FlowSettings, store: MetricsStore, clock: Callable[[], float]) -> None:
         self._flow = flow
         self._store = store
+        self._clock = clock
         self._log: MetricsLog | None = None
         self._fault: str | None = None
 
@@ -78,4 +83,4 @@ class _Followed:
         known = self._store.flows([name])
         if known:
             return known[0].reported_ms
-        return int(time.time() * 1000) - self._flow.metrics_topic_retention_ms
+        return int(self._clock() * 1000) - self._flow.metrics_topic_retention_ms

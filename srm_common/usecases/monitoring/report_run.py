@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
@@ -16,11 +16,11 @@ from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunSta
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError, SrmError, StoreError
 from srm_common.kafka.log.cluster_clock import clock_offset
-from srm_common.kafka.state.flow_state import FlowState
 from srm_common.settings_files.configuration import Configuration
 from srm_common.store.location import open_store
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.usecases.filters.effective_filters import EffectiveFilters
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report
 from srm_common.usecases.monitoring.lag_watch import lag_now
 from srm_common.usecases.monitoring.raw_metrics import publish_report
@@ -29,7 +29,7 @@ _LOG = logging.getLogger(__name__)
 
 
 def make_report(
-    flow: FlowSettings,
+    flow: FlowSettings | FlowClusters,
     run_id: str,
     *,
     unable: str | None = None,
@@ -49,10 +49,21 @@ def make_report(
         UnreachableCluster, AccessDenied, ClusterError: as the target answers, where all that is kept.
         CorruptRecord: the record of the run is not ours to read.
     """
-    with FlowState(flow) as state:
-        known = state.read_all("run", "decisions", "plan", GROUPS, FOREIGN)
+    with clusters_of(flow) as clusters:
+        return _made(clusters, run_id, unable, warnings, filters)
+
+
+def _made(
+    clusters: FlowClusters,
+    run_id: str,
+    unable: str | None,
+    warnings: Sequence[str],
+    filters: EffectiveFilters | None,
+) -> RunReport:
+    flow = clusters.flow
+    known = clusters.state.read_all("run", "decisions", "plan", GROUPS, FOREIGN)
     record = RunRecord.from_json(known["run"]) if "run" in known else None
-    now_ms = _now_ms()
+    now_ms = clusters.now_ms()
     fault = None
     if record is None or record.run_id != run_id:
         fault = unable or f"run {run_id} left no record; the log of its task replicate says why"
@@ -73,7 +84,7 @@ def make_report(
         run=record,
         fault=fault,
         warnings=tuple(notes),
-        heartbeats=heartbeat_report(flow, by_hop=True),
+        heartbeats=heartbeat_report(clusters, by_hop=True),
         groups=groups_from(known.get(GROUPS)),
         topic_groups=topics_from(known.get(GROUPS)),
         clock=measure_clocks(flow),
@@ -95,9 +106,9 @@ def data_topics(flow: FlowSettings, record: RunRecord | None) -> int | None:
     return sum(not flow.policy.is_heartbeats_topic(topic) for topic in topics)
 
 
-def unreachable_report(flow: str, run_id: str, reason: str) -> RunReport:
-    """Of a run whose target does not respond, so nothing is known but that."""
-    return RunReport(flow, run_id, _now_ms(), None, fault=reason)
+def unreachable_report(flow: str, run_id: str, reason: str, clock: Callable[[], float] = time.time) -> RunReport:
+    """Of a run whose target does not respond, so nothing is known but that. ``clock`` gives epoch seconds."""
+    return RunReport(flow, run_id, int(clock() * 1000), None, fault=reason)
 
 
 def keep_report(report: RunReport, store: MetricsStore) -> str | None:
@@ -123,7 +134,7 @@ def keep_in_history(report: RunReport, configuration: Configuration) -> str | No
 
 
 def report_by_hand(
-    flow: FlowSettings,
+    flow: FlowSettings | FlowClusters,
     run_id: str,
     configuration: Configuration,
     *,
@@ -137,11 +148,12 @@ def report_by_hand(
         unable: why the run ended before it could copy.
         filters: those that counted for the run.
     """
-    try:
-        report = make_report(flow, run_id, unable=unable, filters=filters)
-    except SrmError as error:
-        report = unreachable_report(str(flow.name), run_id, str(error))
-    faults = [keep_in_history(report, configuration), publish_report(flow, report)]
+    with clusters_of(flow) as clusters:
+        try:
+            report = make_report(clusters, run_id, unable=unable, filters=filters)
+        except SrmError as error:
+            report = unreachable_report(str(clusters.flow.name), run_id, str(error), clusters.clock)
+        faults = [keep_in_history(report, configuration), publish_report(clusters, report)]
     return [fault for fault in faults if fault is not None]
 
 
@@ -207,7 +219,3 @@ def _filters(effective: EffectiveFilters) -> dict[str, object]:
         "origin": effective.filters.origin,
         "faults": list(effective.faults),
     }
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

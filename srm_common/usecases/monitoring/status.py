@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
@@ -15,13 +14,14 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.monitoring.schedule import ScheduledFlow
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import SrmError
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.monitoring.heartbeats import heartbeat_report
 from srm_common.usecases.monitoring.lag_watch import lag_now
 from srm_common.usecases.monitoring.report_run import data_topics
-from srm_common.usecases.runs.last_run import last_run
+from srm_common.usecases.runs.run_journal import last_run
 
 
-def status(flow: FlowSettings) -> StatusReport:
+def status(flow: FlowSettings | FlowClusters) -> StatusReport:
     """The last run's record, with the positions and the source's ends of this moment and the heartbeats that have come.
 
     A source that does not respond is said in the report, which then has the ends that the run saw.
@@ -30,7 +30,13 @@ def status(flow: FlowSettings) -> StatusReport:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers, where the record is.
         CorruptRecord: the record cannot be read.
     """
-    run, lag, fault = last_run(flow), None, None
+    with clusters_of(flow) as clusters:
+        return _status(clusters)
+
+
+def _status(clusters: FlowClusters) -> StatusReport:
+    flow = clusters.flow
+    run, lag, fault = last_run(clusters), None, None
     if run is not None:
         try:
             lag = lag_now(flow)
@@ -38,7 +44,7 @@ def status(flow: FlowSettings) -> StatusReport:
             fault = str(error)
         else:
             fault = None if lag is None else lag.fault
-    found = make_report(str(flow.name), int(time.time() * 1000), run, lag, fault, heartbeat_report(flow))
+    found = make_report(str(flow.name), clusters.now_ms(), run, lag, fault, heartbeat_report(clusters))
     return replace(found, health=judge(observe_status(flow, found)).health)
 
 

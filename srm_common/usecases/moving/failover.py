@@ -13,13 +13,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.moving.moves import MoveReport, MoveRequest, StepName, StepResult, StepState
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult, StepState
 from srm_common.domain.topics.state_topics import flow_state_topic
 from srm_common.errors import ConfigError, CorruptRecord, SrmError
-from srm_common.kafka.state.flow_state import FlowState
-from srm_common.kafka.state.state_topics import ensure_topics
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.moving.move_steps import LastPass as LastPass
 from srm_common.usecases.moving.move_steps import MoveSteps, failed
+from srm_common.usecases.offsets.resume_points import opposite
 
 STATE_KEY = "move"
 #: For what a step found, after its work: a target that is gone has been waited for already.
@@ -41,14 +41,15 @@ def run_failover_step(
     return Move(flow, request, last_pass).run(step)
 
 
-def last_move(flow: FlowSettings) -> MoveReport | None:
+def last_move(flow: FlowSettings | FlowClusters) -> MoveReport | None:
     """The newest move along the flow, as far as it is; None before the first.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, CorruptRecord: as the target answers.
     """
-    with FlowState(flow) as store:
-        found = store.read(STATE_KEY)
+    with clusters_of(flow) as clusters:
+        found = clusters.state.read(STATE_KEY)
+    flow = clusters.flow
     if found is None:
         return None
     try:
@@ -65,17 +66,22 @@ class Move:
 
     Args:
         flow, last_pass: as for :func:`run_failover_step`.
+        clock: epoch seconds.
     """
 
-    def __init__(self, flow: FlowSettings, request: MoveRequest, last_pass: LastPass | None = None) -> None:
+    def __init__(
+        self,
+        flow: FlowSettings,
+        request: MoveRequest,
+        last_pass: LastPass | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._flow = flow
+        self._clock = clock
         self._request = request
+        self._last_pass = last_pass
         self._begun = False
-        self._steps = MoveSteps(flow, request, MoveReport(str(flow.name), request), last_pass)
-
-    @property
-    def report(self) -> MoveReport:
-        return self._steps.report
+        self.report = MoveReport(str(flow.name), request)
 
     def run(self, step: StepName) -> StepResult:
         """Do one step. What goes wrong is its result, and what was done before it stays.
@@ -85,53 +91,55 @@ class Move:
         """
         if step not in self._request.steps:
             raise ConfigError(f"a {self._request.kind} in mode {self._request.mode} has no step {step}")
-        if not self._begun:
-            self._go_on_with(step)
-        begun = _now_ms()
-        try:
-            result = self._work()[step]()
-        except SrmError as error:
-            result = failed(step, str(error), exit_code=error.exit_code)
-        result = replace(result, started_ms=begun, ended_ms=_now_ms())
-        self._steps.report = self.report.with_step(result)
-        return result if self._request.dry_run else self._keep(result)
+        # Connections of one step: before the next one, either cluster may go away or come back.
+        with FlowClusters(self._flow, clock=self._clock) as clusters:
+            if not self._begun:
+                self._go_on_with(step, clusters)
+            steps = MoveSteps(clusters, self._request, self.report, self._last_pass)
+            begun = clusters.now_ms()
+            try:
+                result = self._work(steps)[step]()
+            except SrmError as error:
+                result = failed(step, str(error), exit_code=error.exit_code)
+            result = replace(result, started_ms=begun, ended_ms=clusters.now_ms())
+            self.report = steps.report.with_step(result)
+            return result if self._request.dry_run else self._keep(result, clusters)
 
-    def _work(self) -> dict[StepName, Callable[[], StepResult]]:
+    def _work(self, steps: MoveSteps) -> dict[StepName, Callable[[], StepResult]]:
         return {
-            StepName.CHECK: self._check,
-            StepName.STOP: self._steps.stop,
-            StepName.DRAIN: self._steps.drain,
-            StepName.TRANSLATE: self._steps.translate,
-            StepName.APPLY: self._steps.apply,
-            StepName.VERIFY: self._steps.verify,
+            StepName.CHECK: lambda: self._check(steps),
+            StepName.STOP: steps.stop,
+            StepName.DRAIN: steps.drain,
+            StepName.TRANSLATE: steps.translate,
+            StepName.APPLY: steps.apply,
+            StepName.VERIFY: steps.verify,
             StepName.TURN: self._turn,
-            StepName.REPORT: self._steps.conclude,
+            StepName.REPORT: steps.conclude,
         }
 
-    def _check(self) -> StepResult:
-        return self._steps.check()
+    def _check(self, steps: MoveSteps) -> StepResult:
+        return steps.check()
 
     def _turn(self) -> StepResult:
         raise ConfigError("only srm_common.usecases.moving.switch_direction turns a flow round")
 
-    def _go_on_with(self, step: StepName) -> None:
+    def _go_on_with(self, step: StepName, clusters: FlowClusters) -> None:
         if step is self._request.steps[0] or self._request.dry_run:
             self._begun = True
             return
-        found = last_move(self._flow)
+        found = last_move(clusters)
         if found is None or found.request != self._request:
             raise ConfigError(
                 f"step {step} of this {self._request.kind} along {self._flow.name} depends on the steps before "
                 f"it, and the last move was another one; start with step {self._request.steps[0]}"
             )
-        self._steps.report = found
+        self.report = found
         self._begun = True
 
-    def _keep(self, result: StepResult) -> StepResult:
+    def _keep(self, result: StepResult, clusters: FlowClusters) -> StepResult:
         try:
-            ensure_topics(self._flow.target, [flow_state_topic(self._flow)], timeout_seconds=_KEEP_SECONDS)
-            with FlowState(self._flow) as store:
-                store.write(STATE_KEY, self.report.to_json())
+            clusters.target.ensure([flow_state_topic(self._flow)], timeout_seconds=_KEEP_SECONDS)
+            clusters.state.write(STATE_KEY, self.report.to_json())
         except SrmError as error:
             sentence = f"the result of this step could not be kept: {error}"
             result = replace(
@@ -140,9 +148,30 @@ class Move:
                 sentences=(*result.sentences, sentence),
                 exit_code=result.exit_code or error.exit_code,
             )
-            self._steps.report = self.report.with_step(result)
+            self.report = self.report.with_step(result)
         return result
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
+def failback(
+    flow: FlowSettings, back: FlowSettings | None, request: MoveRequest, last_pass: LastPass | None = None
+) -> Move:
+    """The move of a failback: groups go back to where they came from, along the flow in the other direction.
+
+    The positions that a group has on a copy are translated back by the map of the flow that made the copy; those on
+    topics that were written on the backup by the map of the flow that leads back. Neither needs names.
+
+    Args:
+        flow: along which the groups came.
+        back: the flow in the other direction, None where there is none: then only positions on copies can be taken
+            back, and what was written on the backup meanwhile stays there.
+        last_pass: copies once what is new along ``back``.
+
+    Raises:
+        ConfigError: the request is for something else.
+    """
+    if request.kind is not MoveKind.FAILBACK or request.mode is MoveMode.DISASTER:
+        raise ConfigError(
+            f"a failback has mode {MoveMode.CONTROLLED} or {MoveMode.CONTINUOUS}; where '{flow.target.alias}' is gone, "
+            f"fail over along the flow in the other direction"
+        )
+    return Move(back or opposite(flow), request, None if back is None else last_pass)

@@ -23,11 +23,7 @@ from srm_common.domain.offsets.checkpoints import Checkpoint, why_not_moved
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, FlowRunning, SrmError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.groups.group_commits import GroupCommitter
-from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.kafka.state.flow_state import FlowState
-from srm_common.kafka.state.state_reader import StateReader
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.flows.idle_flow import idle_flow
 from srm_common.usecases.offsets.backlog import uncopied
 from srm_common.usecases.offsets.resume_points import (
@@ -38,8 +34,8 @@ from srm_common.usecases.offsets.resume_points import (
     move_positions,
     own_offsets,
 )
-from srm_common.usecases.runs.last_run import last_run
 from srm_common.usecases.runs.replicate import raise_if_failed
+from srm_common.usecases.runs.run_journal import last_run
 
 #: One pass of the flow, in whatever way the caller runs flows.
 LastPass = Callable[[FlowSettings], RunRecord]
@@ -60,9 +56,10 @@ class MoveSteps:
     """
 
     def __init__(
-        self, flow: FlowSettings, request: MoveRequest, report: MoveReport, last_pass: LastPass | None
+        self, clusters: FlowClusters, request: MoveRequest, report: MoveReport, last_pass: LastPass | None
     ) -> None:
-        self.flow = flow
+        self.clusters = clusters
+        self.flow = flow = clusters.flow
         self.request = request
         self.report = report
         self.last_pass = last_pass
@@ -70,7 +67,7 @@ class MoveSteps:
 
     def check(self) -> StepResult:
         flow, mode = self.flow, self.request.mode
-        ClusterAdmin(flow.target, timeout_seconds=10.0).topics()
+        self.clusters.target.admin_within(10.0).topics()
         away = self._source_away()
         if away is not None and mode is not MoveMode.DISASTER:
             return failed(
@@ -82,7 +79,7 @@ class MoveSteps:
         if away is not None:
             said = [f"'{self._here}' answers; {away}", f"checkpoints on '{self._here}' have the positions of groups"]
         positions = self._positions(away)
-        others, unlisted = groups_left_out(self.flow, self.request.groups, source_answers=away is None)
+        others, unlisted = groups_left_out(self.clusters, self.request.groups, source_answers=away is None)
         said += [why_not_moved(name, kind, self._here) for name, kind in others[:_NAMED]]
         said += unlisted
         kinds = dict(others)
@@ -114,13 +111,12 @@ class MoveSteps:
 
     def stop(self) -> StepResult:
         flow = self.flow
-        with StateReader(flow.target) as reader:
-            if not reader.partitions(names.offsets_topic(flow.name.source)):
-                return _skipped(StepName.STOP, f"flow {flow.name} has never run")
+        if not self.clusters.target.reader.partitions(names.offsets_topic(flow.name.source)):
+            return _skipped(StepName.STOP, f"flow {flow.name} has never run")
         deadline = time.monotonic() + self.request.wait_seconds
         while True:
             try:
-                with FlowState(flow) as store, idle_flow(flow, store, f"no group was moved along {flow.name}") as owner:
+                with idle_flow(self.clusters, f"no group was moved along {flow.name}") as owner:
                     if owner is None:
                         return _done(StepName.STOP, "no run is active; a flow that copies at least once has no fence")
                     return _done(StepName.STOP, "no run is active, and a forgotten one is fenced")
@@ -147,13 +143,13 @@ class MoveSteps:
     def _drain_if_possible(self) -> StepResult:
         """The source lives, perhaps not for long."""
         if self.last_pass is None:
-            left = uncopied(self.flow)
+            left = uncopied(self.clusters)
             return _skipped(StepName.DRAIN, str(left) or "everything is copied")
         try:
             raise_if_failed(self.last_pass(self.flow))
         except SrmError as error:
             return _skipped(StepName.DRAIN, f"the last pass failed, and what is copied has to do: {error}")
-        return _done(StepName.DRAIN, str(uncopied(self.flow)) or "everything is copied")
+        return _done(StepName.DRAIN, str(uncopied(self.clusters)) or "everything is copied")
 
     def _await(self, missing: Callable[[], str], well: str) -> StepResult:
         deadline = time.monotonic() + self.request.wait_seconds
@@ -168,20 +164,20 @@ class MoveSteps:
             time.sleep(_PAUSE_SECONDS)
 
     def _records_not_copied(self) -> str:
-        left = uncopied(self.flow)
+        left = uncopied(self.clusters)
         if left.partitions:
             return (
                 f"{left}; stop the producers and run the flow once more "
                 f'(srm-control run --flow "{self.flow.name}"), then repeat this step'
             )
         time.sleep(_PAUSE_SECONDS)
-        if uncopied(self.flow).ends != left.ends:
+        if uncopied(self.clusters).ends != left.ends:
             return "records still arrive; stop the producers, then repeat this step"
         return ""
 
     def _positions_not_copied(self) -> str:
-        positions = move_positions(self.flow, self.request.groups, source_answers=True)
-        left = uncopied(self.flow)
+        positions = move_positions(self.clusters, self.request.groups, source_answers=True)
+        left = uncopied(self.clusters)
         behind = [
             one
             for one in positions.reports
@@ -225,7 +221,7 @@ class MoveSteps:
         todo: dict[str, list[Checkpoint]] = {}
         wanted = [one for one in self.report.positions if one.changes]
         # The step may be repeated when its consumers have long begun to read here.
-        now = own_offsets(self.flow, sorted({one.group for one in wanted}))
+        now = own_offsets(self.clusters.target, sorted({one.group for one in wanted}))
         for one in wanted:
             if not _gone_on(one, now.get(one.group, {}).get(TopicPartition(one.topic, one.partition))):
                 todo.setdefault(one.group, []).append(_as_checkpoint(one))
@@ -233,7 +229,7 @@ class MoveSteps:
         free = {group: places for group, places in todo.items() if group not in busy}
         faults = list(busy.values())
         committed = groups = 0
-        for group, done in GroupCommitter(self.flow.target).commit_all(free).items():
+        for group, done in self.clusters.target.group_offsets.commit_all(free).items():
             committed += done.positions
             groups += bool(done.positions)
             faults += [fault.reason for fault in done.faults]
@@ -249,7 +245,7 @@ class MoveSteps:
 
     def verify(self) -> StepResult:
         wanted = [one for one in self.report.positions if one.translated]
-        found, faults = GroupReader(self.flow.target).offsets(sorted({one.group for one in wanted}))
+        found, faults = self.clusters.target.groups().offsets(sorted({one.group for one in wanted}))
         at = {(one.group, *place): offset.offset for one in found for place, offset in one.offsets.items()}
         wrong = [fault.reason for fault in faults]
         gone_on = 0
@@ -294,22 +290,22 @@ class MoveSteps:
 
     def _source_away(self) -> str | None:
         disaster = self.request.mode is MoveMode.DISASTER
-        return answers(self.flow, _PATIENCE_ON_A_BAD_DAY if disaster else _PATIENCE)
+        return answers(self.clusters.source, _PATIENCE_ON_A_BAD_DAY if disaster else _PATIENCE)
 
     def _positions(self, away: str | None) -> Positions:
         try:
-            return move_positions(self.flow, self.request.groups, source_answers=away is None)
+            return move_positions(self.clusters, self.request.groups, source_answers=away is None)
         except ClusterError as error:
             if away is not None or self.request.mode is not MoveMode.DISASTER:
                 raise
             # It answers, but not to everything: on a bad day checkpoints have to do.
-            found = move_positions(self.flow, self.request.groups, source_answers=False)
+            found = move_positions(self.clusters, self.request.groups, source_answers=False)
             found.notes.insert(0, str(error))
             return found
 
     def _with_readers_left(self, positions: tuple[PositionReport, ...]) -> tuple[PositionReport, ...]:
         """Consumers that are left at the source keep reading an unknown number of records."""
-        states = group_states(self.flow.source, {one.group for one in positions})
+        states = group_states(self.clusters.source, {one.group for one in positions})
         left = {group for group, state in states.items() if state not in _IDLE}
         why = f"the group is in use on '{self._there}': what it reads there from now on is read again"
         return tuple(
@@ -324,11 +320,11 @@ class MoveSteps:
         wanted = set(groups)
         busy = {
             group: f"group {group} is in use on '{self._here}' ({state}): stop its consumers there"
-            for group, state in group_states(self.flow.target, wanted).items()
+            for group, state in group_states(self.clusters.target, wanted).items()
             if state not in _IDLE
         }
         if away is None and self.request.mode is not MoveMode.DISASTER:
-            for group, state in group_states(self.flow.source, wanted).items():
+            for group, state in group_states(self.clusters.source, wanted).items():
                 if state not in _IDLE:
                     busy[group] = (
                         f"group {group} is in use on '{self._there}' ({state}): stop its consumers there first"
@@ -343,16 +339,16 @@ class MoveSteps:
         return busy
 
     def _left_behind(self) -> list[str]:
-        record = last_run(self.flow)
+        record = last_run(self.clusters)
         if record is None:
             return []
-        ago = duration(max(0, int(time.time() * 1000) - record.started_ms))
+        ago = duration(max(0, self.clusters.now_ms() - record.started_ms))
         left = record.backlog.text("partition")
         return [f"offsets that the last run, {ago} ago, left uncopied: {left}; what arrived since is unknown"]
 
     def _moved_since(self) -> list[str]:
         """Whether the source stands as it did when positions were translated."""
-        positions = move_positions(self.flow, self.request.groups, source_answers=True)
+        positions = move_positions(self.clusters, self.request.groups, source_answers=True)
         before = {(one.group, one.from_topic, one.partition): one.upstream for one in self.report.positions}
         moved = [
             f"group {one.group} has read on from {before[key]} to {one.upstream} in {one.from_topic}-{one.partition} "
@@ -361,7 +357,7 @@ class MoveSteps:
             if (key := (one.group, one.from_topic, one.partition)) in before and before[key] < one.upstream
         ]
         if self.request.mode is MoveMode.CONTROLLED:
-            left = str(uncopied(self.flow))
+            left = str(uncopied(self.clusters))
             moved += [f"{left}: there is still a writer; repeat this step"] if left else []
         return moved
 

@@ -19,8 +19,9 @@ from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.policy import is_cycle
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ConfigError, DataLost, StateError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.moving.failover import LastPass, Move
+from srm_common.usecases.moving.move_steps import MoveSteps
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.source_offsets import list_source_offsets, logs_of
@@ -44,8 +45,8 @@ class SwitchMove(Move):
         super().__init__(flow, request, last_pass)
         self._back = back
 
-    def _check(self) -> StepResult:
-        result = super()._check()
+    def _check(self, steps: MoveSteps) -> StepResult:
+        result = super()._check(steps)
         if result.failed:
             return result
         return replace(result, sentences=(*result.sentences, *check_turn(self._flow, self._back)))
@@ -70,7 +71,8 @@ def check_turn(flow: FlowSettings, back: FlowSettings) -> tuple[str, ...]:
     """
     if names_tell(flow, back):
         return (f"{back.name} takes over at once: it knows by their names the topics that {flow.name} has copied",)
-    ends = _ends(flow, back)
+    with FlowClusters(back) as clusters:
+        ends = _ends(flow, clusters)
     said = [f"{back.name} will start after what {flow.name} has copied into {counted(len(ends), 'partition')}"]
     if flow.enabled or not back.enabled:
         said.append(f"before it does, turn the configuration file: {_lines(flow, back)}")
@@ -91,16 +93,18 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
     """
     if names_tell(flow, back):
         return (f"nothing to do: {back.name} knows by their names the topics that {flow.name} has copied",)
-    ends = _ends(flow, back)
-    if not dry_run and (flow.enabled or not back.enabled):
-        raise ConfigError(
-            f"records would go round in a circle while the configuration file has {flow.name} enabled; set "
-            f"{_lines(flow, back)}, then repeat this step"
-        )
-    offsets = _beginnings(back, ends)
-    if not offsets:
-        return (f"nothing to do: {back.name} starts after what {flow.name} has copied everywhere",)
-    edits = edit_source_offsets(back, Request("", offsets=offsets, command="switch-direction"), dry_run=dry_run)
+    with FlowClusters(back) as clusters:
+        ends = _ends(flow, clusters)
+        if not dry_run and (flow.enabled or not back.enabled):
+            raise ConfigError(
+                f"records would go round in a circle while the configuration file has {flow.name} enabled; set "
+                f"{_lines(flow, back)}, then repeat this step"
+            )
+        offsets = _beginnings(clusters, ends)
+        if not offsets:
+            return (f"nothing to do: {back.name} starts after what {flow.name} has copied everywhere",)
+        request = Request("", offsets=offsets, command="switch-direction")
+        edits = edit_source_offsets(clusters, request, dry_run=dry_run)
     for edit in edits:
         if edit.problem is not None:
             raise DataLost(f"{edit.topic}-{edit.partition} cannot be reversed: {edit.problem}")
@@ -109,15 +113,14 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
     return (f"{moved} {verb} after what {flow.name} has copied, where {back.name} starts",)
 
 
-def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[TopicPartition, int]:
+def _ends(flow: FlowSettings, clusters: FlowClusters) -> Mapping[TopicPartition, int]:
     """Where the copied records end, in the topics of the flow's target."""
-    admin = ClusterAdmin(back.source, timeout_seconds=back.admin_timeout_ms / 1000)
-    places = [
-        TopicPartition(topic, number) for topic, count in admin.topics().partitions.items() for number in range(count)
-    ]
+    back = clusters.flow
+    partitions = clusters.source.admin.topics().partitions
+    places = [TopicPartition(topic, number) for topic, count in partitions.items() for number in range(count)]
     found: dict[TopicPartition, int] = {}
     rules = StartRules(back.start_positions)
-    for place, end in opposite_ends(back, places).items():
+    for place, end in opposite_ends(clusters, places).items():
         if is_cycle(back.policy, back.name.target, place[0]):
             continue  # heartbeats have names that tell, under every policy
         if isinstance(end, str):
@@ -131,10 +134,10 @@ def _ends(flow: FlowSettings, back: FlowSettings) -> Mapping[TopicPartition, int
     return found
 
 
-def _beginnings(back: FlowSettings, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _beginnings(clusters: FlowClusters, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Where partitions have to begin that would begin in front of the end; records that are gone need no copy."""
-    now = {(one.topic, one.partition): one.offset for one in list_source_offsets(back)}
-    logs = logs_of(back, ends)
+    now = {(one.topic, one.partition): one.offset for one in list_source_offsets(clusters)}
+    logs = logs_of(clusters, ends)
     wanted = {}
     for place, end in ends.items():
         log, position = logs[place], now.get(place)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.topic_records import TopicState
+from srm_common.domain.topics.copied_topics import CopiedTopics
 from srm_common.errors import SrmError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
-from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.source_offsets import committed_now
 
 
@@ -35,21 +33,16 @@ class Uncopied:
         return f"{total} offsets of {where} are not copied yet{worst}"
 
 
-def uncopied(flow: FlowSettings) -> Uncopied:
+def uncopied(clusters: FlowClusters) -> Uncopied:
     """Of the topics that the flow copies now, without heartbeats: these never end.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """
-    with TopicRegistry(flow.target) as registry:
-        records = registry.read().of_flow(flow.name)
-    copied = {
-        topic
-        for topic, record in records.items()
-        if record.state is TopicState.REPLICATING and not flow.policy.is_heartbeats_topic(topic)
-    }
-    committed = committed_now(flow)
-    source = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000)
+    flow, source = clusters.flow, clusters.source.admin
+    going_on = CopiedTopics(str(flow.name), clusters.target.registry.read()).going_on
+    copied = {topic for topic in going_on if not flow.policy.is_heartbeats_topic(topic)}
+    committed = committed_now(clusters)
     known = source.topics().partitions
     places = [TopicPartition(topic, number) for topic in sorted(copied) for number in range(known.get(topic, 0))]
     ends = _all(source.offsets(places, LATEST, committed=flow.read_committed))

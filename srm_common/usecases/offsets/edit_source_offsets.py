@@ -22,16 +22,12 @@ from srm_common.domain.patterns.name_filter import PatternList
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import ConfigError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.kafka.state.control_log import ControlLog
-from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import SourceOffsets, offset_record, read_source_offsets
-from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
-from srm_common.kafka.state.state_writer import StateWriter
+from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.log_identity import epochs_before
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.driver.source_view import SourceView
 from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.source_offsets import committed_now, logs_of
@@ -50,7 +46,9 @@ class Request:
     command: str = "source-offsets"
 
 
-def edit_source_offsets(flow: FlowSettings, request: Request, *, dry_run: bool = False) -> list[OffsetEdit]:
+def edit_source_offsets(
+    flow: FlowSettings | FlowClusters, request: Request, *, dry_run: bool = False
+) -> list[OffsetEdit]:
     """Carry out a request, all of it or nothing.
 
     Args:
@@ -64,19 +62,20 @@ def edit_source_offsets(flow: FlowSettings, request: Request, *, dry_run: bool =
         ConfigError: the request names no partition that there is.
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer; nothing was changed.
     """
-    with FlowState(flow) as store:
+    with clusters_of(flow) as clusters:
         if dry_run:
-            memory = SourceTopics.from_json(store.read("topics"))
-            return _edits(flow, request, committed_now(flow), memory)[0]
-        with idle_flow(flow, store, f"the source offsets of flow {flow.name} were not changed") as owner:
-            return _carry_out(flow, request, store, ensure_state_topics(flow), owner)
+            memory = SourceTopics.from_json(clusters.state.read("topics"))
+            return _edits(clusters, request, committed_now(clusters), memory)[0]
+        with idle_flow(clusters, f"the source offsets of flow {clusters.flow.name} were not changed") as owner:
+            return _carry_out(clusters, request, clusters.state_topics(), owner)
 
 
 def _carry_out(
-    flow: FlowSettings, request: Request, store: FlowState, state: StateTopics, owner: Ownership | None
+    clusters: FlowClusters, request: Request, state: StateTopics, owner: Ownership | None
 ) -> list[OffsetEdit]:
+    flow, store = clusters.flow, clusters.state
     memory = SourceTopics.from_json(store.read("topics"))
-    edits, ids = _edits(flow, request, read_source_offsets(flow, state, refuse_loss=False), memory)
+    edits, ids = _edits(clusters, request, read_source_offsets(flow, state, refuse_loss=False), memory)
     if any(edit.problem for edit in edits) or not any(_differs(edit, memory) for edit in edits):
         return edits
     records = [offset_record(flow.name, state, edit.place, edit.after, epoch=edit.epoch) for edit in edits]
@@ -84,11 +83,11 @@ def _carry_out(
     if after != memory:
         records.insert(0, store.record("topics", after.to_json()))
     if owner is None:
-        StateWriter(flow.target).write(f"write source offsets of flow {flow.name}", records)
+        clusters.target.writer().write(f"write source offsets of flow {flow.name}", records)
     else:
         write_transaction(flow, owner, records)
     changed = [edit for edit in edits if edit.changes]
-    with ControlLog(flow) as log:
+    with clusters.control_log() as log:
         log.append(
             SOURCE_OFFSETS,
             before=[[edit.topic, edit.partition, edit.before] for edit in changed],
@@ -105,21 +104,21 @@ def _differs(edit: OffsetEdit, memory: SourceTopics) -> bool:
 
 
 def _edits(
-    flow: FlowSettings, request: Request, committed: SourceOffsets, memory: SourceTopics
+    clusters: FlowClusters, request: Request, committed: SourceOffsets, memory: SourceTopics
 ) -> tuple[list[OffsetEdit], dict[str, str | None]]:
     """The edits, and the ids of the topics they are about."""
     before = {place: memory.position(*place, offset) for place, offset in committed.items()}
     pinned = {TopicPartition(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
     before |= {place: memory.position(*place, committed.get(place)) for place in pinned}
     known = {*before, *committed.faults}
-    places = sorted(request.offsets or _chosen(flow, request, known))
-    logs = logs_of(flow, places)
+    places = sorted(request.offsets or _chosen(clusters, request, known))
+    logs = logs_of(clusters, places)
     if request.offsets:
         targets: dict[TopicPartition, int | str | None] = dict(request.offsets)
     elif request.to is None:
         targets = dict.fromkeys(places, None)
     else:
-        targets = {**_resolved(flow, request.to, logs)}
+        targets = {**_resolved(clusters, request.to, logs)}
     edits = []
     for place in places:
         target = targets.get(place)
@@ -127,7 +126,7 @@ def _edits(
             edits.append(replace(offset_edit(place, before.get(place), None, logs[place]), problem=target))
         else:
             edits.append(offset_edit(place, before.get(place), target, logs[place]))
-    with SourceView(flow) as source:
+    with clusters.source_view() as source:
         ids = source.topic_ids(sorted({topic for topic, _ in places}))
         epochs = epochs_before(
             source,
@@ -137,13 +136,14 @@ def _edits(
     return refuse_parts_of_new_topics(edits, memory, ids, committed), ids
 
 
-def _chosen(flow: FlowSettings, request: Request, known: Iterable[TopicPartition]) -> set[TopicPartition]:
+def _chosen(clusters: FlowClusters, request: Request, known: Iterable[TopicPartition]) -> set[TopicPartition]:
     """The partitions that expressions and numbers choose: those with a position, to be moved also all others."""
+    flow = clusters.flow
     wanted = PatternList(request.topics)
     copied = topic_filter(flow)
     there = set(known)
     if request.to is not None:
-        topics = ClusterAdmin(flow.source, timeout_seconds=flow.admin_timeout_ms / 1000).topics().partitions
+        topics = clusters.source.admin.topics().partitions
         there |= {
             TopicPartition(topic, number)
             for topic, partitions in topics.items()
@@ -161,7 +161,7 @@ def _chosen(flow: FlowSettings, request: Request, known: Iterable[TopicPartition
 
 
 def _resolved(
-    flow: FlowSettings, to: StartPosition, logs: Mapping[TopicPartition, LogRange | str]
+    clusters: FlowClusters, to: StartPosition, logs: Mapping[TopicPartition, LogRange | str]
 ) -> dict[TopicPartition, int | str | None]:
     ranges = {place: log for place, log in logs.items() if isinstance(log, LogRange)}
     found: dict[TopicPartition, int | str | None] = {
@@ -172,12 +172,12 @@ def _resolved(
     if to.kind is StartKind.LATEST:
         return found | {place: log.end for place, log in ranges.items()}
     if to.kind is StartKind.OPPOSITE:
-        ends = opposite_ends(flow, ranges)
+        ends = opposite_ends(clusters, ranges)
         for place, log in ranges.items():
             end = ends.get(place, log.start)
             found[place] = end if isinstance(end, str) else max(end, log.start)
         return found
-    with SourceView(flow) as source:
+    with clusters.source_view() as source:
         at, faults = source.at(list(ranges), to.timestamp_ms or 0)
     for place, log in ranges.items():
         offset = at.get(place)

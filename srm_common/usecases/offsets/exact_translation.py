@@ -41,9 +41,8 @@ from srm_common.errors import ClusterError
 from srm_common.kafka.log.log_windows import LogWindows, ScanResult, Window
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import next_offsets
-from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.sync_log import read_syncs
-from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 #: The longest to wait for a cluster, whatever ``admin.timeout.ms`` says.
 _REQUEST_SECONDS = 30.0
@@ -67,8 +66,9 @@ class ExactTranslation:
             ``away``.
     """
 
-    def __init__(self, flow: FlowSettings, log: SegmentLog | None = None) -> None:
-        self._flow = flow
+    def __init__(self, flow: FlowSettings | FlowClusters, log: SegmentLog | None = None) -> None:
+        self._opens = clusters_of(flow)
+        self._flow = flow.flow if isinstance(flow, FlowClusters) else flow
         self._given = log
         self._stack = ExitStack()
         self._windows: dict[str, LogWindows] = {}
@@ -81,16 +81,14 @@ class ExactTranslation:
     def __enter__(self) -> Self:
         flow = self._flow
         with ExitStack() as stack:
-            registry = stack.enter_context(TopicRegistry(flow.target))
-            self._records = registry.read().of_flow(flow.name)
+            self._clusters = stack.enter_context(self._opens)
+            self._records = self._clusters.target.registry.read().of_flow(flow.name)
             if self._given is None:
-                reader = stack.enter_context(StateReader(flow.target))
-                topic = names.segments_topic(flow.name.source)
-                self._log = SegmentLog(reader, topic, reader.partitions(topic))
+                self._log = self._clusters.target.segment_log(names.segments_topic(flow.name.source))
                 self._log.read_news({})
-                self._stack.enter_context(stack.pop_all())
             else:
                 self._log = self._given
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
@@ -121,8 +119,7 @@ class ExactTranslation:
             one for one, found in answers.items() if isinstance(found, NotReplicatedYet) and found.behind < _NO_OFFSET
         ]
         if behind and self._replicated is None:
-            with StateReader(self._flow.target) as reader:
-                self._replicated = next_offsets(reader, self._flow.name)
+            self._replicated = next_offsets(self._clusters.target.reader, self._flow.name)
         for one in behind:
             answers[one] = self._by_map(*one, replicated_to=(self._replicated or {}).get(TopicPartition(*one[:2])))
 
@@ -233,12 +230,11 @@ class ExactTranslation:
     def _syncs(self, places: set[TopicPartition]) -> Mapping[TopicPartition, list[OffsetSync]]:
         flow = self._flow
         at_source = flow.offset_syncs_topic_location == "source"
-        cluster = flow.source if at_source else flow.target
+        cluster = self._clusters.source if at_source else self._clusters.target
         if at_source and self._source_is_away:
             return {}
         try:
-            with StateReader(cluster) as reader:
-                return read_syncs(reader, names.offset_syncs_topic(flow), places)
+            return read_syncs(cluster.reader, names.offset_syncs_topic(flow), places)
         except ClusterError as error:
             if not at_source:
                 raise

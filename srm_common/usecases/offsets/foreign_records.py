@@ -10,10 +10,9 @@ from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.offsets.foreign_records import ForeignRecords, Gap, mixed_runs, suspicious_gaps
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 #: Of one copy: how many gaps, the newest, and how many offsets of each are read.
 _GAPS, _OFFSETS = 100, 10_000
@@ -53,35 +52,39 @@ class CopiesChecked:
         }
 
 
-def check_copies(flow: FlowSettings) -> CopiesChecked:
+def check_copies(flow: FlowSettings | FlowClusters) -> CopiesChecked:
     """Read what lies between the runs of each copy's map, and behind its end. Changes nothing; the flow may be running.
 
     Raises:
         ConfigError: an alias means another cluster than before, or a policy renames what is copied.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
+    with clusters_of(flow) as clusters:
+        return _checked(clusters)
+
+
+def _checked(clusters: FlowClusters) -> CopiesChecked:
+    flow, reader = clusters.flow, clusters.target.reader
     places = {
         TopicPartition(topic.downstream, number): TopicPartition(topic.upstream, number)
-        for topic in replicated_topics(flow)
+        for topic in replicated_topics(clusters)
         for number in range(topic.partitions)
     }
     found: list[ForeignRecords] = []
     copies = left = 0
-    with StateReader(flow.target) as reader:
-        # The logs first: what is committed between the two looks is in the map then.
-        logs, faults = _logs(flow, places)
-        segments = names.segments_topic(flow.name.source)
-        copied = {upstream: place for place, upstream in places.items() if place in logs}
-        for upstream, mapped in SegmentLog(reader, segments, reader.partitions(segments)).maps():
-            place = copied.get(upstream)
-            if place is None:
-                continue
-            copies += 1
-            log = logs[place]
-            found += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed_runs(mapped, log)]
-            gaps = list(suspicious_gaps(mapped, log, exactly_once=flow.exactly_once))
-            left += max(0, len(gaps) - _GAPS)
-            found += _read(reader, place, gaps[-_GAPS:])
+    # The logs first: what is committed between the two looks is in the map then.
+    logs, faults = _logs(clusters, places)
+    copied = {upstream: place for place, upstream in places.items() if place in logs}
+    for upstream, mapped in clusters.target.segment_log(names.segments_topic(flow.name.source)).maps():
+        place = copied.get(upstream)
+        if place is None:
+            continue
+        copies += 1
+        log = logs[place]
+        found += [ForeignRecords(*place, run.start, run.end - 1, None) for run in mixed_runs(mapped, log)]
+        gaps = list(suspicious_gaps(mapped, log, exactly_once=flow.exactly_once))
+        left += max(0, len(gaps) - _GAPS)
+        found += _read(reader, place, gaps[-_GAPS:])
     found.sort(key=lambda one: (one.topic, one.partition))
     unmapped = len(logs) - copies
     return CopiesChecked(str(flow.name), copies, unmapped, tuple(found), left, tuple(faults.values()))
@@ -101,12 +104,12 @@ def _read(reader: StateReader, place: TopicPartition, gaps: Iterable[Gap]) -> li
 
 
 def _logs(
-    flow: FlowSettings, copies: Iterable[TopicPartition]
+    clusters: FlowClusters, copies: Iterable[TopicPartition]
 ) -> tuple[dict[TopicPartition, LogRange], dict[TopicPartition, str]]:
     wanted = list(copies)
     if not wanted:
         return {}, {}
-    with ClusterLink(flow.target, part="control", request_timeout_ms=flow.request_timeout_ms) as link:
+    with clusters.target.link("control") as link:
         starts, faults = link.start_offsets(wanted, timeout_seconds=_LISTING_SECONDS)
         ends, more = link.end_offsets(wanted, timeout_seconds=_LISTING_SECONDS)
     logs = {place: LogRange(starts[place], end) for place, end in ends.items() if place in starts}

@@ -20,15 +20,15 @@ from srm_common.domain.offsets.checkpoints import (
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.copied_topics import CopiedTopics
 from srm_common.domain.topics.selection import select_topics
-from srm_common.domain.topics.topic_records import TopicRecords, TopicState
+from srm_common.domain.topics.topic_records import TopicRecords
 from srm_common.errors import CorruptRecord
-from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
+from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets
 from srm_common.kafka.groups.other_groups import other_groups
 from srm_common.kafka.state.checkpoint_log import NewestCheckpoints, newest_checkpoints
 from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.reverse_checkpoints import reverse_checkpoints
 from srm_common.wire.mm2 import MAX_STRING_BYTES
@@ -89,32 +89,29 @@ class _Position:
 
 
 def make_checkpoints(
-    flow: FlowSettings,
+    clusters: FlowClusters,
     log: SegmentLog,
     news: Mapping[TopicPartition, Iterable[Segment]],
-    reader: StateReader,
     memory: CheckpointMemory,
 ) -> CheckpointsMade:
     """The checkpoints of the groups that moved, by the map of ``log``.
 
     Args:
         news: what was added to the map since the last round.
-        reader: of the target.
 
     Raises:
         CorruptRecord: what is recorded of topics cannot be read.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer. Single groups that cannot be read are
             faults in the result.
     """
-    made = CheckpointsMade()
-    offsets = _group_offsets(flow, made)
-    with TopicRegistry(flow.target) as registry:
-        records = registry.read()
+    made, flow = CheckpointsMade(), clusters.flow
+    offsets = _group_offsets(clusters, made)
+    records = clusters.target.registry.read()
     copies = CopiedPlaces.of(flow, records, offsets)
     made.shared = copies.shared
     made.copies = {**memory.copies, **copies.ids}
     anew = {remote for remote, known in memory.copies.items() if made.copies[remote] != known}
-    before = newest_checkpoints(reader, names.checkpoints_topic(flow))
+    before = newest_checkpoints(clusters.target.reader, names.checkpoints_topic(flow))
     made.skipped += before.unreadable
     added = _Additions(news)
     moved = []
@@ -140,16 +137,16 @@ def make_checkpoints(
                 made.keep(last)
             else:
                 moved.append(_Position(found.group, topic, partition, committed, remote, last))
-    _translate(flow, log, moved, made)
+    _translate(clusters, log, moved, made)
     _start_over(before, anew, made)
-    _translate_back(flow, offsets, before, made)
+    _translate_back(clusters, offsets, before, made)
     return made
 
 
 def _translate_back(
-    flow: FlowSettings, offsets: Iterable[GroupOffsets], before: NewestCheckpoints, made: CheckpointsMade
+    clusters: FlowClusters, offsets: Iterable[GroupOffsets], before: NewestCheckpoints, made: CheckpointsMade
 ) -> None:
-    back = reverse_checkpoints(flow, offsets, before)
+    back = reverse_checkpoints(clusters, offsets, before)
     for new in back.written:
         made.write(new)
     for last in back.kept:
@@ -186,10 +183,10 @@ def _start_over(before: NewestCheckpoints, anew: Collection[str], made: Checkpoi
             made.renewed += 1
 
 
-def _translate(flow: FlowSettings, log: SegmentLog, moved: list[_Position], made: CheckpointsMade) -> None:
+def _translate(clusters: FlowClusters, log: SegmentLog, moved: list[_Position], made: CheckpointsMade) -> None:
     if not moved:
         return
-    with ExactTranslation(flow, log) as exact:
+    with ExactTranslation(clusters, log) as exact:
         translations = exact.translate({(one.topic, one.partition, one.committed.offset) for one in moved})
         made.notes += exact.away.values()
     ends = _ends(log, {TopicPartition(one.topic, one.partition) for one in moved if one.before is not None})
@@ -243,8 +240,8 @@ def _metadata(one: _Position, made: CheckpointsMade) -> str:
     return ""
 
 
-def _group_offsets(flow: FlowSettings, made: CheckpointsMade) -> list[GroupOffsets]:
-    groups = GroupReader(flow.source)
+def _group_offsets(clusters: FlowClusters, made: CheckpointsMade) -> list[GroupOffsets]:
+    flow, groups = clusters.flow, clusters.source.groups()
     listed, faults = groups.groups()
     others, unlisted = other_groups(flow.source)
     chosen = group_filter(flow)
@@ -267,23 +264,15 @@ class CopiedPlaces:
 
     @classmethod
     def of(cls, flow: FlowSettings, records: TopicRecords, offsets: Iterable[GroupOffsets]) -> CopiedPlaces:
-        recorded = records.of_flow(flow.name)
-        ids = {one.downstream_topic: one.downstream_topic_id for one in recorded.values() if one.downstream_topic_id}
-        copies = cls({}, ids, {}, {})
+        copied = CopiedTopics(str(flow.name), records)
+        copies = cls({}, copied.ids, {}, {})
         for decision in select_topics(flow, {topic for found in offsets for topic, _ in found.offsets}):
             if not decision.accepted or decision.remote_topic is None:
                 continue
-            record = recorded.get(decision.topic)
-            # A name belongs to the copy that was made under it, whatever the policy would call it now.
-            remote = decision.remote_topic if record is None else record.downstream_topic
-            copies.names[decision.topic] = remote
-            if record is not None and record.state is TopicState.TARGET_DELETED:
-                copies.gone[decision.topic] = f"its copy {remote} was deleted on the target"
-            others = {
-                one.flow
-                for one in records.feeding(remote)
-                if one.state is TopicState.REPLICATING and one.downstream_topic == remote
-            }
-            if others - {str(flow.name)}:
-                copies.shared[remote] = tuple(sorted(others - {str(flow.name)}))
+            topic, remote = decision.topic, copied.name_of(decision.topic, decision.remote_topic)
+            copies.names[topic] = remote
+            if (gone := copied.gone(topic)) is not None:
+                copies.gone[topic] = gone
+            if others := copied.other_writers(remote):
+                copies.shared[remote] = others
         return copies

@@ -14,10 +14,10 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import committed_places
-from srm_common.kafka.state.state_reader import StateReader
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
-def opposite_ends(flow: FlowSettings, places: Iterable[TopicPartition]) -> dict[TopicPartition, int | str]:
+def opposite_ends(clusters: FlowClusters, places: Iterable[TopicPartition]) -> dict[TopicPartition, int | str]:
     """The end of what the flow ``target->source`` copied into each of these partitions of the source.
 
     Returns:
@@ -28,26 +28,27 @@ def opposite_ends(flow: FlowSettings, places: Iterable[TopicPartition]) -> dict[
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the source answers.
     """
+    flow = clusters.flow
     other = FlowName(flow.name.target, flow.name.source)
     wanted = set(places)
     ends: dict[TopicPartition, int | str] = {}
-    with StateReader(flow.source, patience_seconds=flow.patience_seconds) as reader:
-        topic = names.segments_topic(other.source)
-        for upstream, known in SegmentLog(reader, topic, reader.partitions(topic)).maps():
-            place = _downstream(flow, upstream)
-            if place in wanted:
-                try:
-                    ends[place] = known[-1].downstream_end
-                except CorruptRecord as error:
-                    ends[place] = f"{place[0]}-{place[1]} cannot start after what flow {other} copied: {error}"
-        for upstream in committed_places(reader, other):
-            place = _downstream(flow, upstream)
-            if place in wanted and place not in ends:
-                ends[place] = (
-                    f"{place[0]}-{place[1]} cannot start after what flow {other} copied: that flow has progress "
-                    f"there but no offset map, so it is unknown where its records end; give the offset with "
-                    f"start.positions = {place[0]}=offsets:{place[1]}=<offset>"
-                )
+    reader = clusters.source.clients.reader.with_patience(patience_seconds=flow.patience_seconds)
+    topic = names.segments_topic(other.source)
+    for upstream, known in SegmentLog(reader, topic, reader.partitions(topic)).maps():
+        place = _downstream(flow, upstream)
+        if place in wanted:
+            try:
+                ends[place] = known[-1].downstream_end
+            except CorruptRecord as error:
+                ends[place] = f"{place[0]}-{place[1]} cannot start after what flow {other} copied: {error}"
+    for upstream in committed_places(reader, other):
+        place = _downstream(flow, upstream)
+        if place in wanted and place not in ends:
+            ends[place] = (
+                f"{place[0]}-{place[1]} cannot start after what flow {other} copied: that flow has progress "
+                f"there but no offset map, so it is unknown where its records end; give the offset with "
+                f"start.positions = {place[0]}=offsets:{place[1]}=<offset>"
+            )
     return ends
 
 

@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import EARLIEST
 from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.kafka.state.state_writer import NewRecord
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.wire.segment_map import map_changes
 from srm_common.wire.segments import segment_partition
 
@@ -30,9 +29,7 @@ class Pruned:
     written: int = 0
 
 
-def prune_segments(
-    flow: FlowSettings, log: SegmentLog, writer: StateWriter, topic: str, told: Mapping[int, int]
-) -> Pruned:
+def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, told: Mapping[int, int]) -> Pruned:
     """Write joined segments, and tombstones for those that they hold, for replaced ones, and for those whose records
     have left the target.
 
@@ -47,7 +44,7 @@ def prune_segments(
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     dropped = held = written = 0
-    admin = ClusterAdmin(flow.target)
+    flow, admin = clusters.flow, clusters.target.admin
     for batch, ends in log.pieces():
         found = batch.segments
         remote: dict[TopicPartition, TopicPartition] = {
@@ -67,10 +64,11 @@ def prune_segments(
             dead += [(home, key) for key in changes.dropped]
             dropped += changes.replaced
             held += changes.joined
-        written += writer.write(f"join segments in state topic {topic}", made)
+        if made:
+            written += clusters.target.writer().write(f"join segments in state topic {topic}", made)
         if dead:
             # A start that was committed again meanwhile has its old key. What cannot be told now is dropped next time.
             later = log.keys_since(ends)
             tombstones = [NewRecord(topic, home, key, None) for home, key in dead if key not in later.get(home, {key})]
-            writer.write(f"drop old records of state topic {topic}", tombstones)
+            clusters.target.writer().write(f"drop old records of state topic {topic}", tombstones)
     return Pruned(dropped, held, written)

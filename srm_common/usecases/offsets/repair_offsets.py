@@ -10,19 +10,18 @@ from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord, SrmError
 from srm_common.kafka.client.librdkafka import LATEST
-from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import offset_record, read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_topics import ensure_state_topics, present_state_topics
-from srm_common.kafka.state.state_writer import StateWriter
+from srm_common.kafka.state.state_topics import present_state_topics
 from srm_common.replication.driver.ownership import Ownership
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 #: So many offsets of the copy are looked at behind the map's end; one visible record among them is enough.
 _LOOK_AHEAD = 50_000
 
 
-def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairAction]:
+def repair_offsets(flow: FlowSettings | FlowClusters, *, dry_run: bool = False) -> list[RepairAction]:
     """Commit the position that the map proves, for each partition that has a map but no position.
 
     The flow is fenced first, whatever runs it; positions that exist, and partitions that were reset on purpose,
@@ -37,35 +36,39 @@ def repair_offsets(flow: FlowSettings, *, dry_run: bool = False) -> list[RepairA
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
-    state = present_state_topics(flow) if dry_run else ensure_state_topics(flow)
+    with clusters_of(flow) as clusters:
+        return _repaired(clusters, dry_run)
+
+
+def _repaired(clusters: FlowClusters, dry_run: bool) -> list[RepairAction]:
+    flow, reader = clusters.flow, clusters.target.reader
+    state = present_state_topics(reader, flow) if dry_run else clusters.state_topics()
     if not dry_run:
-        with FlowState(flow) as store:
-            highest = int((store.read("slots") or {}).get("highest", 0))
+        highest = int((clusters.state.read("slots") or {}).get("highest", 0))
         with Ownership.take(flow, flow.tasks_max, max(highest, flow.tasks_max)):
             pass
     known = read_source_offsets(flow, state, refuse_loss=False)
     actions = []
-    with StateReader(flow.target) as reader:
-        # Nearly all of a map that may have a million segments is about partitions with a position.
-        ends: dict[TopicPartition, Segment | str] = {}
-        for place, found in SegmentLog(reader, state.segments_topic, state.segments_partitions).maps():
-            if place not in known and place not in known.resets:
-                try:
-                    ends[place] = found[-1]
-                except CorruptRecord as error:
-                    ends[place] = f"the end of its map cannot be read: {error}"
-        for place, last in sorted(ends.items(), key=itemgetter(0)):
-            if isinstance(last, str):
-                actions.append(RepairAction(*place, None, last))
-            else:
-                actions.append(repair_action(last, _copy_end(flow, reader, last)))
+    # Nearly all of a map that may have a million segments is about partitions with a position.
+    ends: dict[TopicPartition, Segment | str] = {}
+    for place, found in SegmentLog(reader, state.segments_topic, state.segments_partitions).maps():
+        if place not in known and place not in known.resets:
+            try:
+                ends[place] = found[-1]
+            except CorruptRecord as error:
+                ends[place] = f"the end of its map cannot be read: {error}"
+    for place, last in sorted(ends.items(), key=itemgetter(0)):
+        if isinstance(last, str):
+            actions.append(RepairAction(*place, None, last))
+        else:
+            actions.append(repair_action(last, _copy_end(flow, reader, last)))
     if not dry_run:
         records = [
             offset_record(flow.name, state, TopicPartition(action.topic, action.partition), action.next_offset)
             for action in actions
             if action.next_offset is not None
         ]
-        StateWriter(flow.target).write(f"write source offsets of flow {flow.name}", records)
+        clusters.target.writer().write(f"write source offsets of flow {flow.name}", records)
     return actions
 
 

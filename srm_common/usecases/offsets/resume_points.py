@@ -3,9 +3,7 @@ changed."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.amount import Amount
@@ -17,17 +15,13 @@ from srm_common.domain.offsets.checkpoints import UNTRANSLATED, other_groups_fro
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.topics.topic_records import TopicState
+from srm_common.domain.topics.copied_topics import CopiedTopics
 from srm_common.errors import ClusterError, SrmError
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.librdkafka import EARLIEST, LATEST
-from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupReader
+from srm_common.kafka.groups.group_offsets import CommittedOffset
 from srm_common.kafka.groups.other_groups import other_groups
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
-from srm_common.kafka.state.flow_state import FlowState
-from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.source_offsets import committed_now
 
@@ -74,45 +68,25 @@ def opposite(flow: FlowSettings) -> FlowSettings:
     return replace(flow, name=name, source=flow.target, target=flow.source)
 
 
-class CopiedTopics:
-    """What one flow copies, as recorded on its target, and the map of it. A context manager.
+class CopyMaps:
+    """What one flow copies, as recorded on its target, and the map of it.
 
     ``names`` is upstream topic -> downstream topic; ``shared`` are downstream topics that several flows write to, with
     these flows.
 
     Raises:
-        UnreachableCluster, AccessDenied, ClusterError, StateError: from entering, as the target answers.
+        UnreachableCluster, AccessDenied, ClusterError, StateError: from making it, as the target answers.
     """
 
-    def __init__(self, flow: FlowSettings) -> None:
-        self.flow = flow
-        self.names: dict[str, str] = {}
-        self.shared: dict[str, str] = {}
-        self._stack = ExitStack()
-
-    def __enter__(self) -> CopiedTopics:
-        flow = self.flow
-        with TopicRegistry(flow.target) as registry:
-            everything = registry.read()
-        records = everything.of_flow(flow.name)
-        self.names = {
-            topic: record.downstream_topic
-            for topic, record in records.items()
-            if record.state is not TopicState.CLAIMED
-        }
-        feeders = {copy: {one.flow for one in everything.feeding(copy)} for copy in self.names.values()}
-        self.shared = {copy: ", ".join(sorted(flows)) for copy, flows in feeders.items() if len(flows) > 1}
-        with ExitStack() as stack:
-            reader = stack.enter_context(StateReader(flow.target))
-            segments = names.segments_topic(flow.name.source)
-            self.log = SegmentLog(reader, segments, reader.partitions(segments))
-            self.log.read_news({})
-            self.committed = committed_now(flow)
-            self._stack = stack.pop_all()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def __init__(self, clusters: FlowClusters) -> None:
+        flow = clusters.flow
+        copied = CopiedTopics(str(flow.name), clusters.target.registry.read())
+        self.names = copied.names
+        feeders = {copy: copied.feeders(copy) for copy in self.names.values()}
+        self.shared = {copy: ", ".join(flows) for copy, flows in feeders.items() if len(flows) > 1}
+        self.log = clusters.target.segment_log(names.segments_topic(flow.name.source))
+        self.log.read_news({})
+        self.committed = committed_now(clusters)
 
     def map_of(self, topic: str, partition: int) -> OffsetMap:
         """The map of a partition of the upstream ``topic``."""
@@ -123,27 +97,27 @@ class CopiedTopics:
         return OffsetMap(found, replicated_to, found.starts, found.downstream_starts)
 
 
-def answers(flow: FlowSettings, patience_seconds: float = 15.0) -> str | None:
+def answers(source: FlowCluster, patience_seconds: float = 15.0) -> str | None:
     """Why the flow's source cannot be queried, None when it answers in time."""
     try:
-        ClusterAdmin(flow.source, timeout_seconds=patience_seconds).topics()
+        source.admin_within(patience_seconds).topics()
     except SrmError as error:
         return str(error)
     return None
 
 
-def group_states(cluster: ClusterSettings, groups: Iterable[str]) -> dict[str, str]:
+def group_states(cluster: FlowCluster, groups: Iterable[str]) -> dict[str, str]:
     """Kafka's word for the state of each of ``groups`` that the cluster has.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
     """
     wanted = set(groups)
-    listed, _ = GroupReader(cluster).groups()
+    listed, _ = cluster.groups().groups()
     return {group.name: group.state for group in listed if group.name in wanted}
 
 
-def standings(flow: FlowSettings, groups: Iterable[str] | None) -> list[Standing]:
+def standings(clusters: FlowClusters, groups: Iterable[str] | None) -> list[Standing]:
     """Where groups stand at the source.
 
     Args:
@@ -152,21 +126,21 @@ def standings(flow: FlowSettings, groups: Iterable[str] | None) -> list[Standing
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the source answers, also where it is about one group.
     """
-    reader = GroupReader(flow.source)
+    reader = clusters.source.groups()
     listed, faults = reader.groups()
-    wanted = _chosen(flow, groups, (group.name for group in listed))
+    wanted = _chosen(clusters.flow, groups, (group.name for group in listed))
     offsets, more = reader.offsets(wanted)
     for fault in (*faults, *more):
         raise ClusterError(fault.reason)
     return [Standing(one.group, {place: Stand(at) for place, at in one.offsets.items()}) for one in offsets]
 
 
-def last_known_standings(flow: FlowSettings, copied: CopiedTopics, groups: Iterable[str] | None) -> list[Standing]:
+def last_known_standings(clusters: FlowClusters, copied: CopyMaps, groups: Iterable[str] | None) -> list[Standing]:
     """Where groups stood when checkpoints were written last; asks the target only."""
     upstream = {downstream: topic for topic, downstream in copied.names.items()}
-    with StateReader(flow.target) as reader:
-        checkpoints = newest_checkpoints(reader, names.checkpoints_topic(flow))
-    now_ms = int(time.time() * 1000)
+    flow = clusters.flow
+    checkpoints = newest_checkpoints(clusters.target.reader, names.checkpoints_topic(flow))
+    now_ms = clusters.now_ms()
     found: dict[str, Standing] = {}
     for place, checkpoint in checkpoints.by_place.items():
         group, topic, partition = place
@@ -183,17 +157,16 @@ def last_known_standings(flow: FlowSettings, copied: CopiedTopics, groups: Itera
 
 
 def groups_left_out(
-    flow: FlowSettings, groups: Iterable[str] | None, *, source_answers: bool
+    clusters: FlowClusters, groups: Iterable[str] | None, *, source_answers: bool
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Share and streams groups (name, kind) that may be expected to move; and what could not be queried.
 
     Args:
         source_answers: otherwise the flow's last round tells.
     """
-    faults: list[str] = []
+    flow, faults = clusters.flow, list[str]()
     if not source_answers:
-        with FlowState(flow) as state:
-            found = other_groups_from(state.read(UNTRANSLATED))
+        found = other_groups_from(clusters.state.read(UNTRANSLATED))
     else:
         try:
             listed, unlisted = other_groups(flow.source, timeout_seconds=_LIST_SECONDS)
@@ -228,8 +201,9 @@ class _Place:
 class _Mover:
     """One translation of everything."""
 
-    def __init__(self, flow: FlowSettings, along: CopiedTopics, back: CopiedTopics | None) -> None:
-        self._flow = flow
+    def __init__(self, clusters: FlowClusters, along: CopyMaps, back: CopyMaps | None) -> None:
+        self._clusters = clusters
+        self._flow = clusters.flow
         self._along = along
         self._back = back
         #: Topic there -> topic here whose copy it is.
@@ -286,11 +260,11 @@ class _Mover:
             for one in places
             if one.along and one.back is None
         }
-        with ExactTranslation(self._flow, self._along.log) as exact:
+        with ExactTranslation(self._clusters, self._along.log) as exact:
             return exact.translate(sorted(wanted))
 
 
-def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_answers: bool) -> Positions:
+def move_positions(clusters: FlowClusters, groups: Iterable[str] | None, *, source_answers: bool) -> Positions:
     """The place on the target of every partition that the groups have read at the source.
 
     Args:
@@ -300,40 +274,40 @@ def move_positions(flow: FlowSettings, groups: Iterable[str] | None, *, source_a
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the clusters answer.
     """
+    flow = clusters.flow
     named = None if groups is None else sorted(set(groups))
     out = Positions(live=source_answers)
-    with ExitStack() as stack:
-        along = stack.enter_context(CopiedTopics(flow))
-        if not source_answers:
-            out.notes.append(f"'{flow.source.alias}' does not respond: checkpoints on '{flow.target.alias}' are used")
-            back = None
-            found = last_known_standings(flow, along, named)
-        else:
-            back = stack.enter_context(CopiedTopics(opposite(flow)))
-            found = standings(flow, named)
-        mover = _Mover(flow, along, back)
-        places: list[_Place] = []
-        for standing in found:
-            rows = list(mover.places(standing))
-            moving = [row for row in rows if isinstance(row, _Place)]
-            if moving or standing.translated or (named is not None and rows):
-                places += moving
-                out.reports += [row for row in rows if isinstance(row, PositionReport)]
-        moved = {one.group for one in found if one.positions or one.translated}
-        out.unknown = [group for group in named or () if group not in moved]
-        out.reports += _resumed(flow, mover, places, found, source_answers)
+    along = CopyMaps(clusters)
+    if not source_answers:
+        out.notes.append(f"'{flow.source.alias}' does not respond: checkpoints on '{flow.target.alias}' are used")
+        back = None
+        found = last_known_standings(clusters, along, named)
+    else:
+        back = CopyMaps(clusters.opposite(opposite(flow)))
+        found = standings(clusters, named)
+    mover = _Mover(clusters, along, back)
+    places: list[_Place] = []
+    for standing in found:
+        rows = list(mover.places(standing))
+        moving = [row for row in rows if isinstance(row, _Place)]
+        if moving or standing.translated or (named is not None and rows):
+            places += moving
+            out.reports += [row for row in rows if isinstance(row, PositionReport)]
+    moved = {one.group for one in found if one.positions or one.translated}
+    out.unknown = [group for group in named or () if group not in moved]
+    out.reports += _resumed(clusters, mover, places, found, source_answers)
     out.reports.sort(key=lambda one: (one.group, one.topic, one.partition))
     return out
 
 
 def _resumed(
-    flow: FlowSettings, mover: _Mover, places: list[_Place], found: list[Standing], source_answers: bool
+    clusters: FlowClusters, mover: _Mover, places: list[_Place], found: list[Standing], source_answers: bool
 ) -> Iterator[PositionReport]:
     wanted = {TopicPartition(one.topic, one.partition) for one in places} | {
         place for one in found for place in one.translated
     }
-    logs = _logs(flow, wanted)
-    own = own_offsets(flow, sorted({one.group for one in found}))
+    logs = _logs(clusters.target, wanted)
+    own = own_offsets(clusters.target, sorted({one.group for one in found}))
     exact = mover.exact(places)
     for one in places:
         report = _report(one.group, TopicPartition(one.topic, one.partition), one.from_topic, one.stand, own)
@@ -376,9 +350,9 @@ def _report(
 _SINCE = "what the group read since its last checkpoint is read again"
 
 
-def _logs(flow: FlowSettings, places: set[TopicPartition]) -> dict[TopicPartition, Log | str]:
+def _logs(target: FlowCluster, places: set[TopicPartition]) -> dict[TopicPartition, Log | str]:
     """The target's logs, a sentence where there is none."""
-    admin = ClusterAdmin(flow.target, timeout_seconds=flow.admin_timeout_ms / 1000)
+    admin = target.admin
     known = admin.topics().partitions
     there = sorted(place for place in places if place[1] < known.get(place[0], 0))
     starts, ends = admin.offsets(there, EARLIEST), admin.offsets(there, LATEST)
@@ -388,21 +362,21 @@ def _logs(flow: FlowSettings, places: set[TopicPartition]) -> dict[TopicPartitio
         if isinstance(start, int) and isinstance(end, int):
             out[place] = Log(start, end)
         elif place[0] not in known:
-            out[place] = f"there is no topic {place[0]} on '{flow.target.alias}'"
+            out[place] = f"there is no topic {place[0]} on '{target.alias}'"
         elif start is None or end is None:
-            out[place] = f"{place[0]} has no partition {place[1]} on '{flow.target.alias}'"
+            out[place] = f"{place[0]} has no partition {place[1]} on '{target.alias}'"
         else:
             out[place] = str(start if isinstance(start, SrmError) else end)
     return out
 
 
-def own_offsets(flow: FlowSettings, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
+def own_offsets(target: FlowCluster, groups: list[str]) -> dict[str, dict[TopicPartition, int]]:
     """What the groups have committed on the target.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers, also where it is about one group.
     """
-    found, faults = GroupReader(flow.target).offsets(groups)
+    found, faults = target.groups().offsets(groups)
     if faults:
         raise ClusterError(faults[0].reason)
     return {one.group: {place: at.offset for place, at in one.offsets.items()} for one in found}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.domain.flow import FlowName, names
 from srm_common.domain.offsets.checkpoints import Checkpoint, Untranslated, supersedes
 from srm_common.domain.offsets.translation import Translated, translate_back
 from srm_common.domain.patterns.name_filter import PatternList
@@ -17,10 +17,7 @@ from srm_common.domain.topics.topic_records import TopicState
 from srm_common.errors import AccessDenied
 from srm_common.kafka.groups.group_offsets import GroupOffsets
 from srm_common.kafka.state.checkpoint_log import NewestCheckpoints
-from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.topic_registry import TopicRegistry
-from srm_common.usecases.offsets.resume_points import opposite
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 
 @dataclass
@@ -43,19 +40,19 @@ class _Moved:
 
 
 def reverse_checkpoints(
-    flow: FlowSettings, offsets: Iterable[GroupOffsets], before: NewestCheckpoints
+    clusters: FlowClusters, offsets: Iterable[GroupOffsets], before: NewestCheckpoints
 ) -> ReverseCheckpoints:
     """The checkpoints of groups on copies at the source; the offset map there is read only when a group moved.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the source answers.
     """
-    made = ReverseCheckpoints()
+    made, flow = ReverseCheckpoints(), clusters.flow
     if not flow.reverse_checkpointing:
         return made
     offsets = list(offsets)
     try:
-        originals = _originals(flow, {topic for found in offsets for topic, _ in found.offsets})
+        originals = _originals(clusters, {topic for found in offsets for topic, _ in found.offsets})
     except AccessDenied as error:
         made.notes.append(f"nothing is translated back: {error}")
         return made
@@ -71,20 +68,20 @@ def reverse_checkpoints(
                 wanted = Checkpoint(found.group, originals[topic], partition, at.offset, 0, at.metadata)
                 moved.append(_Moved(wanted, topic, last))
     if moved:
-        _translate(flow, moved, made)
+        _translate(clusters, moved, made)
     return made
 
 
-def _originals(flow: FlowSettings, topics: set[str]) -> dict[str, str]:
+def _originals(clusters: FlowClusters, topics: set[str]) -> dict[str, str]:
     """Copy at the source -> its original on the target, of those of ``topics`` that are to be translated back.
 
     Copies that the flow would take back under the name of their original are left to its own map.
     """
     if not topics:
         return {}
+    flow = clusters.flow
     include, exclude = PatternList(flow.reverse_topics), PatternList(flow.reverse_topics_exclude)
-    with TopicRegistry(flow.source) as registry:
-        records = registry.read().of_flow(FlowName(flow.name.target, flow.name.source))
+    records = clusters.source.registry.read().of_flow(FlowName(flow.name.target, flow.name.source))
     return {
         record.downstream_topic: original
         for original, record in records.items()
@@ -96,26 +93,23 @@ def _originals(flow: FlowSettings, topics: set[str]) -> dict[str, str]:
     }
 
 
-def _translate(flow: FlowSettings, moved: Iterable[_Moved], made: ReverseCheckpoints) -> None:
-    other = opposite(flow)
-    with StateReader(flow.source) as reader:
-        segments = names.segments_topic(other.name.source)
-        log = SegmentLog(reader, segments, reader.partitions(segments))
-        log.read_news({})
-        for one in moved:
-            wanted, last = one.wanted, one.last
-            known = log.complete_map(wanted.topic, wanted.partition)
-            found = translate_back(
-                known or (),
-                wanted.upstream,
-                starts=None if known is None else known.downstream_starts,
-            )
-            if not isinstance(found, Translated):
-                why = f"nothing is known of what was copied into {one.copy}-{wanted.partition} before that"
-                made.untranslated.append(Untranslated(wanted.group, one.copy, wanted.partition, wanted.upstream, why))
-                continue
-            new = replace(wanted, downstream=found.offset)
-            if last is None or supersedes(new, last):
-                made.written.append(new)
-            else:
-                made.kept.append(last)
+def _translate(clusters: FlowClusters, moved: Iterable[_Moved], made: ReverseCheckpoints) -> None:
+    log = clusters.source.segment_log(names.segments_topic(clusters.flow.name.target))
+    log.read_news({})
+    for one in moved:
+        wanted, last = one.wanted, one.last
+        known = log.complete_map(wanted.topic, wanted.partition)
+        found = translate_back(
+            known or (),
+            wanted.upstream,
+            starts=None if known is None else known.downstream_starts,
+        )
+        if not isinstance(found, Translated):
+            why = f"nothing is known of what was copied into {one.copy}-{wanted.partition} before that"
+            made.untranslated.append(Untranslated(wanted.group, one.copy, wanted.partition, wanted.upstream, why))
+            continue
+        new = replace(wanted, downstream=found.offset)
+        if last is None or supersedes(new, last):
+            made.written.append(new)
+        else:
+            made.kept.append(last)

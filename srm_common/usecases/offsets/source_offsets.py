@@ -11,10 +11,9 @@ from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
-from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import SourceOffsets, read_source_offsets
 from srm_common.kafka.state.state_topics import present_state_topics
-from srm_common.replication.driver.source_view import SourceView
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +44,41 @@ class ListedOffset:
         }
 
 
-def list_source_offsets(flow: FlowSettings) -> list[ListedOffset]:
-    """Everything the flow has a position for, or remembers a start of. Changes nothing; a run may be active.
+def list_source_offsets(flow: FlowSettings | FlowClusters) -> list[ListedOffset]:
+    """Everything the flow has a position for, or remembers a start of. Changes nothing; a run may be going on.
 
     A source that does not respond is noted beside each partition.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: as the target answers.
     """
-    offsets = committed_now(flow)
-    with FlowState(flow) as store:
-        memory = SourceTopics.from_json(store.read("topics"))
-    pinned = {(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
-    places = sorted({*offsets, *offsets.faults, *offsets.resets, *pinned})
-    try:
-        logs = logs_of(flow, places)
-    except UnreachableCluster as error:
-        # What is committed can be told all the same; that is asked for on bad days, too.
-        logs = dict.fromkeys(places, str(error))
+    with clusters_of(flow) as clusters:
+        offsets = committed_now(clusters)
+        memory = SourceTopics.from_json(clusters.state.read("topics"))
+        pinned = {(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
+        places = sorted({*offsets, *offsets.faults, *offsets.resets, *pinned})
+        try:
+            logs = logs_of(clusters, places)
+        except UnreachableCluster as error:
+            # What is committed can be told all the same; that is asked for on bad days, too.
+            logs = dict.fromkeys(places, str(error))
     return [_listed(place, offsets, memory, logs[place]) for place in places]
 
 
-def committed_now(flow: FlowSettings) -> SourceOffsets:
+def committed_now(flow: FlowSettings | FlowClusters) -> SourceOffsets:
     """What is committed, as far as it can be read at this moment; nothing where the flow never ran."""
-    return read_source_offsets(flow, present_state_topics(flow), stable_within_seconds=None, refuse_loss=False)
+    with clusters_of(flow) as clusters:
+        state = present_state_topics(clusters.target.reader, clusters.flow)
+        return read_source_offsets(clusters.flow, state, stable_within_seconds=None, refuse_loss=False)
 
 
-def logs_of(flow: FlowSettings, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogRange | str]:
+def logs_of(clusters: FlowClusters, places: Iterable[TopicPartition]) -> dict[TopicPartition, LogRange | str]:
     """The source's logs; a sentence for each partition that cannot be looked at."""
     wanted = list(places)
     if not wanted:
         return {}
-    with SourceView(flow) as source:
+    flow = clusters.flow
+    with clusters.source_view() as source:
         # A partition without a leader is waited for; one of a topic that is gone never gets any.
         ids = source.topic_ids({topic for topic, _ in wanted})
         partitions = source.partitions({topic for topic, _ in wanted if ids[topic] is not None})

@@ -27,12 +27,7 @@ from srm_common.errors import SrmError
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets
 from srm_common.kafka.groups.group_watch import GroupWatch
 from srm_common.kafka.state.checkpoint_log import Place, newest_checkpoints
-from srm_common.kafka.state.flow_state import FlowState
-from srm_common.kafka.state.segment_log import SegmentLog
-from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_topics import ensure_topics, request_seconds
-from srm_common.kafka.state.state_writer import StateWriter
-from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.make_checkpoints import CopiedPlaces
 from srm_common.usecases.offsets.sync_checkpoints import STATE_KEY, write_checkpoints
@@ -64,10 +59,12 @@ class SteadyCheckpoints:
 
     Args:
         note: takes a sentence into the run's record.
+        clock: epoch seconds.
     """
 
-    def __init__(self, flow: FlowSettings, note: Callable[[str], None]) -> None:
+    def __init__(self, flow: FlowSettings, note: Callable[[str], None], clock: Callable[[], float] = time.time) -> None:
         self._flow = flow
+        self._clock = clock
         self._note = note
         self._ended = threading.Event()
         self._wake = threading.Event()
@@ -104,7 +101,7 @@ class SteadyCheckpoints:
                 break
             begun, used = time.monotonic(), time.thread_time()
             try:
-                rounds = rounds or CheckpointRounds(self._flow, self._ended.is_set)
+                rounds = rounds or CheckpointRounds(self._flow, self._ended.is_set, self._clock)
                 said = rounds.go()
             except Exception as fault:  # a mistake of ours must not end the copying, nor pass in silence
                 said = self._sentence(fault)
@@ -157,32 +154,36 @@ class CheckpointRounds:
 
     Args:
         ended: the run is over: nothing more is written.
+        clock: epoch seconds.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: from making it and from :meth:`go`, as the clusters
             answer.
     """
 
-    def __init__(self, flow: FlowSettings, ended: Callable[[], bool] = lambda: False) -> None:
+    def __init__(
+        self,
+        flow: FlowSettings,
+        ended: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._flow = flow
         self._ended = ended
         self._chosen = group_filter(flow)
         self._settled: dict[tuple[str, str, int], int] = {}
         self._copies: CopiedPlaces | None = None
         self._mapped = 0.0
-        on_target = [topic for topic in state_topics(flow) if topic.name == names.checkpoints_topic(flow)]
-        ensure_topics(flow.target, on_target, timeout_seconds=request_seconds(flow))
-        self._seconds = seconds = min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
+        seconds = min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
         with ExitStack() as stack:
+            # Its own, since it has a thread of its own and must not wait for what the run reads.
+            self._clusters = clusters = stack.enter_context(FlowClusters(flow, timeout_seconds=seconds, clock=clock))
+            target = clusters.target
+            target.ensure([topic for topic in state_topics(flow) if topic.name == names.checkpoints_topic(flow)])
             self._groups = stack.enter_context(GroupWatch(flow.source, timeout_seconds=seconds))
-            self._reader = stack.enter_context(StateReader(flow.target, timeout_seconds=seconds))
-            with FlowState(flow) as state:
-                self._memory = CheckpointMemory.from_json(state.read(STATE_KEY))
+            self._memory = CheckpointMemory.from_json(clusters.state.read(STATE_KEY))
             self._samples: dict[str, GroupSample] = {}
-            self._before = newest_checkpoints(self._reader, names.checkpoints_topic(flow)).by_place
-            topic = names.segments_topic(flow.name.source)
-            self._log = SegmentLog(self._reader, topic, self._reader.partitions(topic))
-            self._writer = StateWriter(flow.target, timeout_seconds=seconds)
+            self._before = newest_checkpoints(target.reader, names.checkpoints_topic(flow)).by_place
+            self._log = target.segment_log(names.segments_topic(flow.name.source))
             self._marks = deque([(time.monotonic(), dict(self._memory.checked))])
             self._stack = stack.pop_all()
 
@@ -205,15 +206,15 @@ class CheckpointRounds:
         task's to find out."""
         if not self._samples or self._ended():
             return
-        with FlowState(self._flow) as state:
-            known = {one.group: one for one in groups_from(state.read(GROUPS))}
-            for group, new in self._samples.items():
-                known[group] = replace(
-                    known.get(group, new),
-                    checkpoint_latency_ms=new.checkpoint_latency_ms,
-                    checkpoint_ms=new.checkpoint_ms,
-                )
-            state.write(GROUPS, groups_record(known.values()))
+        state = self._clusters.state
+        known = {one.group: one for one in groups_from(state.read(GROUPS))}
+        for group, new in self._samples.items():
+            known[group] = replace(
+                known.get(group, new),
+                checkpoint_latency_ms=new.checkpoint_latency_ms,
+                checkpoint_ms=new.checkpoint_ms,
+            )
+        state.write(GROUPS, groups_record(known.values()))
 
     def _moved(self, offsets: Iterable[GroupOffsets]) -> Iterable[_Moved]:
         for found in offsets:
@@ -226,8 +227,7 @@ class CheckpointRounds:
         now = time.monotonic()
         if self._copies is not None and now - self._mapped < _MAPPING_SECONDS:
             return
-        with TopicRegistry(self._flow.target, timeout_seconds=self._seconds) as registry:
-            self._copies = CopiedPlaces.of(self._flow, registry.read(), offsets)
+        self._copies = CopiedPlaces.of(self._flow, self._clusters.target.registry.read(), offsets)
         self._mapped = now
 
     def _remote(self, topic: str) -> str | None:
@@ -247,7 +247,7 @@ class CheckpointRounds:
             self._marks.popleft()
         _, ends = self._log.read_news(self._marks[0][1])
         self._marks.append((now, ends))
-        with ExactTranslation(self._flow, self._log) as translation:
+        with ExactTranslation(self._clusters, self._log) as translation:
             wanted = {(one.topic, one.partition, one.committed.offset) for one, _ in places}
             found = translation.by_map(wanted)
         written: list[Checkpoint] = []
@@ -261,8 +261,8 @@ class CheckpointRounds:
                 written.append(new)
         if self._ended():
             return
-        write_checkpoints(self._flow, written, self._writer)
-        latency, at_ms = (time.monotonic() - self._asked) * 1000, round(time.time() * 1000)
+        write_checkpoints(self._flow, written, self._clusters.target.writer())
+        latency, at_ms = (time.monotonic() - self._asked) * 1000, self._clusters.now_ms()
         for group, count in Counter(one.group for one in written).items():
             self._samples[group] = GroupSample(
                 group, count, count, checkpoint_latency_ms=round(latency, 1), checkpoint_ms=at_ms

@@ -24,9 +24,8 @@ from srm_common.domain.topics.state_topics import state_topics
 from srm_common.errors import AccessDenied, CorruptRecord
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentBatch, SegmentLog
-from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_topics import ensure_topics, request_seconds
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.foreign_records import check_copies
 from srm_common.usecases.offsets.make_checkpoints import CheckpointsMade, make_checkpoints
 from srm_common.usecases.offsets.prune_segments import Pruned, prune_segments
@@ -39,7 +38,7 @@ STATE_KEY = "checkpoints"
 _MANY_SEGMENTS = 5_000
 
 
-def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> CheckpointReport:
+def sync_checkpoints(flow: FlowSettings | FlowClusters, *, at_once: bool = False) -> CheckpointReport:
     """One round: offset syncs for what was copied since the last one, checkpoints for groups that moved.
 
     Reads the news of the offset map, all checkpoints, and the committed offsets of the source's groups; a group that
@@ -54,71 +53,75 @@ def sync_checkpoints(flow: FlowSettings, *, at_once: bool = False) -> Checkpoint
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer. Single groups that cannot be read are
             faults in the report.
     """
-    on_target = [topic for topic in state_topics(flow) if topic.location == "target"]
-    partitions, _ = ensure_topics(flow.target, on_target, timeout_seconds=request_seconds(flow))
+    with clusters_of(flow) as clusters:
+        return _synced(clusters, at_once)
+
+
+def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
+    flow, state, reader = clusters.flow, clusters.state, clusters.target.reader
+    partitions = clusters.target.ensure([topic for topic in state_topics(flow) if topic.location == "target"])
     segments_topic = names.segments_topic(flow.name.source)
     segments_partitions = partitions[segments_topic]
-    now_ms = int(time.time() * 1000)
+    now_ms = clusters.now_ms()
     skipped: list[str] = []
     faults: list[str] = []
     made, synced, pruned, foreign = CheckpointsMade(), GroupsSynced(), Pruned(), None
     acknowledged = 0.0
-    with FlowState(flow) as state, StateReader(flow.target) as reader:
-        memory = _remembered(state, skipped)
-        due = memory.due(flow, now_ms, at_once=at_once)
-        log = SegmentLog(reader, segments_topic, segments_partitions)
-        writer = StateWriter(flow.target)
-        news, ends = log.read_news(memory.synced)
-        report = CheckpointReport(
-            str(flow.name),
-            segments=len(news),
-            checkpoints_emitted=flow.emit_checkpoints,
-            group_sync_seconds=group_sync_period_seconds(flow),
-        )
-        before = memory
-        try:
-            written = _write_offset_syncs(flow, news, writer) if flow.emit_offset_syncs else 0
-            report, memory = replace(report, offset_syncs=written), replace(memory, synced=ends)
-        except AccessDenied as error:
-            if flow.offset_syncs_topic_location == "target":
-                raise
-            # Nothing here needs them.
-            faults.append(f"no offset syncs are written: {error}, or set offset-syncs.topic.location = target")
-        # Segments are decoded when they are looked at.
-        skipped += news.unreadable
-        if Part.CHECKPOINTS in due:
-            if before.checked != before.synced:
-                news, ends = log.read_news(before.checked)
-            if before.synced != memory.synced:
-                # Whatever fails from here on: MirrorMaker 2 takes a sync that comes twice for a rewound log.
-                state.write(STATE_KEY, memory.to_json())
-            made = make_checkpoints(flow, log, news.segments, reader, before)
-            write_checkpoints(flow, made.written, writer)
-            acknowledged = time.monotonic()
-            _keep_untranslated(state, made)
-            memory = replace(memory, checked=ends, copies=made.copies)
-            if not made.faults:
-                memory = memory.done([Part.CHECKPOINTS], now_ms)
-        if Part.GROUPS in due:
-            synced = sync_groups(flow, made.newest, made.shared)
-            if not synced.faults:
-                memory = memory.done([Part.GROUPS], now_ms)
-        if Part.CHECKPOINTS in due:
-            _keep_groups(state, made, acknowledged, synced.kept if Part.GROUPS in due else None)
-        if Part.PRUNING in due or report.segments >= _MANY_SEGMENTS:
-            if not flow.emit_checkpoints and memory.checked:
-                # When they are switched on again they begin with the whole map: its newer part was joined meanwhile.
-                memory = replace(memory, checked={})
-                state.write(STATE_KEY, memory.to_json())
-            # What is not kept yet does not count: the next round may have to read the same news again.
-            told = before.checked if flow.emit_checkpoints else {}
-            told = {home: told.get(home, ends[home]) for home in range(segments_partitions)}
-            pruned = prune_segments(flow, log, writer, segments_topic, told)
-            foreign = check_copies(flow).summary()
-            state.write(FOREIGN, foreign_record(foreign, now_ms))
-            memory = memory.done([Part.PRUNING], now_ms)
-        if memory != before:
+    memory = _remembered(state, skipped)
+    due = memory.due(flow, now_ms, at_once=at_once)
+    log = SegmentLog(reader, segments_topic, segments_partitions)
+    news, ends = log.read_news(memory.synced)
+    report = CheckpointReport(
+        str(flow.name),
+        segments=len(news),
+        checkpoints_emitted=flow.emit_checkpoints,
+        group_sync_seconds=group_sync_period_seconds(flow),
+    )
+    before = memory
+    try:
+        written = _write_offset_syncs(clusters, news) if flow.emit_offset_syncs else 0
+        report, memory = replace(report, offset_syncs=written), replace(memory, synced=ends)
+    except AccessDenied as error:
+        if flow.offset_syncs_topic_location == "target":
+            raise
+        # Nothing here needs them.
+        faults.append(f"no offset syncs are written: {error}, or set offset-syncs.topic.location = target")
+    # Segments are decoded when they are looked at.
+    skipped += news.unreadable
+    if Part.CHECKPOINTS in due:
+        if before.checked != before.synced:
+            news, ends = log.read_news(before.checked)
+        if before.synced != memory.synced:
+            # Whatever fails from here on: MirrorMaker 2 takes a sync that comes twice for a rewound log.
             state.write(STATE_KEY, memory.to_json())
+        made = make_checkpoints(clusters, log, news.segments, before)
+        if made.written:
+            write_checkpoints(flow, made.written, clusters.target.writer())
+        acknowledged = time.monotonic()
+        _keep_untranslated(state, made)
+        memory = replace(memory, checked=ends, copies=made.copies)
+        if not made.faults:
+            memory = memory.done([Part.CHECKPOINTS], now_ms)
+    if Part.GROUPS in due:
+        synced = sync_groups(clusters.target, made.newest, made.shared)
+        if not synced.faults:
+            memory = memory.done([Part.GROUPS], now_ms)
+    if Part.CHECKPOINTS in due:
+        _keep_groups(clusters, made, acknowledged, synced.kept if Part.GROUPS in due else None)
+    if Part.PRUNING in due or report.segments >= _MANY_SEGMENTS:
+        if not flow.emit_checkpoints and memory.checked:
+            # When they are switched on again they begin with the whole map: its newer part was joined meanwhile.
+            memory = replace(memory, checked={})
+            state.write(STATE_KEY, memory.to_json())
+        # What is not kept yet does not count: the next round may have to read the same news again.
+        told = before.checked if flow.emit_checkpoints else {}
+        told = {home: told.get(home, ends[home]) for home in range(segments_partitions)}
+        pruned = prune_segments(clusters, log, segments_topic, told)
+        foreign = check_copies(clusters).summary()
+        state.write(FOREIGN, foreign_record(foreign, now_ms))
+        memory = memory.done([Part.PRUNING], now_ms)
+    if memory != before:
+        state.write(STATE_KEY, memory.to_json())
     return replace(
         report,
         due_in_seconds=None if Part.CHECKPOINTS in due else memory.next_seconds(flow, now_ms),
@@ -163,10 +166,13 @@ def _keep_untranslated(state: FlowState, made: CheckpointsMade) -> None:
         state.write(UNTRANSLATED, record)
 
 
-def _keep_groups(state: FlowState, made: CheckpointsMade, acknowledged: float, synced: Collection[str] | None) -> None:
+def _keep_groups(
+    clusters: FlowClusters, made: CheckpointsMade, acknowledged: float, synced: Collection[str] | None
+) -> None:
     """How each group stands, for whoever reports the run."""
+    state = clusters.state
     found_out = CheckpointRound(
-        at_ms=int(time.time() * 1000),
+        at_ms=clusters.now_ms(),
         positions=made.positions,
         untranslated=made.untranslated,
         # Checkpoints that start over may be of groups that are gone.
@@ -196,21 +202,23 @@ def _checkpointed(made: CheckpointsMade) -> set[tuple[str, str]]:
     }
 
 
-def _write_offset_syncs(flow: FlowSettings, news: SegmentBatch, target_writer: StateWriter) -> int:
+def _write_offset_syncs(clusters: FlowClusters, news: SegmentBatch) -> int:
     """Each round starts like a restarted task of MirrorMaker 2: the first position of a partition gets a sync."""
+    flow = clusters.flow
     topic = names.offset_syncs_topic(flow)
-    at_source = flow.offset_syncs_topic_location == "source"
-    if at_source:
-        on_source = [one for one in state_topics(flow) if one.location == "source"]
-        ensure_topics(flow.source, on_source, timeout_seconds=request_seconds(flow))
+    cluster = clusters.target
+    if flow.offset_syncs_topic_location == "source":
+        cluster = clusters.source
+        cluster.ensure([one for one in state_topics(flow) if one.location == "source"])
+    if not len(news):
+        return 0
 
     def syncs() -> Iterable[OffsetSync]:
         for segments in news.segments.values():
             yield from syncs_for(segments, SyncState(), flow.offset_lag_max)[0]
 
     records = (NewRecord(topic, 0, *encode_offset_sync(sync)) for sync in syncs())
-    writer = StateWriter(flow.source) if at_source and len(news) else target_writer
-    return writer.write(f"write offset syncs of flow {flow.name}", records)
+    return cluster.writer().write(f"write offset syncs of flow {flow.name}", records)
 
 
 def write_checkpoints(flow: FlowSettings, checkpoints: Iterable[Checkpoint], writer: StateWriter) -> None:

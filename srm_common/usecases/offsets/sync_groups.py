@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
-from srm_common.domain.flow import FlowSettings
 from srm_common.domain.groups.group_offsets import TargetGroup, sync_group
 from srm_common.domain.offsets.checkpoints import Checkpoint
-from srm_common.kafka.groups.group_commits import GroupCommitter
-from srm_common.kafka.groups.group_offsets import GroupFault, GroupReader
+from srm_common.kafka.groups.group_offsets import GroupFault
+from srm_common.usecases.flows.flow_clusters import FlowCluster
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,9 @@ class GroupsSynced:
 
 
 def sync_groups(
-    flow: FlowSettings, checkpoints: Mapping[str, Iterable[Checkpoint]], shared: Container[str] = frozenset()
+    target: FlowCluster, checkpoints: Mapping[str, Iterable[Checkpoint]], shared: Container[str] = frozenset()
 ) -> GroupsSynced:
-    """One round.
+    """One round on ``target``.
 
     Args:
         checkpoints: the newest of each group.
@@ -43,7 +42,7 @@ def sync_groups(
     checkpoints = {group: wanted for group, wanted in chosen.items() if wanted}
     if not checkpoints:
         return GroupsSynced()
-    reader = GroupReader(flow.target)
+    reader = target.groups()
     listed, unlisted = reader.groups()
     states = {group.name: group.state for group in listed if group.name in checkpoints}
     found, unread = reader.offsets(states)
@@ -58,8 +57,8 @@ def sync_groups(
         # A broker that could not list its groups may have any of them.
         if group in unknown or (unlisted and group not in states):
             continue
-        target = TargetGroup(states[group], committed.get(group, {})) if group in states else TargetGroup()
-        decided = sync_group(group, target, wanted)
+        found_there = TargetGroup(states[group], committed.get(group, {})) if group in states else TargetGroup()
+        decided = sync_group(group, found_there, wanted)
         if decided.in_use is not None:
             in_use.append((group, decided.in_use))
         if decided.beyond:
@@ -69,7 +68,7 @@ def sync_groups(
         if decided.in_use is None:
             kept.add(group)
     positions = groups = 0
-    for group, done in GroupCommitter(flow.target).commit_all(todo).items() if todo else ():
+    for group, done in target.group_offsets.commit_all(todo).items() if todo else ():
         positions += done.positions
         groups += bool(done.positions)
         faults += done.faults

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -13,38 +11,36 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.heartbeats import Heartbeat, beat_seconds
 from srm_common.domain.topics.state_topics import Location, StateTopic, written_heartbeats
 from srm_common.errors import AccessDenied, SrmError
-from srm_common.kafka.state.state_topics import ensure_topics, request_seconds
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.wire.mm2 import encode_heartbeat
 
 _LOG = logging.getLogger(__name__)
 
 
-def emit_heartbeat(flow: FlowSettings, now_seconds: Callable[[], float] = time.time) -> Heartbeat:
+def emit_heartbeat(flow: FlowSettings | FlowClusters) -> Heartbeat:
     """Write one of MirrorMaker 2's heartbeats to each cluster of ``heartbeats.topic.location``, making the topic where
     it is missing. A cluster that cannot be written to does not keep the other one from getting its heartbeat.
-
-    ``now_seconds`` gives epoch seconds.
 
     Raises:
         StateTopicInvalid: the heartbeats topic cannot be used.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
-    return HeartbeatWriter(flow, now_seconds).beat()
+    with clusters_of(flow) as clusters:
+        return HeartbeatWriter(clusters).beat()
 
 
 class HeartbeatWriter:
     """Writes heartbeats of one flow."""
 
-    def __init__(self, flow: FlowSettings, now_seconds: Callable[[], float] = time.time) -> None:
-        self._flow = flow
-        self._now = now_seconds
+    def __init__(self, clusters: FlowClusters) -> None:
+        self._clusters = clusters
         self._writers: dict[Location, StateWriter] = {}
 
     def beat(self) -> Heartbeat:
         """Write one heartbeat. Raises as :func:`emit_heartbeat`."""
-        flow = self._flow
-        beat = Heartbeat(flow.name.source, flow.name.target, int(self._now() * 1000))
+        flow = self._clusters.flow
+        beat = Heartbeat(flow.name.source, flow.name.target, self._clusters.now_ms())
         key, value = encode_heartbeat(beat)
         faults: list[SrmError] = []
         for topic in written_heartbeats(flow):
@@ -63,9 +59,9 @@ class HeartbeatWriter:
 
     def _writer(self, topic: StateTopic) -> StateWriter:
         if topic.location not in self._writers:
-            cluster = self._flow.target if topic.location == "target" else self._flow.source
-            ensure_topics(cluster, [topic], timeout_seconds=request_seconds(self._flow))
-            self._writers[topic.location] = StateWriter(cluster, repeats_matter=False)
+            cluster = self._clusters.target if topic.location == "target" else self._clusters.source
+            cluster.ensure([topic])
+            self._writers[topic.location] = cluster.writer(repeats_matter=False)
         return self._writers[topic.location]
 
 
@@ -76,8 +72,9 @@ class SteadyHeartbeats:
     tried again a period later; that heartbeats are missing shows in the flow's status.
     """
 
-    def __init__(self, flow: FlowSettings) -> None:
-        self._flow = flow
+    def __init__(self, clusters: FlowClusters) -> None:
+        self._clusters = clusters
+        self._flow = clusters.flow
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="srm-heartbeats", daemon=True)
 
@@ -94,7 +91,7 @@ class SteadyHeartbeats:
             self._thread.join()
 
     def _beat(self) -> None:
-        writer = HeartbeatWriter(self._flow)
+        writer = HeartbeatWriter(self._clusters)
         while not self._ended.wait(beat_seconds(self._flow)):
             try:
                 writer.beat()

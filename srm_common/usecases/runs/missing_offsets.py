@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.flow import names
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.errors import CorruptRecord, StateTopicInvalid, StateUnavailable
-from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.state.state_reader import StateReader
-from srm_common.replication.driver.passes import Mapped
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.wire.mm2 import decode_offset_sync
 
 
-def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
+def refuse_lost_progress(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> None:
     """Call it for a flow that has neither source offsets nor an offset map.
 
     MirrorMaker 2's offset syncs tell that it copied a partition; that there is no progress means that it was lost, or
@@ -24,7 +23,8 @@ def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
         StateUnavailable: a copy that such a sync tells of does not say whether it holds any.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
-    synced = _synced(flow)
+    flow = clusters.flow
+    synced = _synced(clusters)
     copies = {
         TopicPartition(topic.downstream, number): TopicPartition(topic.upstream, number)
         for topic in topics
@@ -33,7 +33,7 @@ def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
     }
     if not copies:
         return
-    with ClusterLink(flow.target, part="driver", request_timeout_ms=flow.request_timeout_ms) as link:
+    with clusters.target.link("driver") as link:
         ends, faults = link.end_offsets(copies, timeout_seconds=flow.patience_seconds)
         starts, more_faults = link.start_offsets(copies, timeout_seconds=flow.patience_seconds)
     known = sorted(copies[place] for place, end in ends.items() if end > starts.get(place, end))
@@ -53,18 +53,19 @@ def refuse_lost_progress(flow: FlowSettings, topics: Iterable[Mapped]) -> None:
         )
 
 
-def _synced(flow: FlowSettings) -> set[TopicPartition]:
+def _synced(clusters: FlowClusters) -> set[TopicPartition]:
     """The partitions of which there is an offset sync."""
+    flow = clusters.flow
     topic = names.offset_syncs_topic(flow)
-    cluster = flow.source if flow.offset_syncs_topic_location == "source" else flow.target
+    cluster = clusters.source if flow.offset_syncs_topic_location == "source" else clusters.target
     found = set()
-    with StateReader(
-        cluster, timeout_seconds=flow.admin_timeout_ms / 1000, patience_seconds=flow.patience_seconds
-    ) as reader:
-        for record in reader.read(topic) if reader.partitions(topic) else ():
-            try:
-                sync = decode_offset_sync(record.key, record.value)
-            except CorruptRecord:
-                continue  # not one of MirrorMaker 2's: it proves nothing
-            found.add(TopicPartition(sync.topic, sync.partition))
+    reader = cluster.clients.reader.with_patience(
+        timeout_seconds=flow.admin_timeout_ms / 1000, patience_seconds=flow.patience_seconds
+    )
+    for record in reader.read(topic) if reader.partitions(topic) else ():
+        try:
+            sync = decode_offset_sync(record.key, record.value)
+        except CorruptRecord:
+            continue  # not one of MirrorMaker 2's: it proves nothing
+        found.add(TopicPartition(sync.topic, sync.partition))
     return found

@@ -16,20 +16,21 @@ from srm_common.domain.runs.partition_track import Progress, by_topic
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
 from srm_common.kafka.state.driver_presence import PREFIX, DriverPresence, drivers
-from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import read_source_offsets
-from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
+from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.hanging_transactions import Copy, free_held_partitions
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.pass_watch import PassWatch
-from srm_common.replication.driver.passes import Mapped, Passes, PassRunner
+from srm_common.replication.driver.passes import Passes, PassRunner
 from srm_common.replication.driver.source_view import SourceView
 from srm_common.replication.driver.starting_points import Committed, StartingPoints
 from srm_common.replication.spark.driver_pass import NeedsSpark
 from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
 from srm_common.usecases.runs.competing_runs import competing_runs, new_owner
@@ -43,7 +44,7 @@ ProgressReport = Callable[[Progress], None]
 
 
 def replicate(
-    flow: FlowSettings, run: RunOptions, runner: PassRunner, progress: ProgressReport | None = None
+    flow: FlowSettings | FlowClusters, run: RunOptions, runner: PassRunner, progress: ProgressReport | None = None
 ) -> RunRecord:
     """Copy what is new at the source, in one pass or for ``run.max.seconds``.
 
@@ -60,19 +61,22 @@ def replicate(
         NeedsSpark: as ``runner`` does; the flow is as it was, and no record is written.
         UnreachableCluster, AccessDenied, ConfigError, StateError: the run could do nothing (more).
     """
-    return _Run(flow, run, runner, progress).go()
+    with clusters_of(flow) as clusters:
+        patient = clusters.with_flow(clusters.flow, patience_seconds=clusters.flow.patience_seconds)
+        return _Run(patient, run, runner, progress).go()
 
 
 class _Run:
     def __init__(
-        self, flow: FlowSettings, run: RunOptions, runner: PassRunner, progress: ProgressReport | None
+        self, clusters: FlowClusters, run: RunOptions, runner: PassRunner, progress: ProgressReport | None
     ) -> None:
-        self._flow = flow
+        self._clusters = clusters
+        self._flow = flow = clusters.flow
         self._run = run
         self._runner = runner
         self._progress = progress
-        self._store = FlowState(flow, patience_seconds=flow.patience_seconds)
-        self._journal = RunJournal(flow, run, self._store)
+        self._store = clusters.state
+        self._journal = RunJournal(flow, run, self._store, clusters.clock)
         self._started = time.monotonic()
         self._passes: Passes | None = None
         self._copies: list[Copy] = []
@@ -80,28 +84,27 @@ class _Run:
         self._cut: dict[TopicPartition, CutCopy] = {}
 
     def go(self) -> RunRecord:
-        with self._store:
-            try:
-                self._copy()
-            except OwnershipError as error:
-                # The record belongs to whoever owns the flow now.
-                who = new_owner(self._flow, self._store)
-                if who is None:
-                    raise
-                raise FlowOwnedElsewhere(who) from error
-            except SrmError as error:
-                self._journal.finish_in_spite_of(error, self._passes)
+        try:
+            self._copy()
+        except OwnershipError as error:
+            # The record belongs to whoever owns the flow now.
+            who = new_owner(self._clusters)
+            if who is None:
                 raise
-            except KeyboardInterrupt as interrupt:
-                self._journal.finish_in_spite_of(interrupt, self._passes)
-                raise
-            return self._journal.finish(self._passes)
+            raise FlowOwnedElsewhere(who) from error
+        except SrmError as error:
+            self._journal.finish_in_spite_of(error, self._passes)
+            raise
+        except KeyboardInterrupt as interrupt:
+            self._journal.finish_in_spite_of(interrupt, self._passes)
+            raise
+        return self._journal.finish(self._passes)
 
     def _copy(self) -> None:
         flow = self._flow
         for note in self._run.notes:
             self._journal.note(note)
-        state = ensure_state_topics(flow, patience_seconds=flow.patience_seconds)
+        state = self._clusters.state_topics(patience_seconds=flow.patience_seconds)
         for note in state.notes:
             self._journal.note(note, logging.INFO)
         known = self._store.read_all("run", "slots", "topics", "sizes", "start", "plan")
@@ -113,13 +116,13 @@ class _Run:
             )
         slots = max(1, min(flow.tasks_max, sum(topic.partitions for topic in topics)))
         with ExitStack() as stack:
-            source = stack.enter_context(SourceView(flow, patience_seconds=flow.patience_seconds))
+            source = stack.enter_context(self._clusters.source_view(patience_seconds=flow.patience_seconds))
             job = copy_job(flow, state)
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
-            stack.enter_context(SteadyHeartbeats(flow))
+            stack.enter_context(SteadyHeartbeats(self._clusters))
             owner = self._own(slots, known.get("slots") or {})
-            checkpoints = stack.enter_context(SteadyCheckpoints(flow, self._journal.note))
-            for note in competing_runs(flow, self._run, self._store):
+            checkpoints = stack.enter_context(SteadyCheckpoints(flow, self._journal.note, self._clusters.clock))
+            for note in competing_runs(self._clusters, self._run):
                 self._journal.note(note)
             if owner is not None:
                 stack.push(lambda kind, error, trace: self._disown(owner, kind, job))
@@ -156,7 +159,7 @@ class _Run:
             ):
                 checkpoints.copied()
 
-    def _first_topics(self) -> list[Mapped]:
+    def _first_topics(self) -> list[CopiedTopic]:
         """What there is to copy at the start, with the patience that slots have: a broker's restart ends no run."""
         deadline = time.monotonic() + self._flow.patience_seconds
         while True:
@@ -167,12 +170,9 @@ class _Run:
                     raise
                 time.sleep(_LOOK_AGAIN_SECONDS)
 
-    def _topics(self) -> list[Mapped]:
-        return [
-            Mapped(topic.upstream, topic.downstream, topic.partitions, topic.max_message_bytes)
-            for topic in replicated_topics(self._flow, self._journal.lose)
-            if self._run.wants(topic.upstream)
-        ]
+    def _topics(self) -> list[CopiedTopic]:
+        topics = replicated_topics(self._clusters, self._journal.lose)
+        return [topic for topic in topics if self._run.wants(topic.upstream)]
 
     def _own(self, slots: int, recorded: Mapping[str, Any]) -> Ownership | None:
         if not self._flow.exactly_once:
@@ -235,14 +235,14 @@ class _Run:
         return False
 
     def _points(
-        self, source: SourceView, state: StateTopics, known: Mapping[str, Any], topics: Sequence[Mapped]
+        self, source: SourceView, state: StateTopics, known: Mapping[str, Any], topics: Sequence[CopiedTopic]
     ) -> StartingPoints:
         flow, last = self._flow, self._journal.last
 
         def committed() -> Committed:
             offsets = read_source_offsets(flow, state, patience_seconds=flow.patience_seconds)
             if not (offsets or offsets.faults or offsets.resets):
-                refuse_lost_progress(flow, topics)
+                refuse_lost_progress(self._clusters, topics)
             return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)
 
         return StartingPoints(
@@ -253,7 +253,7 @@ class _Run:
             on_target_loss=flow.on_target_loss,
             cut_copies=self._cut,
             rules=StartRules(flow.start_positions, flow.auto_offset_reset),
-            opposite_ends=lambda places: opposite_ends(flow, places),
+            opposite_ends=lambda places: opposite_ends(self._clusters, places),
             note=self._journal.note,
             last_ends={
                 TopicPartition(one.upstream_topic, one.partition): one.end
@@ -262,7 +262,7 @@ class _Run:
             },
         )
 
-    def _prepare_override(self, points: StartingPoints, topics: Iterable[Mapped], applied: Any) -> None:
+    def _prepare_override(self, points: StartingPoints, topics: Iterable[CopiedTopic], applied: Any) -> None:
         """The run's start position, unless an earlier attempt under the same run id has applied it already."""
         start = self._run.start
         if start.kind is StartKind.COMMITTED or applied == {"run_id": self._run.run_id, "start": str(start)}:
@@ -365,7 +365,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
     )
 
 
-def _then(first: list[Mapped], later: Callable[[], list[Mapped]]) -> Callable[[], list[Mapped]]:
+def _then(first: list[CopiedTopic], later: Callable[[], list[CopiedTopic]]) -> Callable[[], list[CopiedTopic]]:
     """The listing at hand for the first call, a new one for each call after."""
     waiting = [first]
     return lambda: waiting.pop() if waiting else later()

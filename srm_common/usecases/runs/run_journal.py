@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
@@ -17,6 +17,7 @@ from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import RunFailed, SrmError
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.passes import Passes
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
 _LOG = logging.getLogger(__name__)
 #: How often a long run writes its record between passes.
@@ -27,15 +28,30 @@ _SIZE_TOLERANCE = 1.25
 _NOTES = 50
 
 
+def last_run(flow: FlowSettings | FlowClusters) -> RunRecord | None:
+    """The run record that was written last, None before the first run.
+
+    Raises:
+        UnreachableCluster, AccessDenied, ClusterError: as the target answers.
+        CorruptRecord: the record is not ours to read.
+    """
+    with clusters_of(flow) as clusters:
+        found = clusters.state.read("run")
+    return None if found is None else RunRecord.from_json(found)
+
+
 class RunJournal:
     """One run's. ``last`` is the record of the run before, None before the first; ``sizes`` are the mean bytes of a
     record by topic, as far as they are known."""
 
-    def __init__(self, flow: FlowSettings, run: RunOptions, store: FlowState) -> None:
+    def __init__(
+        self, flow: FlowSettings, run: RunOptions, store: FlowState, clock: Callable[[], float] = time.time
+    ) -> None:
         self._flow = flow
         self._run = run
         self._store = store
-        self._started_ms = _now_ms()
+        self._clock = clock
+        self._started_ms = self._now_ms()
         self._written = time.monotonic()
         self._notes: list[str] = []
         self._lost: dict[str, str] = {}
@@ -87,6 +103,9 @@ class RunJournal:
         except SrmError as second:
             error.add_note(f"the run record could not be written either: {second}")
 
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
+
     def _losses(self) -> RunFailed | None:
         if not self._lost:
             return None
@@ -108,7 +127,7 @@ class RunJournal:
             flow=str(self._flow.name),
             run_id=self._run.run_id,
             started_ms=self._started_ms,
-            finished_ms=None if state is RunState.RUNNING else _now_ms(),
+            finished_ms=None if state is RunState.RUNNING else self._now_ms(),
             passes=passes.count if passes else 0,
             state=state,
             error=_sentence(error),
@@ -174,7 +193,3 @@ def _sentence(error: SrmError | KeyboardInterrupt | None) -> str | None:
     if isinstance(error, KeyboardInterrupt):
         return "the run was stopped before its end"
     return None if error is None else str(error)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

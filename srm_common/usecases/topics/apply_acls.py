@@ -7,27 +7,26 @@ from collections.abc import Mapping, Sequence
 
 from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
 from srm_common.domain.access.acls import AclBinding, Permission
-from srm_common.domain.topics.actions import ActionResult
+from srm_common.domain.topics.actions import Action, ActionResult
 from srm_common.errors import AccessDenied, SrmError
-from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.state.acl_record import read_acl_record, write_acl_record
-from srm_common.usecases.topics.applying import Applying
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 _NO_DENY = "left as it is, because a DENY before it could not be created"
 
 
-def create_acls(applying: Applying, actions: Sequence[CreateAcls]) -> list[ActionResult]:
+def create_acls(clusters: FlowClusters, actions: Sequence[CreateAcls]) -> list[ActionResult]:
     """Create bindings, each DENY before any ALLOW; without the DENYs there are no ALLOWs.
 
     A binding that another client has created in the meantime stays that client's.
     """
-    flow, admin = applying.flow, _admin(applying)
+    flow, admin, state = clusters.flow, clusters.target.acls, clusters.state
     wanted = [binding for action in actions for binding in action.bindings]
     try:
         there = admin.topic_bindings() or frozenset()
-        recorded = read_acl_record(flow)
+        recorded = read_acl_record(flow, state)
         new = [binding for binding in wanted if binding not in there]
-        write_acl_record(flow, recorded.union(new))
+        write_acl_record(flow, state, recorded.union(new), admin=clusters.target.clients.admin)
     except SrmError as error:
         return [ActionResult(action, error=f"nothing was created: {error}") for action in actions]
     faults: dict[AclBinding, SrmError | str] = {}
@@ -41,20 +40,25 @@ def create_acls(applying: Applying, actions: Sequence[CreateAcls]) -> list[Actio
     # What was surely not created is not ours; after a time-out it may be there.
     refused = {binding for binding, fault in faults.items() if isinstance(fault, str | AccessDenied)}
     if refused:
-        write_acl_record(flow, recorded.union(new) - refused)
+        write_acl_record(flow, state, recorded.union(new) - refused, admin=clusters.target.clients.admin)
     theirs = frozenset(wanted) - frozenset(new)
     return [_outcome(action, faults, theirs) for action in actions]
 
 
-def delete_acls(applying: Applying, actions: Sequence[DeleteAcls]) -> list[ActionResult]:
-    """Delete bindings of ours. A DENY stays where another DENY, which may stand in for it, could not be created."""
-    flow, admin = applying.flow, _admin(applying)
+def delete_acls(
+    clusters: FlowClusters, actions: Sequence[DeleteAcls], done: Mapping[Action, ActionResult]
+) -> list[ActionResult]:
+    """Delete bindings of ours. A DENY stays where another DENY, which may stand in for it, could not be created.
+
+    ``done``: what was done before, creations among it.
+    """
+    flow, admin, state = clusters.flow, clusters.target.acls, clusters.state
     keep_denies = any(
         isinstance(action, CreateAcls) and action.permission is Permission.DENY and result.error is not None
-        for action, result in applying.results.items()
+        for action, result in done.items()
     )
     try:
-        recorded = read_acl_record(flow)
+        recorded = read_acl_record(flow, state)
     except SrmError as error:
         return [ActionResult(action, error=f"nothing was deleted: {error}") for action in actions]
     faults: dict[AclBinding, SrmError | str] = {}
@@ -73,17 +77,13 @@ def delete_acls(applying: Applying, actions: Sequence[DeleteAcls]) -> list[Actio
             else:
                 faults[binding] = fault
     if gone:
-        write_acl_record(flow, recorded - gone)
+        write_acl_record(flow, state, recorded - gone, admin=clusters.target.clients.admin)
     return [_outcome(action, faults, frozenset()) for action in actions]
 
 
-def fail_unknown(applying: Applying, actions: Sequence[UnknownAcls]) -> list[ActionResult]:
+def fail_unknown(actions: Sequence[UnknownAcls]) -> list[ActionResult]:
     """What could not be planned has failed."""
     return [ActionResult(action, error=action.reason) for action in actions]
-
-
-def _admin(applying: Applying) -> AclAdmin:
-    return AclAdmin(applying.flow.target, timeout_seconds=applying.flow.admin_timeout_ms / 1000)
 
 
 def _outcome(

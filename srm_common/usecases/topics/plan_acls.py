@@ -23,8 +23,8 @@ from srm_common.domain.flow.principals import login_principal
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import AccessDenied
-from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.state.acl_record import read_acl_record
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 
 #: A broker setting by which a topic is open to everyone until its first binding is created.
 OPEN_UNTIL_FIRST = "allow.everyone.if.no.acl.found"
@@ -49,17 +49,16 @@ class AclView:
     refused: str | None = None
 
 
-def look_at_acls(flow: FlowSettings) -> AclView:
+def look_at_acls(clusters: FlowClusters) -> AclView:
     """All bindings of both clusters, by one request each.
 
     Raises:
         UnreachableCluster, ClusterError, StateError: one of the clusters cannot be looked at.
     """
-    seconds = flow.admin_timeout_ms / 1000
     with ThreadPoolExecutor(max_workers=3, thread_name_prefix="srm-acls") as pool:
-        source = pool.submit(AclAdmin(flow.source, timeout_seconds=seconds).topic_bindings)
-        target = pool.submit(AclAdmin(flow.target, timeout_seconds=seconds).topic_bindings)
-        record = pool.submit(read_acl_record, flow)
+        source = pool.submit(clusters.source.acls.topic_bindings)
+        target = pool.submit(clusters.target.acls.topic_bindings)
+        record = pool.submit(read_acl_record, clusters.flow, clusters.state)
         try:
             return AclView(source.result(), target.result(), record.result())
         except AccessDenied as error:

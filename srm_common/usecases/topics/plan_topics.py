@@ -22,14 +22,13 @@ from srm_common.domain.topics.topic_records import Knowledge, TopicRecord
 from srm_common.domain.topics.topic_settings import target_abilities
 from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
-from srm_common.kafka.state.flow_state import FlowState
-from srm_common.usecases.flows.both_clusters import admins, topics_of_both
-from srm_common.usecases.flows.cluster_records import Registries, decide, refuse_switch
+from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.topics.plan_acls import copies_of, look_at_acls, plan_acls
 
 
 def plan_topics(
-    flow: FlowSettings,
+    flow: FlowSettings | FlowClusters,
     *,
     due: frozenset[Job] = EVERYTHING,
     alterations: Alterations | None = None,
@@ -47,18 +46,26 @@ def plan_topics(
             ``restore`` names what is not a topic of the flow.
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
     """
-    source, target = admins(flow)
+    with clusters_of(flow) as clusters:
+        return _planned(clusters, due, alterations, restore)
+
+
+def _planned(
+    clusters: FlowClusters,
+    due: frozenset[Job],
+    alterations: Alterations | None,
+    restore: Mapping[str, OnDataLoss] | None,
+) -> Plan:
+    flow, source, target = clusters.flow, clusters.source.admin, clusters.target.admin
     with ThreadPoolExecutor(max_workers=6, thread_name_prefix="srm-plan") as pool:
-        earlier = pool.submit(_alterations, flow) if alterations is None else None
-        acls = pool.submit(look_at_acls, flow) if flow.sync_topic_acls and Job.ACLS in due else None
-        registries = Registries.fetch(flow, pool)
-        here, there = topics_of_both(pool, source, target)
-        decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
-        refuse_switch(flow, decisions)
-        records = knowledge.records[flow.name.target].of_flow(flow.name)
-        ids = _ids(pool, (source, here), (target, there), decisions, records)
+        earlier = pool.submit(_alterations, clusters) if alterations is None else None
+        acls = pool.submit(look_at_acls, clusters) if flow.sync_topic_acls and Job.ACLS in due else None
+        topics = FlowTopics.decided(clusters, pool)
+        refuse_switch(flow, topics.decisions)
+        here, there, records = topics.source, topics.target, topics.copied(flow).records
+        ids = topics.ids(clusters, pool)
         restored = _restored(flow, records, restore)
-        settled = settle(flow, decisions, records, ids, restored)
+        settled = settle(flow, topics.decisions, records, ids, restored)
         decisions = [one.decision for one in settled]
         accepted = [decision for decision in decisions if decision.accepted]
         copies = [decision.remote_topic for decision in accepted if decision.remote_topic in there.partitions]
@@ -81,33 +88,15 @@ def plan_topics(
             due=due,
             alterations=alterations if earlier is None else earlier.result(),
         )
-        plan = _recorded(flow, plan, settled, knowledge, ids)
+        plan = _recorded(flow, plan, settled, topics.knowledge, ids)
         plan = replace(_started_over(flow, plan, settled), restore=restored)
         # A new copy gets its bindings at once, whatever the interval says.
         if acls is not None or (flow.sync_topic_acls and any(isinstance(one, CreateTopic) for one in plan.actions)):
-            view = look_at_acls(flow) if acls is None else acls.result()
+            view = look_at_acls(clusters) if acls is None else acls.result()
             found = copies_of(flow, plan.accepted, records.values(), there.partitions)
             changes = plan_acls(flow, view, found, broker.result())
             plan = plan.with_more(changes.actions, changes.notices)
         return replace(plan, source_cluster_id=here.cluster_id, target_cluster_id=there.cluster_id)
-
-
-def _ids(
-    pool: ThreadPoolExecutor,
-    source: tuple[ClusterAdmin, ClusterTopics],
-    target: tuple[ClusterAdmin, ClusterTopics],
-    decisions: Iterable[TopicDecision],
-    records: Mapping[str, TopicRecord],
-) -> TopicIds:
-    accepted = {one.topic: one.remote_topic for one in decisions if one.accepted and one.remote_topic is not None}
-    copies = {*accepted.values(), *(one.downstream_topic for one in records.values())}
-    # Only what is there: of a name without a topic a broker may say that it must not be seen.
-    upstream = pool.submit(source[0].describe_topics, sorted({*accepted, *records} & source[1].partitions.keys()))
-    downstream = pool.submit(target[0].describe_topics, sorted(copies & target[1].partitions.keys()))
-    return TopicIds(
-        {name: facts.topic_id for name, facts in upstream.result().items()},
-        {name: facts.topic_id for name, facts in downstream.result().items()},
-    )
 
 
 def _recorded(flow: FlowSettings, plan: Plan, settled: Iterable[Settled], knowledge: Knowledge, ids: TopicIds) -> Plan:
@@ -140,26 +129,23 @@ def _started_over(flow: FlowSettings, plan: Plan, settled: Sequence[Settled]) ->
     return replace(plan, actions=(*over, *plan.actions), notices=(*notices, *plan.notices))
 
 
-def _alterations(flow: FlowSettings) -> Alterations:
-    with FlowState(flow) as state:
-        return RefreshMemory.from_json(state.read("refresh")).alterations
+def _alterations(clusters: FlowClusters) -> Alterations:
+    return RefreshMemory.from_json(clusters.state.read("refresh")).alterations
 
 
-def decide_topics(flow: FlowSettings) -> list[TopicDecision]:
+def decide_topics(flow: FlowSettings | FlowClusters) -> list[TopicDecision]:
     """The decision on every topic of the source, and on recorded ones that are gone.
 
     Raises:
         ConfigError: an alias means another cluster than before.
         UnreachableCluster, AccessDenied, ClusterError: one of the clusters cannot be looked at.
     """
-    source, target = admins(flow)
-    with ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-decide") as pool:
-        registries = Registries.fetch(flow, pool)
-        here, there = topics_of_both(pool, source, target)
-        decisions, knowledge = decide(flow, here.partitions, registries.knowledge(flow, here, there))
-        records = knowledge.records[flow.name.target].of_flow(flow.name)
-        ids = _ids(pool, (source, here), (target, there), decisions, records)
-        return [one.decision for one in settle(flow, decisions, records, ids)]
+    with clusters_of(flow) as clusters, ThreadPoolExecutor(max_workers=4, thread_name_prefix="srm-decide") as pool:
+        topics = FlowTopics.decided(clusters, pool)
+        ids = topics.ids(clusters, pool)
+        return [
+            one.decision for one in settle(clusters.flow, topics.decisions, topics.copied(clusters.flow).records, ids)
+        ]
 
 
 def _broker_settings(target: ClusterAdmin, topics: ClusterTopics) -> dict[str, str | None]:

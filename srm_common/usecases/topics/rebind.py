@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,12 +28,15 @@ class Rebinding:
         return {"place": self.place, "alias": self.alias, "before": self.before, "after": self.after}
 
 
-def rebind(flows: Iterable[GraphFlow], alias: str, *, dry_run: bool = False) -> list[Rebinding]:
+def rebind(
+    flows: Iterable[GraphFlow], alias: str, *, dry_run: bool = False, clock: Callable[[], float] = time.time
+) -> list[Rebinding]:
     """Record on the targets of all flows of ``alias`` the cluster that its addresses lead to. Harmless when repeated.
 
     Args:
         flows: the enabled flows of the file.
         dry_run: only say what would be written.
+        clock: epoch seconds.
 
     Raises:
         ConfigError: no flow uses the alias, or its cluster does not tell its id.
@@ -54,6 +57,6 @@ def rebind(flows: Iterable[GraphFlow], alias: str, *, dry_run: bool = False) -> 
             if bound is None or bound.cluster_id == cluster_id:
                 continue
             if not dry_run:
-                registry.write((), [ClusterBinding(alias, cluster_id, int(time.time() * 1000))])
+                registry.write((), [ClusterBinding(alias, cluster_id, int(clock() * 1000))])
         done.append(Rebinding(place, alias, bound.cluster_id, cluster_id))
     return done

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,8 +16,8 @@ from srm_common.domain.topics.refresh_memory import EVERYTHING, Job, RefreshMemo
 from srm_common.domain.topics.state_topics import flow_state_topic, written_heartbeats
 from srm_common.errors import AccessDenied, StateTopicInvalid
 from srm_common.kafka.state.flow_state import FlowState
-from srm_common.kafka.state.state_topics import ensure_topics, request_seconds
-from srm_common.usecases.topics.apply_plan import apply_plan
+from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 
 _LOG = logging.getLogger(__name__)
@@ -42,7 +41,7 @@ class Refreshed:
 
 
 def refresh_topics(
-    flow: FlowSettings,
+    flow: FlowSettings | FlowClusters,
     *,
     at_once: bool = False,
     narrow: Callable[[Plan], Plan] | None = None,
@@ -64,34 +63,44 @@ def refresh_topics(
         UnreachableCluster, AccessDenied, ClusterError, StateError: a cluster cannot be queried, or not be changed at
             all. What of the plan was carried out before is not known.
     """
-    with FlowState(flow) as state:
-        known = state.read("refresh")
-        memory = RefreshMemory.from_json(known)
-        now_ms = int(time.time() * 1000)
-        due = EVERYTHING if at_once or narrow is not None else memory.due(flow, now_ms)
-        if not due:
-            return Refreshed(due, next_seconds=memory.next_seconds(flow, now_ms))
-        if Job.TOPICS in due:
-            _heartbeats_to_copy(flow)
-        plan = plan_topics(flow, due=due, alterations=memory.alterations, restore=restore)
-        if narrow is not None:
-            plan = narrow(plan)
-        told(plan)
-        results = apply_plan(flow, plan)
-        if known is None:
-            ensure_topics(flow.target, [flow_state_topic(flow)], timeout_seconds=request_seconds(flow))
-        _write(state, flow, memory, frozenset() if narrow else due, plan, results, now_ms)
-        return Refreshed(due, plan, tuple(results))
+    with clusters_of(flow) as clusters:
+        return _refreshed(clusters, at_once, narrow, restore, told)
 
 
-def _heartbeats_to_copy(flow: FlowSettings) -> None:
+def _refreshed(
+    clusters: FlowClusters,
+    at_once: bool,
+    narrow: Callable[[Plan], Plan] | None,
+    restore: Mapping[str, OnDataLoss] | None,
+    told: Callable[[Plan], None],
+) -> Refreshed:
+    flow, state = clusters.flow, clusters.state
+    known = state.read("refresh")
+    memory = RefreshMemory.from_json(known)
+    now_ms = clusters.now_ms()
+    due = EVERYTHING if at_once or narrow is not None else memory.due(flow, now_ms)
+    if not due:
+        return Refreshed(due, next_seconds=memory.next_seconds(flow, now_ms))
+    if Job.TOPICS in due:
+        _heartbeats_to_copy(clusters)
+    plan = plan_topics(clusters, due=due, alterations=memory.alterations, restore=restore)
+    if narrow is not None:
+        plan = narrow(plan)
+    told(plan)
+    results = apply_plan(clusters, plan)
+    if known is None:
+        clusters.target.ensure([flow_state_topic(flow)])
+    _write(state, flow, memory, frozenset() if narrow else due, plan, results, now_ms)
+    return Refreshed(due, plan, tuple(results))
+
+
+def _heartbeats_to_copy(clusters: FlowClusters) -> None:
     """Make the source's heartbeats topic, so that the plan has its copy from the first run on."""
     try:
-        at_source = [one for one in written_heartbeats(flow) if one.location == "source"]
-        ensure_topics(flow.source, at_source, timeout_seconds=request_seconds(flow))
+        clusters.source.ensure([one for one in written_heartbeats(clusters.flow) if one.location == "source"])
     except (AccessDenied, StateTopicInvalid) as error:
         # The task that writes heartbeats fails with it; topics are made ready all the same.
-        _LOG.warning("%s: no heartbeats on its source: %s", flow.name, error)
+        _LOG.warning("%s: no heartbeats on its source: %s", clusters.flow.name, error)
 
 
 def _write(

@@ -15,9 +15,10 @@ from srm_common.domain.flow.start_position import StartPosition, StartRules, par
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.data_loss import CutCopy
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import UnreachableCluster
-from srm_common.replication.driver.passes import Mapped, Passes
+from srm_common.replication.driver.passes import Passes
 from srm_common.replication.driver.starting_points import StartingPoints
 from tests.unit.replication.driver.simulated_cluster import JOB, Log, SimulatedSlots, SimulatedSource, SimulatedTarget
 
@@ -74,9 +75,9 @@ class SimulatedFlow:
         passes.run()
         return passes
 
-    def topics(self) -> Iterable[Mapped]:
+    def topics(self) -> Iterable[CopiedTopic]:
         for topic in sorted({topic for topic, _ in self.source.logs}):
-            yield Mapped(topic, f"a.{topic}", 1 + max(p for t, p in self.source.logs if t == topic))
+            yield CopiedTopic(topic, f"a.{topic}", 1 + max(p for t, p in self.source.logs if t == topic))
 
     def remember(self, memory: SourceTopics) -> None:
         self.memory = SourceTopics.from_json(memory.to_json())
@@ -395,7 +396,7 @@ class TestSource:
         there.source.logs[TopicPartition("u", 0)] = log = Log(records=[1, 2])
         whole, listings = there.topics, 0
 
-        def incomplete() -> Iterable[Mapped]:
+        def incomplete() -> Iterable[CopiedTopic]:
             nonlocal listings
             listings += 1
             return [one for one in whole() if listings != 2 or one.upstream != "u"]
@@ -413,7 +414,7 @@ class TestSource:
         there = world(3)
         whole, listings = there.topics, 0
 
-        def fails() -> Iterable[Mapped]:
+        def fails() -> Iterable[CopiedTopic]:
             nonlocal listings
             listings += 1
             if listings == 2:
@@ -430,7 +431,7 @@ class TestSource:
     def test_a_first_mapping_that_fails_ends_the_run(self) -> None:
         there = world(3)
 
-        def fails() -> Iterable[Mapped]:
+        def fails() -> Iterable[CopiedTopic]:
             raise UnreachableCluster("cluster a is not reachable")
 
         there.topics = fails  # type: ignore[method-assign]

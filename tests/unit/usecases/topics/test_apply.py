@@ -4,10 +4,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.topics.actions import Action, AlterConfigs, CreateTopic, GrowPartitions
-from srm_common.usecases.topics.apply_topics import outcome
-from srm_common.usecases.topics.applying import Applying
+from srm_common.usecases.topics.apply import outcome
 
 TARGET = ClusterSettings(
     "b",
@@ -21,7 +19,6 @@ TARGET = ClusterSettings(
     },
     {},
 )
-APPLYING = Applying(FlowSettings(FlowName("a", "b"), ClusterSettings.plaintext("a", "a:1"), TARGET))
 CREATE = CreateTopic("b", "a.t", 1, 1, (), "copy of t")
 
 
@@ -34,7 +31,7 @@ CREATE = CreateTopic("b", "a.t", 1, 1, (), "copy of t")
     ],
 )
 def test_a_missing_right_is_named_with_the_principal(action: Action, right: str) -> None:
-    error = outcome(APPLYING, action, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)).error
+    error = outcome(TARGET, action, KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)).error
     assert error is not None
     assert (
         f"; User:srm needs the permission {right} (kafka-acls.sh --add --allow-principal User:srm --operation" in error
@@ -53,7 +50,7 @@ def test_a_missing_right_is_named_with_the_principal(action: Action, right: str)
 )
 def test_other_refusals_say_what_to_do(code: int, hint: str) -> None:
     fault = KafkaError(code)
-    error = outcome(APPLYING, CREATE, fault).error
+    error = outcome(TARGET, CREATE, fault).error
     assert error is not None
     assert error.startswith(f"{fault.str()} ({fault.name()}); ")
     assert hint in error
@@ -61,4 +58,4 @@ def test_other_refusals_say_what_to_do(code: int, hint: str) -> None:
 
 
 def test_success() -> None:
-    assert outcome(APPLYING, CREATE, None).error is None
+    assert outcome(TARGET, CREATE, None).error is None
