@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from srm_common.domain.amount import Amount
-from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowName, FlowSettings, names
 from srm_common.domain.moving.moves import PositionReport

@@ -16,10 +16,9 @@ from srm_common.domain.flow.principals import Right
 from srm_common.domain.flow.start_position import StartKind, StartPosition
 from srm_common.domain.plans.plan import Plan, PlanFile
 from srm_common.domain.topics.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions, StartOver
-from srm_common.domain.topics.cluster_records import Knowledge, new_bindings
 from srm_common.domain.topics.copy_graph import Answer, Conflict, CopyGraph
 from srm_common.domain.topics.recording import RecordTopic
-from srm_common.domain.topics.topic_records import NO_TOPIC_ID, TopicRecord, TopicState
+from srm_common.domain.topics.topic_records import NO_TOPIC_ID, Knowledge, TopicRecord, TopicState, new_bindings
 from srm_common.errors import SrmError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.client.faults import is_denied
