@@ -1,0 +1,72 @@
+"""Two fake clusters and a flow between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.testing import FakeCluster
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.refresh_topics import Refreshed, refresh_topics
+
+TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED = 29, 30, 31
+
+
+@dataclass
+class Sides:
+    """The clusters of a flow ``a->b``. What is asked of a cluster that is gone fails after a second."""
+
+    source: FakeCluster
+    target: FakeCluster
+    flow: FlowSettings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flow = FlowSettings(
+            FlowName("a", "b"),
+            ClusterSettings.plaintext("a", self.source.bootstrap_servers),
+            ClusterSettings.plaintext("b", self.target.bootstrap_servers),
+            enabled=True,
+            topics=("orders.*",),
+            groups=(".*",),
+            replication_factor=-1,
+            internal_replication_factor=-1,
+            status_replication_factor=-1,
+            config_replication_factor=-1,
+            heartbeats_replication_factor=-1,
+            checkpoints_replication_factor=-1,
+            offset_syncs_replication_factor=-1,
+            heartbeats_replication=False,
+            emit_heartbeats=False,
+            sync_topic_acls=False,
+            emit_checkpoints_interval_seconds=0.0,
+            emit_checkpoints_in_runs_interval_seconds=0.0,
+            admin_timeout_ms=1000,
+            retry_timeout_seconds=1.0,
+        )
+
+    def set(self, **settings: Any) -> FlowSettings:
+        """Change the flow."""
+        self.flow = replace(self.flow, **settings)
+        return self.flow
+
+    def refresh(self) -> Refreshed:
+        return refresh_topics(self.flow, at_once=True)
+
+    def run(self, run_id: str = "r", **options: Any) -> RunRecord:
+        """A run whose slots are copied in this process, one after the other."""
+
+        def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
+            return [copy_slot(job, task) for task in tasks]
+
+        return replicate(self.flow, RunOptions(run_id, **options), here)
+
+    def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
+        """What lies in a topic of the target, committed."""
+        return [record.value for record in self.target.records(topic, partition)]

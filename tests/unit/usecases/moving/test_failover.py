@@ -1,0 +1,80 @@
+"""Moves of groups between fake clusters: what is promised, what is done, and what a cluster in the way does to it."""
+
+from __future__ import annotations
+
+import pytest
+
+from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepState
+from srm_common.usecases.moving.failover import Move, last_move, run_failover_step
+from tests.unit.usecases.fakes import GROUP_AUTHORIZATION_FAILED, Sides
+
+COPY = ("a.orders", 0)
+
+
+def request(mode: MoveMode = MoveMode.CONTROLLED, *, dry_run: bool = False) -> MoveRequest:
+    return MoveRequest(MoveKind.FAILOVER, mode, dry_run=dry_run, wait_seconds=0.0)
+
+
+def moved(sides: Sides, wanted: MoveRequest) -> MoveReport:
+    """All steps, until one fails."""
+    move = Move(sides.flow, wanted)
+    for step in wanted.steps:
+        if move.run(step).state is StepState.FAILED:
+            break
+    return move.report
+
+
+@pytest.fixture
+def copied(sides: Sides) -> Sides:
+    """100 records copied; the group ``billing`` stands at 60 of them."""
+    sides.source.create_topic("orders")
+    sides.source.write("orders", [(b"k", b"%d" % number) for number in range(100)])
+    sides.refresh()
+    assert sides.run().records == 100
+    sides.source.commit("billing", {("orders", 0): 60})
+    return sides
+
+
+def test_a_dry_run_says_where_groups_would_go_on_and_changes_nothing(copied: Sides) -> None:
+    for kafka in (copied.source, copied.target):
+        kafka.forget_requests()
+    report = moved(copied, request(dry_run=True))
+    assert [(one.topic, one.before, one.applied) for one in report.positions] == [("a.orders", None, 60)]
+    assert copied.source.changes() == copied.target.changes() == []
+    assert copied.target.committed("billing") == {}
+    assert last_move(copied.flow) is None
+
+
+def test_groups_go_on_where_they_stood(copied: Sides) -> None:
+    report = moved(copied, request())
+    assert (report.finished, report.read_again.most) == (True, 0)
+    assert copied.target.committed("billing") == {COPY: 60}
+    assert last_move(copied.flow) == report
+    # A step that is repeated late moves nobody back.
+    copied.target.commit("billing", {COPY: 70})
+    again = run_failover_step(copied.flow, request(), StepName.APPLY)
+    assert again.sentences == ("0 offsets of 0 groups committed on 'b'", "1 offset needed no change")
+    assert copied.target.committed("billing") == {COPY: 70}
+
+
+def test_what_is_not_copied_is_not_left_behind_by_accident(copied: Sides) -> None:
+    copied.source.write("orders", [(b"k", b"more")] * 5)
+    report = moved(copied, request())
+    assert not report.finished
+    assert "5 offsets of orders-0 are not copied yet; stop the producers" in report.steps[-1].sentences[0]
+    assert copied.target.committed("billing") == {}
+
+
+def test_a_group_that_is_read_at_the_target_is_not_moved(copied: Sides) -> None:
+    copied.target.join("billing", "reader", ["a.orders"])
+    report = moved(copied, request())
+    assert copied.target.committed("billing") == {}
+    assert "billing" in str(report.to_json())
+
+
+def test_a_group_that_may_not_be_set_is_said(copied: Sides) -> None:
+    copied.target.refuse("OffsetCommit", GROUP_AUTHORIZATION_FAILED, when="billing")
+    report = moved(copied, request())
+    assert not report.finished
+    assert "Read on group 'billing'" in str(report.to_json())
+    assert copied.target.committed("billing") == {}

@@ -1,0 +1,263 @@
+"""Planning and applying on fake clusters: each rule, and what goes wrong between two steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from srm_common.domain.plans.plan import Plan
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.domain.topics.recording import RecordTopic
+from srm_common.domain.topics.refresh_memory import Job
+from srm_common.errors import AccessDenied, UnreachableCluster
+from srm_common.kafka.state.flow_state import FlowState
+from srm_common.kafka.state.topic_registry import TopicRegistry
+from srm_common.testing import FakeCluster
+from srm_common.usecases.flows.copied_topics import replicated_topics
+from srm_common.usecases.topics.apply import apply_plan
+from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
+from srm_common.usecases.topics.refresh_topics import refresh_topics
+from tests.unit.usecases.fakes import CLUSTER_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, Sides
+
+
+def changes(plan: Plan | Sequence[ActionResult]) -> list[Any]:
+    """The actions of a plan, or the results of applied ones, without those that write records of topics."""
+    if isinstance(plan, Plan):
+        return [action for action in plan.actions if not isinstance(action, RecordTopic)]
+    return [result for result in plan if not isinstance(result.action, RecordTopic)]
+
+
+def errors(results: Sequence[ActionResult]) -> dict[str, str]:
+    return {result.action.topic: result.error for result in results if result.error is not None}
+
+
+def copies(sides: Sides) -> dict[str, int]:
+    return {name: count for name, count in sides.target.topics().items() if name.startswith("a.orders")}
+
+
+# ---- rules
+
+
+def test_a_dry_run_asks_for_no_change(sides: Sides) -> None:
+    sides.source.create_topic("orders", 3, config={"retention.ms": "1000"})
+    plan = plan_topics(sides.flow)
+    assert [type(action) for action in changes(plan)] == [CreateTopic]
+    assert sides.source.changes() == sides.target.changes() == []
+    assert sides.target.topics() == {}
+
+
+def test_a_new_topic_is_created_like_the_source_and_then_nothing_is_left_to_do(sides: Sides) -> None:
+    sides.source.create_topic("orders", 3, config={"cleanup.policy": "compact", "retention.ms": "1234567"})
+    plan = sides.refresh().plan
+    assert plan is not None
+    (action,) = changes(plan)
+    assert (action.topic, action.partitions) == ("a.orders", 3)
+    assert copies(sides) == {"a.orders": 3}
+    made = sides.target.topic_config("a.orders")
+    assert made["cleanup.policy"] == "compact"
+    assert made["retention.ms"] == "1234567"
+    assert made["message.timestamp.type"] == "CreateTime"
+    assert plan_topics(sides.flow).actions == ()
+    (mapping,) = replicated_topics(sides.flow)
+    assert (mapping.upstream, mapping.downstream, mapping.partitions) == ("orders", "a.orders", 3)
+    with TopicRegistry(sides.flow.target) as registry:
+        (record,) = registry.read().of_flow(str(sides.flow.name)).values()
+    assert record.downstream_topic_id == mapping.downstream_topic_id != ""
+
+
+def test_growth_is_followed_and_extra_partitions_are_left(sides: Sides) -> None:
+    sides.source.create_topic("orders", 3)
+    sides.refresh()
+    sides.source.grow_topic("orders", 6)
+    plan = sides.refresh().plan
+    assert plan is not None
+    assert plan.actions == (GrowPartitions("b", "a.orders", 3, 6, "orders has 6 on a"),)
+    assert copies(sides) == {"a.orders": 6}
+    sides.target.grow_topic("a.orders", 8)
+    plan = plan_topics(sides.flow)
+    assert plan.actions == ()
+    assert plan.notices == ("a.orders has 8 partitions on b, but orders has 6 on a; the extra ones stay empty",)
+    assert replicated_topics(sides.flow)[0].partitions == 6
+
+
+def test_settings_follow_the_source_and_manual_ones_are_reverted(sides: Sides) -> None:
+    sides.source.create_topic("orders", config={"retention.bytes": "1000", "delete.retention.ms": "1000"})
+    sides.set(config_properties_exclude=(r"delete\.retention\..*",))
+    sides.refresh()
+    there = sides.target.topic_config("a.orders")
+    assert there["retention.bytes"] == "1000"
+    assert "delete.retention.ms" not in there
+    there |= {"retention.bytes": "2000", "delete.retention.ms": "2000", "segment.bytes": "9999999"}
+    plan = sides.refresh().plan
+    assert plan is not None
+    (action,) = changes(plan)
+    assert isinstance(action, AlterConfigs)
+    assert {change.key: (change.before, change.after) for change in action.changes} == {
+        "retention.bytes": ("2000", "1000"),
+        "segment.bytes": ("9999999", None),
+    }
+    assert there["retention.bytes"] == "1000"
+    assert there["delete.retention.ms"] == "2000"
+    assert "segment.bytes" not in there
+    del sides.source.topic_config("orders")["retention.bytes"]
+    sides.refresh()
+    assert "retention.bytes" not in there
+    assert plan_topics(sides.flow).actions == ()
+
+
+def test_too_many_replicas_are_lowered_and_said(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.set(replication_factor=3)
+    plan = sides.refresh().plan
+    assert plan is not None
+    (action,) = changes(plan)
+    assert action.replication_factor == 1
+    assert action.reason == "copy of orders; 3 replicas asked, but the target has 1 broker"
+
+
+def test_what_brokers_were_started_with_counts_as_set(sides: Sides) -> None:
+    with FakeCluster(settings={"log.retention.hours": "2"}) as source:
+        source.create_topic("orders")
+        other = Sides(source, sides.target)
+        other.refresh()
+        assert sides.target.topic_config("a.orders")["retention.ms"] == "7200000"
+        assert plan_topics(other.flow).actions == ()
+
+
+def test_topics_that_are_not_copied_have_a_reason(sides: Sides) -> None:
+    for topic in ("orders", "orders-internal", "b.orders", "orders-x", "payments"):
+        sides.source.create_topic(topic)
+    sides.set(topics=(r"(b\.)?orders.*",), topics_exclude=("orders-x",))
+    refused = {one.topic: one.reason for one in decide_topics(sides.flow) if not one.accepted and "orders" in one.topic}
+    assert refused == {
+        "orders-internal": "internal topics are never copied",
+        "b.orders": "it came from 'b' and would go round in a circle",
+        "orders-x": "excluded by 'orders-x' of topics.exclude",
+    }
+
+
+def test_a_copy_that_would_falsify_times_is_not_taken(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.target.create_topic("a.orders", config={"message.timestamp.type": "LogAppendTime"})
+    (decision,) = (one for one in plan_topics(sides.flow).decisions if one.topic == "orders")
+    assert "LogAppendTime, which would replace the time" in decision.reason
+
+
+def test_what_is_not_due_is_not_asked_for(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    assert refresh_topics(sides.flow).due == {Job.TOPICS, Job.CONFIGS}
+    sides.source.forget_requests()
+    again = refresh_topics(sides.flow)
+    assert (again.due, again.plan) == (frozenset(), None)
+    assert sides.source.requests == []
+
+
+# ---- rights
+
+
+def test_a_topic_that_may_not_be_created_does_not_stop_the_others(sides: Sides) -> None:
+    for topic in ("orders", "orders-eu", "orders-us"):
+        sides.source.create_topic(topic)
+    with sides.target.refuse("CreateTopics", TOPIC_AUTHORIZATION_FAILED, when="a.orders-eu"):
+        results = sides.refresh().results
+    assert list(errors(results)) == ["a.orders-eu"]
+    assert "needs the right Create on topic 'a.orders-eu'" in errors(results)["a.orders-eu"]
+    assert copies(sides) == {"a.orders": 1, "a.orders-us": 1}
+    assert {mapping.upstream for mapping in replicated_topics(sides.flow)} == {"orders", "orders-us"}
+    with FlowState(sides.flow) as state:
+        plan = state.read("plan")
+    assert "needs the right Create" in str(plan)
+    assert errors(sides.refresh().results) == {}
+    assert copies(sides) == {"a.orders": 1, "a.orders-eu": 1, "a.orders-us": 1}
+
+
+@pytest.mark.parametrize(
+    ("api", "right"),
+    [
+        ("CreatePartitions", "Alter on topic 'a.orders'"),
+        ("IncrementalAlterConfigs", "AlterConfigs on topic 'a.orders'"),
+    ],
+)
+def test_missing_rights_to_change_a_copy_are_named(sides: Sides, api: str, right: str) -> None:
+    sides.source.create_topic("orders")
+    sides.refresh()
+    sides.source.grow_topic("orders", 2)
+    sides.source.topic_config("orders")["retention.ms"] = "5"
+    sides.target.refuse(api, TOPIC_AUTHORIZATION_FAILED, when="a.orders", times=1)
+    (error,) = errors(sides.refresh().results).values()
+    assert f"needs the right {right}" in error
+    assert errors(sides.refresh().results) == {}
+    assert copies(sides) == {"a.orders": 2}
+    assert sides.target.topic_config("a.orders")["retention.ms"] == "5"
+
+
+def test_settings_that_may_not_be_read_fail_the_plan(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.source.refuse("DescribeConfigs", TOPIC_AUTHORIZATION_FAILED, when="orders")
+    with pytest.raises(AccessDenied, match="DescribeConfigs on topic 'orders'"):
+        plan_topics(sides.flow)
+    assert sides.target.changes() == []
+
+
+def test_a_registry_that_may_not_be_made_fails_the_refresh(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.target.refuse("CreateTopics", CLUSTER_AUTHORIZATION_FAILED)
+    results: Sequence[ActionResult] = ()
+    with pytest.raises(AccessDenied):
+        results = sides.refresh().results
+    assert results == ()
+    assert copies(sides) == {}
+
+
+# ---- clusters that go
+
+
+def test_a_target_that_goes_after_the_plan_was_made(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    plan = plan_topics(sides.flow)
+    sides.target.go_away()
+    with pytest.raises(UnreachableCluster, match="cluster 'b'"):
+        apply_plan(sides.flow, plan)
+    sides.target.come_back()
+    assert sides.target.topics() == {}
+    assert errors(apply_plan(sides.flow, plan)) == {}
+    assert copies(sides) == {"a.orders": 1}
+
+
+def test_a_target_that_goes_after_the_copy_was_made_is_gone_on_with(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.refresh()
+    sides.source.create_topic("orders-eu")
+    sides.source.grow_topic("orders", 2)
+    sides.target.after(1, "CreateTopics").go_away()
+    with pytest.raises(UnreachableCluster):
+        sides.refresh()
+    assert copies(sides) == {"a.orders": 1, "a.orders-eu": 1}
+    sides.target.come_back()
+    assert errors(sides.refresh().results) == {}
+    assert copies(sides) == {"a.orders": 2, "a.orders-eu": 1}
+    assert plan_topics(sides.flow).actions == ()
+
+
+def test_a_lost_answer_to_a_creation_is_no_fault(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.refresh()
+    sides.source.create_topic("orders-eu")
+    sides.target.drop_answer("CreateTopics")
+    plan = plan_topics(sides.flow)
+    apply_plan(replace(sides.flow, admin_timeout_ms=3000), plan)
+    assert copies(sides) == {"a.orders": 1, "a.orders-eu": 1}
+    assert errors(sides.refresh().results) == {}
+    assert {mapping.upstream for mapping in replicated_topics(sides.flow)} == {"orders", "orders-eu"}
+
+
+def test_a_source_that_is_gone_is_one_sentence(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.source.go_away()
+    with pytest.raises(UnreachableCluster, match="cluster 'a'") as caught:
+        plan_topics(sides.flow)
+    assert "\n" not in str(caught.value)
+    assert sides.target.changes() == []
