@@ -15,10 +15,10 @@ from tests.unit.usecases.fakes import Sides
 def sides(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sides]:
     """Two clusters of one node and a flow between them."""
     for patience in (
-        "kafka.compacted._PATIENCE_SECONDS",
-        "kafka.group_offsets._RETRY_SECONDS",
-        "usecases.move_positions._LIST_SECONDS",
-        "usecases.move_steps._PAUSE_SECONDS",
+        "kafka.state.state_reader._PATIENCE_SECONDS",
+        "kafka.groups.group_offsets.RETRY_SECONDS",
+        "usecases.offsets.resume_points._LIST_SECONDS",
+        "usecases.moving.move_steps._PAUSE_SECONDS",
     ):
         monkeypatch.setattr(f"srm_common.{patience}", 0.5)
     for patient in (TopicRegistry.__init__, ensure_topics, GroupReader.__init__):

@@ -6,11 +6,13 @@ import pytest
 
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.run_record import RunState
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import present_state_topics
+from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from tests.unit.usecases.fakes import GROUP_AUTHORIZATION_FAILED, TOPIC_AUTHORIZATION_FAILED, Sides
@@ -22,8 +24,10 @@ def written(sides: Sides, first: int, count: int, partition: int = 0) -> list[by
     return values
 
 
-def positions(sides: Sides) -> dict[tuple[str, int], int]:
-    return dict(read_source_offsets(sides.flow, present_state_topics(sides.flow)))
+def positions(sides: Sides) -> dict[TopicPartition, int]:
+    with StateReader(sides.flow.target) as reader:
+        state = present_state_topics(reader, sides.flow)
+    return dict(read_source_offsets(sides.flow, state))
 
 
 def test_a_run_copies_everything_once_and_the_next_one_goes_on(sides: Sides) -> None:
@@ -51,8 +55,8 @@ def test_holes_of_compaction_are_mapped(sides: Sides) -> None:
     assert sides.run().records == 2
     assert sides.values("a.orders") == [b"4", b"5"]
     assert positions(sides) == {("orders", 0): 6}
-    state = present_state_topics(sides.flow)
     with StateReader(sides.flow.target) as reader:
+        state = present_state_topics(reader, sides.flow)
         log = SegmentLog(reader, state.segments_topic, state.segments_partitions)
         log.read_news({})
         newest = log.newest("orders", 0)
@@ -145,7 +149,8 @@ def test_a_group_that_may_not_be_seen_does_not_stop_the_others(sides: Sides) -> 
 
 def test_heartbeats_are_written_where_they_are_wanted(sides: Sides) -> None:
     sides.set(emit_heartbeats=True, heartbeats_topic_location="both")
-    beat = emit_heartbeat(sides.flow, lambda: 1_700_000_000.0)
+    with FlowClusters(sides.flow, clock=lambda: 1_700_000_000.0) as clusters:
+        beat = emit_heartbeat(clusters)
     assert beat.timestamp_ms == 1_700_000_000_000
     for kafka in (sides.source, sides.target):
         (record,) = kafka.records("heartbeats")

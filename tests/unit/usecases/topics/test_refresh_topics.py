@@ -164,12 +164,12 @@ def test_a_topic_that_may_not_be_created_does_not_stop_the_others(sides: Sides) 
     with sides.target.refuse("CreateTopics", TOPIC_AUTHORIZATION_FAILED, when="a.orders-eu"):
         results = sides.refresh().results
     assert list(errors(results)) == ["a.orders-eu"]
-    assert "needs the right Create on topic 'a.orders-eu'" in errors(results)["a.orders-eu"]
+    assert "needs the permission Create on topic 'a.orders-eu'" in errors(results)["a.orders-eu"]
     assert copies(sides) == {"a.orders": 1, "a.orders-us": 1}
     assert {mapping.upstream for mapping in replicated_topics(sides.flow)} == {"orders", "orders-us"}
     with FlowState(sides.flow) as state:
         plan = state.read("plan")
-    assert "needs the right Create" in str(plan)
+    assert "needs the permission Create" in str(plan)
     assert errors(sides.refresh().results) == {}
     assert copies(sides) == {"a.orders": 1, "a.orders-eu": 1, "a.orders-us": 1}
 
@@ -188,7 +188,7 @@ def test_missing_rights_to_change_a_copy_are_named(sides: Sides, api: str, right
     sides.source.topic_config("orders")["retention.ms"] = "5"
     sides.target.refuse(api, TOPIC_AUTHORIZATION_FAILED, when="a.orders", times=1)
     (error,) = errors(sides.refresh().results).values()
-    assert f"needs the right {right}" in error
+    assert f"needs the permission {right}" in error
     assert errors(sides.refresh().results) == {}
     assert copies(sides) == {"a.orders": 2}
     assert sides.target.topic_config("a.orders")["retention.ms"] == "5"
