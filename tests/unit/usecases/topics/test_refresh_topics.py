@@ -115,7 +115,7 @@ def test_too_many_replicas_are_lowered_and_said(sides: Sides) -> None:
     assert plan is not None
     (action,) = changes(plan)
     assert action.replication_factor == 1
-    assert action.reason == "copy of orders; 3 replicas asked, but the target has 1 broker"
+    assert action.reason == "copy of orders; 3 replicas requested, but the target has 1 broker"
 
 
 def test_what_brokers_were_started_with_counts_as_set(sides: Sides) -> None:
@@ -143,7 +143,7 @@ def test_a_copy_that_would_falsify_times_is_not_taken(sides: Sides) -> None:
     sides.source.create_topic("orders")
     sides.target.create_topic("a.orders", config={"message.timestamp.type": "LogAppendTime"})
     (decision,) = (one for one in plan_topics(sides.flow).decisions if one.topic == "orders")
-    assert "LogAppendTime, which would replace the time" in decision.reason
+    assert "LogAppendTime, which would replace every record's timestamp" in decision.reason
 
 
 def test_what_is_not_due_is_not_asked_for(sides: Sides) -> None:
