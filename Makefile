@@ -26,8 +26,11 @@ test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromi
 	@scripts/setup.sh --tests
 	@scripts/test.sh lint unit store kafka spark airflow browser faults worlds
 
-unit: setup ## the tests that need no server (seconds)
-	@scripts/test.sh unit
+quick: setup ## for the loop of a developer: lint, the tests without servers with fewer examples, one run between brokers
+	@HYPOTHESIS_PROFILE=quick scripts/test.sh lint unit smoke
+
+unit: setup ## the tests that need no server, with fewer examples (HYPOTHESIS_PROFILE="any machine" for all)
+	@HYPOTHESIS_PROFILE="$(or $(HYPOTHESIS_PROFILE),quick)" scripts/test.sh unit
 
 format: setup ## formats the code and sorts its imports
 	@$(VENV)/bin/ruff check --quiet --select I --fix .

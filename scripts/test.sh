@@ -53,6 +53,8 @@ for name in "${rings[@]}"; do
             step imports "$BIN/lint-imports" --no-logo
             ;;
         unit) ring unit tests/unit -n "${TEST_PROCESSES:-2}" -q "$@" ;;
+        # One whole run between two brokers.
+        smoke) ring smoke tests/kafka/test_replicate.py -k what_came_since -n 0 -q "$@" ;;
         # These wait for brokers and schedulers most of the time; a file's tests share what its fixtures started.
         kafka) ring "$name" tests/kafka -n "${TEST_PROCESSES:-3}" --dist loadfile -q --durations=10 "$@" ;;
         spark | airflow | faults | worlds)
@@ -63,7 +65,7 @@ for name in "${rings[@]}"; do
         browser) ring browser tests/browser -q --durations=10 "$@" ;;
         soak) ring soak tests -m soak -q --durations=20 "$@" ;;
         *)
-            echo "there is no ring '$name'; rings: lint unit store kafka spark airflow browser faults worlds soak" >&2
+            echo "there is no ring '$name'; rings: lint unit smoke store kafka spark airflow browser faults worlds soak" >&2
             exit 2
             ;;
     esac

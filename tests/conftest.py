@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,7 +19,9 @@ from tests import temporary_files
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
-settings.load_profile("any machine")
+# For the loop of a developer; everything else tries as many examples as each test says.
+settings.register_profile("quick", settings.get_profile("any machine"), max_examples=15)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
 pytest.register_assert_rewrite("tests.contract")
 

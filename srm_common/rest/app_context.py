@@ -19,7 +19,7 @@ from srm_common.usecases.monitoring.lag_watch import LagWatch
 
 @dataclass(frozen=True)
 class AppContext:
-    """``scheduler`` is None where there is no Airflow to ask. ``configuration`` loads the file anew (cached while it
+    """``scheduler`` is None where there is no Airflow to ask. ``configuration`` loads the file (cached while it
     has not changed) and raises :class:`ConfigError`. ``lag`` asks clusters while somebody looks; whoever makes the
     context closes it with the store."""
 

@@ -98,7 +98,7 @@ def _checked_row(batches: Sequence[SourceBatch], start: int) -> Sequence[SourceB
 
 # Batches in another codec than their producer's, where a flow asks for one (``producer.compression.type``).
 #
-# What :mod:`srm_common.wire.repack` makes of them is compressed anew as a whole. The records in it stay as they are,
+# What :mod:`srm_common.wire.repack` makes of them is compressed again as a whole. The records in it stay as they are,
 # byte for byte: deltas of offsets and times, keys, values, headers; so do the batch's times and its number of records.
 
 

@@ -218,7 +218,7 @@ def deadline_seconds(seen: Observation) -> float | None:
 def overdue_since(seen: Observation) -> int | None:
     """Since when the flow has not reported, if that is longer than allowed; otherwise None.
 
-    An active run may take as long as Airflow lets it; one that waits for its turn is not at work.
+    An active run may take as long as Airflow lets it; one that waits for its turn is not active.
     """
     allowed = deadline_seconds(seen)
     if seen.running_since_ms is not None and not long_quiet(seen):

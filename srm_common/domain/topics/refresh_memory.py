@@ -86,11 +86,11 @@ class RefreshMemory:
     def due(self, flow: FlowSettings, now_ms: int) -> frozenset[Job]:
         """What a run at ``now_ms`` has to do. A job is due at the first run, after a change of the flow's settings,
         when its interval is over, and at each run where that is not longer than the period of runs."""
-        anew = self.fingerprint != fingerprint(flow)
+        changed = self.fingerprint != fingerprint(flow)
         return frozenset(
             job
             for job, (switched_on, interval) in _jobs(flow).items()
-            if (anew and (switched_on or job is Job.TOPICS))
+            if (changed and (switched_on or job is Job.TOPICS))
             or (switched_on and interval >= 0 and self._is_over(job, interval, flow, now_ms))
         )
 

@@ -160,7 +160,7 @@ def _text(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
 
-# The logins of a password file, read anew when it has changed.
+# The logins of a password file, read again when it has changed.
 
 
 _LOG = logging.getLogger(__name__)

@@ -110,7 +110,7 @@ def make_checkpoints(
     copies = CopiedPlaces.of(flow, records, offsets)
     made.shared = copies.shared
     made.copies = {**memory.copies, **copies.ids}
-    anew = {remote for remote, known in memory.copies.items() if made.copies[remote] != known}
+    recreated = {remote for remote, known in memory.copies.items() if made.copies[remote] != known}
     before = newest_checkpoints(clusters.target.reader, names.checkpoints_topic(flow))
     made.skipped += before.unreadable
     added = _Additions(news)
@@ -127,7 +127,7 @@ def make_checkpoints(
             made.topics.setdefault(topic, set()).add(found.group)
             made.remotes[topic] = remote
             last = before.by_place.get((found.group, remote, partition))
-            if last is not None and remote in anew:
+            if last is not None and remote in recreated:
                 moved.append(_Position(found.group, topic, partition, committed, remote, None, void=True))
             elif topic in copies.gone:
                 made.untranslated.append(
@@ -138,7 +138,7 @@ def make_checkpoints(
             else:
                 moved.append(_Position(found.group, topic, partition, committed, remote, last))
     _translate(clusters, log, moved, made)
-    _start_over(before, anew, made)
+    _start_over(before, recreated, made)
     _translate_back(clusters, offsets, before, made)
     return made
 
@@ -174,11 +174,11 @@ class _Additions:
         return self._found[place]
 
 
-def _start_over(before: NewestCheckpoints, anew: Collection[str], made: CheckpointsMade) -> None:
+def _start_over(before: NewestCheckpoints, recreated: Collection[str], made: CheckpointsMade) -> None:
     """Checkpoints of groups that could not be asked, or are gone, must not point into the middle of another copy."""
     done = {(one.group, one.topic, one.partition) for one in made.written}
     for place, last in before.by_place.items():
-        if last.topic in anew and place not in done and last.downstream:
+        if last.topic in recreated and place not in done and last.downstream:
             made.written.append(replace(last, downstream=0))
             made.renewed += 1
 
