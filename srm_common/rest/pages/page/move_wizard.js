@@ -327,7 +327,7 @@ export function positions(progress) {
   const none = rows.filter((row) => row.applied === null).length;
   const columns = [
     { label: "Group", cell: (row) => h("div", { class: "whole" }, row.group) },
-    { label: "Goes on in", cell: (row) => h("div", { class: "whole" }, row.topic, h("b", null, `-${row.partition}`)) },
+    { label: "Resumes in", cell: (row) => h("div", { class: "whole" }, row.topic, h("b", null, `-${row.partition}`)) },
     {
       label: "Offset there",
       right: true,
