@@ -66,7 +66,7 @@ class Advertisement:
             CorruptRecord: it is not that.
         """
         if not isinstance(document, Mapping):
-            raise CorruptRecord("it is no advertisement of a service")
+            raise CorruptRecord("it is not an advertisement of a service")
         targets = document.get("targets")
         found = (document.get("name"), document.get("protocol"), document.get("host"), document.get("root_path"))
         name, protocol, host, root_path = (

@@ -31,7 +31,8 @@ def foreign_answer(server: str, head: bytes) -> str:
         return f"{server} speaks TLS; set security.protocol to {_TLS}"
     if head.startswith(b"HTTP"):
         return f"{server} speaks HTTP, so it is not a Kafka listener; correct bootstrap.servers"
-    return f"{server} does not speak Kafka's protocol (its response begins with 0x{head[:4].hex()}); correct the address"
+    head_text = head[:4].hex()
+    return f"{server} does not speak Kafka's protocol (its response begins with 0x{head_text}); correct the address"
 
 
 def handshake_fault(server: str, error: BaseException) -> str:
