@@ -111,11 +111,14 @@ class Topics:
 
     def coordinator(self, key: str, topic: str) -> int:
         """The node that coordinates a group or a transactional id: the leader of a partition of an internal topic,
-        which comes into being with the first question."""
+        which comes into being with the first question. -1 while too few brokers are there for its replicas."""
         if topic not in self.topics:
             setting = "offsets.topic" if topic == OFFSETS_TOPIC else "transaction.state.log"
             count = int(self.configs.broker(f"{setting}.num.partitions"))
-            self.create(topic, count, min(3, len(self.nodes)), {"cleanup.policy": "compact"})
+            try:
+                self.create(topic, count, min(3, len(self.nodes)), {"cleanup.policy": "compact"})
+            except Refused:
+                return -1
         partitions = self.topics[topic].partitions
         return partitions[_java_hash(key) % len(partitions)].leader
 
