@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -61,6 +61,9 @@ QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
 
 #: ``kafka.server.DefaultAutoTopicCreationManager``; written with Scala's brackets or Java's.
 _MADE_ON_DEMAND = re.compile(r"Sent auto-creation request for \w*[(\[](.+)[)\]] to the active controller")
+#: ``[2026-01-31 23:59:59,123]``
+_TIME_LENGTH = 25
+_RESULTS = "CreateTopics result(s): "
 START_TIMEOUT_SECONDS = 180.0
 # A librdkafka client of ours retries quickly while nodes start, and keeps quiet about it.
 ADMIN_SETTINGS: Mapping[str, Any] = {
@@ -308,11 +311,8 @@ class LocalKafka(LocalServer):
     def made_on_demand(self) -> set[str]:
         """Topics that nodes made because a client asked about them (``auto.create.topics.enable``); without Kafka's
         own. Told by the nodes' logs; nodes with a ZooKeeper do not tell."""
-        made: set[str] = set()
-        for number in self.nodes:
-            log = self.log_path(number)
-            for topics in _MADE_ON_DEMAND.findall(log.read_text(errors="replace") if log.exists() else ""):
-                made.update(topics.split(", "))
+        logs = (self.log_path(number) for number in self.nodes)
+        made = made_on_demand(log.read_text(errors="replace") for log in logs if log.exists())
         return {topic for topic in made if not topic.startswith("__")}
 
     # ---- inside
@@ -447,3 +447,25 @@ class _Node:
         for port in (self.client, self.controller, self.internal):
             if port:
                 port.release()
+
+
+def made_on_demand(logs: Iterable[str]) -> set[str]:
+    """The same of the logs of a cluster's nodes, Kafka's own topics included.
+
+    A broker that has just started asks for topics that it has not heard of yet, too; the controller refuses that.
+    """
+    asked: dict[str, str] = {}
+    created: dict[str, str] = {}
+    for line in (line for log in logs for line in log.splitlines()):
+        if found := _MADE_ON_DEMAND.search(line):
+            _note_first(asked, found.group(1).split(", "), line)
+        elif _RESULTS in line:
+            results = line.partition(_RESULTS)[2].split("CreatableTopic(name='")[1:]
+            _note_first(created, [one.partition("'")[0] for one in results if "): SUCCESS" in one], line)
+    return {topic for topic, time_ in asked.items() if not created or time_ <= created.get(topic, "")}
+
+
+def _note_first(times: dict[str, str], topics: Iterable[str], line: str) -> None:
+    """Keep when a log first names each topic."""
+    for topic in topics:
+        times[topic] = min(line[:_TIME_LENGTH], times.get(topic, line[:_TIME_LENGTH]))

@@ -187,7 +187,7 @@ class MoveSteps:
             return ""
         return (
             f"{behind[0].from_topic}-{behind[0].partition} is not copied up to {behind[0].upstream} yet, where group "
-            f"{behind[0].group} is; let flow {self.flow.name} run, then repeat this step"
+            f"{behind[0].group} stands; let flow {self.flow.name} run, then repeat this step"
         )
 
     def translate(self) -> StepResult:
