@@ -457,7 +457,7 @@ def test_lost_records_fail_the_run_at_once_until_the_operator_says_where_to_star
     write(source, topic, 100)
     only = {"topics": [topic]}
     assert run(airflow, only)[1] == "success"
-    assert not [subject for subject in mailbox.subjects if "vanished" in subject]
+    assert not [subject for subject in mailbox.subjects if "disappeared" in subject]
     write(source, topic, 100, first=100)
     # Everything is gone before it was copied, as when retention overtakes a flow.
     whole = {TopicPartition(topic, number, -1) for number in range(2)}
@@ -473,7 +473,7 @@ def test_lost_records_fail_the_run_at_once_until_the_operator_says_where_to_star
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
     assert flow["health"]["state"] == "lost_data"
     assert topic in flow["health"]["cause"]
-    (mail,) = [mail for mail in mailbox.mails if "vanished" in mail["Subject"]]
+    (mail,) = [mail for mail in mailbox.mails if "disappeared" in mail["Subject"]]
     assert "100 records of a->b disappeared at the source before they were copied" in mail["Subject"]
     body = mail.get_body()
     assert body is not None

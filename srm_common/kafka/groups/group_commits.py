@@ -11,7 +11,7 @@ from typing import Any
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.offsets.checkpoints import Checkpoint
-from srm_common.kafka.client.admin_client import SharedAdmin
+from srm_common.kafka.client.admin_client import admin_client
 from srm_common.kafka.client.faults import cluster_error, kafka_error, transient
 from srm_common.kafka.client.librdkafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicPartition
 from srm_common.kafka.groups.group_offsets import (
@@ -42,15 +42,13 @@ class Committed:
 class GroupCommitter:
     """Writes to one cluster's groups, one request a group: the brokers take each of its partitions or tell why not.
 
-    ``admin`` is the cluster's client where it is shared.
+    By a client of its own, which knows no coordinator from before (:class:`GroupReader`).
     """
 
-    def __init__(
-        self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS, admin: SharedAdmin | None = None
-    ) -> None:
+    def __init__(self, cluster: ClusterSettings, *, timeout_seconds: float = REQUEST_SECONDS) -> None:
         self._cluster = cluster
         self._timeout = timeout_seconds
-        self._admin = (admin or SharedAdmin(cluster)).client
+        self._admin = admin_client(cluster)
 
     def commit_all(self, wanted: Mapping[str, Sequence[Checkpoint]]) -> dict[str, Committed]:
         """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""

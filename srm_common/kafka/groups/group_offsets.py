@@ -71,6 +71,7 @@ class GroupReader:
         self._timeout = timeout_seconds
         self._shared = admin or SharedAdmin(cluster)
         self._admin = self._shared.client
+        self._fresh = SharedAdmin(cluster)
 
     def groups(self) -> tuple[list[Group], list[GroupFault]]:
         """Consumer groups of every state, by name; what some broker could not list is a fault without a name.
@@ -153,11 +154,16 @@ class GroupReader:
         return [exact.get(one.group, one) for one in found if one.group in exact or one.group not in noted], faults
 
     def _ask(self, groups: list[str]) -> list[tuple[str, Future[Any]]]:
-        """One request per group, all in flight at once: the client takes a single group a call."""
+        """One request per group, all in flight at once: the client takes a single group a call.
+
+        By a new client: one that knows coordinators from before may ask a broker that is none any more, and where that
+        refuses, librdkafka ends the process (``rd_kafka_handle_OffsetFetch`` tells a group that admin clients lack).
+        """
+        self._fresh = SharedAdmin(self._cluster)
         out = []
         for group in groups:
             request = [ConsumerGroupTopicPartitions(group)]
-            answers = self._admin.list_consumer_group_offsets(request, request_timeout=self._timeout)
+            answers = self._fresh.client.list_consumer_group_offsets(request, request_timeout=self._timeout)
             out.append((group, answers[group]))
         return out
 
@@ -165,7 +171,7 @@ class GroupReader:
         """A refused login shows as silence; the callback knows better."""
         found = kafka_error(error)
         silent = found is None or found.code() in (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)
-        last_fault = self._shared.last_fault
+        last_fault = self._fresh.last_fault or self._shared.last_fault
         return last_fault if silent and last_fault is not None else error
 
 

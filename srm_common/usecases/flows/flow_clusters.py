@@ -71,7 +71,7 @@ class FlowCluster:
     @property
     def group_offsets(self) -> GroupCommitter:
         """Commits offsets of groups."""
-        return GroupCommitter(self.settings, admin=self.clients.admin)
+        return GroupCommitter(self.settings)
 
     @property
     def registry(self) -> TopicRegistry:
