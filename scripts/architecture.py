@@ -95,7 +95,7 @@ def rooms() -> str:
         for layer in layers:
             for room in layer:
                 folder = ROOT / PACKAGE / floor / room
-                if folder.is_dir():
+                if (folder / "__init__.py").exists():
                     lines.append(f"| `{floor}/{room}` | {said(folder / '__init__.py')} |")
     return "\n".join(lines)
 
