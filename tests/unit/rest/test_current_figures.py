@@ -1,5 +1,5 @@
 """The lag of now in place of the report's, in every answer that tells it; what clusters say is told by
-tests/kafka/test_lag_everywhere.py."""
+tests/kafka/monitoring/test_lag_everywhere.py."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from srm_common.testing import LocalKafka
 
 pytestmark = pytest.mark.kafka
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def srm_control(*arguments: str, config: Path) -> subprocess.CompletedProcess[str]:

@@ -29,8 +29,8 @@ from tests.kafka.acl_commands import DOCS, bindings_of, create, documented, gran
 from tests.kafka.flows import Seen
 from tests.kafka.groups import commit
 from tests.kafka.records import delete_topic, eventually, grow, produce, read_all
-from tests.kafka.test_auto_creation import contents_of
-from tests.kafka.test_state_topics import alter, settings_of
+from tests.kafka.state.test_state_topics import alter, settings_of
+from tests.kafka.topics.test_auto_creation import contents_of
 
 pytestmark = pytest.mark.kafka
 

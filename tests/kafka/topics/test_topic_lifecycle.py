@@ -29,8 +29,8 @@ from srm_common.usecases.topics.apply import apply_printed
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, properties_of, read, write
-from tests.kafka.test_cli_plan import srm_control
-from tests.kafka.test_refresh_topics import alter, settings_shown
+from tests.kafka.topics.test_plan_command import srm_control
+from tests.kafka.topics.test_refresh_topics import alter, settings_shown
 
 pytestmark = pytest.mark.kafka
 

@@ -23,7 +23,7 @@ from srm_common.rest.serving.logins import BasicAccess, Logins
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing.ports import ReservedPort
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[3] / "docs"
 SHAPE = Shape(flows=len(Scenario), topics=2, partitions=2, groups=3, days=0.15, interval_seconds=900)
 TOKEN = "s3cret"
 WAIT_SECONDS = 120

@@ -34,7 +34,7 @@ def _copy(engine: Engine, topic: str, start: int, end: int) -> SlotResult:
             [sys.executable, "-c", _COPY],
             input=pickle.dumps((job, task)),
             stdout=subprocess.PIPE,
-            cwd=Path(__file__).parents[2],
+            cwd=Path(__file__).parents[3],
             timeout=300,
             check=True,
         )

@@ -28,7 +28,7 @@ from tests.kafka.flows import read, write
 
 pytestmark = pytest.mark.kafka
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 
 @pytest.fixture(scope="module")
