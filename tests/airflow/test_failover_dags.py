@@ -27,7 +27,7 @@ from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from tests.kafka.flows import read
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 MOVES = ("srm.failover", "srm.failback", "srm.switch_direction")
 pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]

@@ -25,7 +25,7 @@ from srm_common.testing import LocalKafka
 from srm_common.testing.airflow_client import wait_until
 from srm_common.testing.local_airflow import LocalAirflow
 from srm_common.testing.ports import ReservedPort
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 ROOT = Path(__file__).resolve().parents[2]
 FLOW, DAG_ID = "east->west", "srm.east.west"

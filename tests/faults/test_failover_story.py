@@ -38,7 +38,7 @@ from tests.faults.live_groups import (
     wait_for,
 )
 from tests.kafka.flows import flow_between, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 

@@ -13,7 +13,7 @@ from srm_common.testing import LocalKafka
 from srm_common.usecases.moving.failover import Move, failback
 from tests.faults.live_groups import copy_once, run_once
 from tests.faults.scenario import LONG, SOURCE, TARGET, Scenario
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.records import mixed_records, produce, put, read_all, writer
 from tests.worlds.awkward import AwkwardSource, Comparison
 from tests.worlds.world import Side, World

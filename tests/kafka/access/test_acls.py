@@ -38,7 +38,7 @@ from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.kafka.acl_commands import documented, grant, revoke
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually, grow
 from tests.unit.domain.access.test_acl_rules import binding
 

@@ -27,7 +27,7 @@ from srm_common.testing.logins import client_properties
 from srm_common.wire.mm2 import encode_offset_sync
 from tests.kafka.acl_commands import DOCS, bindings_of, create, documented, grant, revoke
 from tests.kafka.flows import Seen
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.records import delete_topic, eventually, grow, produce, read_all
 from tests.kafka.state.test_state_topics import alter, settings_of
 from tests.kafka.topics.test_auto_creation import contents_of

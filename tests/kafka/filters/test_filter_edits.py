@@ -29,7 +29,7 @@ from srm_common.usecases.filters.filter_history import (
     record_edit,
 )
 from tests.kafka.flows import flow_between, properties_of
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 pytestmark = pytest.mark.kafka
 

@@ -8,7 +8,7 @@ from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
 from srm_common.testing import LocalKafka
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 pytestmark = pytest.mark.kafka
 

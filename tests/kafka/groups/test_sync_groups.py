@@ -21,7 +21,7 @@ from srm_common.usecases.moving.failover import Move
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from tests.kafka.checkpoint_rounds import checkpoints, copy
 from tests.kafka.flows import flow_between, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.judge import share_group
 from tests.kafka.records import eventually
 

@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from srm_common.rest.prometheus.families import ServiceFigures, render
 from srm_common.testing import LocalKafka, LocalMirrorMaker
 from tests.kafka.flows import write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.judge import mm2_metrics
 from tests.kafka.records import eventually
 from tests.unit.rest.figures import figures

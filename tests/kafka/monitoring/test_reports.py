@@ -31,7 +31,7 @@ from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.checkpoint_rounds import copy, values
 from tests.kafka.flows import flow_between, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 pytestmark = pytest.mark.kafka
 

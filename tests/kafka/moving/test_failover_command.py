@@ -21,7 +21,7 @@ from srm_common.usecases.moving.failover import Move, run_failover_step
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, properties_of, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 pytestmark = pytest.mark.kafka
 

@@ -22,7 +22,7 @@ from srm_common.usecases.moving.switch_direction import SwitchMove
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, read, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 pytestmark = pytest.mark.kafka
 

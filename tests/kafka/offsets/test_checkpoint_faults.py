@@ -21,7 +21,7 @@ from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.mm2 import encode_checkpoint
 from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
 from tests.kafka.flows import flow_between, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.records import delete_topic
 
 pytestmark = pytest.mark.kafka

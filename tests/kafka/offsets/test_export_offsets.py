@@ -24,7 +24,7 @@ from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.consumer_groups_tool import reset_offsets
 from tests.kafka.flows import flow_between, prepare, properties_of, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.markers import wait_for_markers
 
 pytestmark = pytest.mark.kafka

@@ -24,7 +24,7 @@ from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.markers import wait_for_markers
 from tests.kafka.remote_cluster_judge import judged
 

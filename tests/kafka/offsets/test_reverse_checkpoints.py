@@ -20,7 +20,7 @@ from srm_common.usecases.offsets.resume_points import opposite
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 
 pytestmark = pytest.mark.kafka
 

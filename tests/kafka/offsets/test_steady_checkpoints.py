@@ -28,7 +28,7 @@ from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
 from tests.kafka.flows import flow_between, prepare, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually, writer
 
 pytestmark = pytest.mark.kafka

@@ -21,7 +21,7 @@ from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.wire.mm2 import decode_heartbeat, decode_offset_sync
 from tests.kafka.checkpoint_rounds import checkpoints, copy, values
 from tests.kafka.flows import flow_between, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.judge import mm2_checkpoints, mm2_reads
 
 pytestmark = pytest.mark.kafka

@@ -21,7 +21,7 @@ from srm_common.testing import LocalKafka
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.unit.rest.descriptions import LIVE, check, description_of
 from tests.unit.rest.people import HeaderAccess
 

@@ -26,7 +26,7 @@ from srm_common.usecases.filters.filter_history import filter_history
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
 from tests.unit.rest.people import HEADER, HeaderAccess
 

@@ -24,7 +24,7 @@ from srm_common.testing import LocalKafka
 from srm_common.usecases.runs.replicate import replicate
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, properties_of, read, write
-from tests.kafka.groups import commit
+from tests.kafka.group_commits import commit
 from tests.kafka.markers import wait_for_markers
 from tests.kafka.records import delete_topic, eventually
 
