@@ -55,8 +55,10 @@ for name in "${rings[@]}"; do
         unit) ring unit tests/unit -n "${TEST_PROCESSES:-2}" -q "$@" ;;
         # One whole run between two brokers.
         smoke) ring smoke tests/kafka/runs/test_replicate.py -k what_came_since -n 0 -q "$@" ;;
-        # These wait for brokers and schedulers most of the time; a file's tests share what its fixtures started.
-        kafka) ring "$name" tests/kafka -n "${TEST_PROCESSES:-3}" --dist loadfile -q --durations=10 "$@" ;;
+        # A file's tests share what its fixtures started. Files are handed out in the order of tests/kafka/conftest.py.
+        kafka)
+            ring "$name" tests/kafka -n "${TEST_PROCESSES:-3}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
+            ;;
         spark | airflow | faults | worlds)
             ring "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile -q --durations=10 "$@"
             ;;

@@ -1,0 +1,36 @@
+"""The order of the ring's files: the longest ones first, so that no worker ends long after the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+_HERE = Path(__file__).parent
+
+#: Files that take a worker more than half a minute, the longest first (``--durations=0``). Which file a worker gets
+#: next is settled by this order; the others follow by name.
+LONGEST_FIRST = (
+    "rest/test_services.py",
+    "access/test_rights.py",
+    "runs/test_replicate.py",
+    "topics/test_loops.py",
+    "client/test_silent_servers.py",
+    "runs/test_equality.py",
+    "monitoring/test_reports.py",
+    "runs/test_bad_input.py",
+    "monitoring/test_lag_watch.py",
+    "mirror_maker/test_takeover.py",
+    "runs/test_hanging_transactions.py",
+    "runs/test_replica_reads.py",
+    "topics/test_auto_creation.py",
+    "cli/test_examples.py",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if gone := [name for name in LONGEST_FIRST if not (_HERE / name).is_file()]:
+        raise pytest.UsageError(f"{__file__}: LONGEST_FIRST names what is not there: {', '.join(gone)}")
+    place = {_HERE / name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
