@@ -1,6 +1,6 @@
-"""Airflow's side of the project: flows become DAGs, use cases become tasks, figures become metrics.
+"""Airflow's side of the project: flows become DAGs, use cases tasks, reports metrics.
 
-A DAG file needs one line of it::
+A DAG file needs one line::
 
     globals().update(flow_dags())
 

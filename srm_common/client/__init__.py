@@ -1,5 +1,5 @@
-"""For programs that use what flows have copied: which clusters lie upstream, which topics are copies of what, and where
-a consumer group goes on reading.
+"""For programs that use what flows have copied: which clusters are upstream, which topics are copies of what, and where
+a consumer group resumes.
 
 The questions are those of Kafka's ``RemoteClusterUtils`` and ``MirrorClient``, answered under any policy; see
 docs/client.md.

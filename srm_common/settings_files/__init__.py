@@ -1,1 +1,1 @@
-"""Reading the configuration file: Java properties in, frozen typed settings out."""
+"""Reads the configuration file: Java properties in, frozen typed settings out."""

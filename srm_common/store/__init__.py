@@ -1,1 +1,1 @@
-"""History of metrics in a database of its own: SQLite beside Airflow, or PostgreSQL. Losing it loses history only."""
+"""History of metrics in a separate database: SQLite next to Airflow, or PostgreSQL. Losing it loses history only."""

@@ -1,4 +1,4 @@
-"""Real Kafka and the real MirrorMaker 2 on this machine, and a fake cluster in the process; anybody may use them."""
+"""Real Kafka and the real MirrorMaker 2 on this machine, and a fake cluster in the process; also for users' tests."""
 
 from srm_common.testing.fake_cluster import FakeCluster
 from srm_common.testing.local_kafka import LocalKafka

@@ -1,1 +1,1 @@
-"""Access control: bindings, which of them copies are to have, and whom a cluster sees in a login."""
+"""Access control: bindings, which of them copies get, and the principal behind a login."""

@@ -1,1 +1,1 @@
-"""Filters of topics and groups."""
+"""Topic and group filters."""

@@ -1,4 +1,4 @@
-"""A flow: one directed pair of clusters, its settings and names, and what is said of it."""
+"""A flow: one directed pair of clusters; its settings, names and start positions."""
 
 from srm_common.domain.flow.settings import (
     ARROW,

@@ -1,1 +1,1 @@
-"""What is measured of flows, and how reports are put together."""
+"""What is measured of flows, and how reports are built."""

@@ -1,1 +1,1 @@
-"""Groups and flows that change hands: failover, failback, take-over, hand-back."""
+"""Moves of groups and flows: failover, failback, take-over, hand-back."""

@@ -1,1 +1,1 @@
-"""The offset map, translations by it, and the offsets of consumer groups."""
+"""The offset map, and the translation of consumer group offsets."""

@@ -1,6 +1,6 @@
-"""Where a position at the source lies in the copy: offsets of consumer groups translated by the offset map.
+"""From a position at the source to one in the copy: consumer group offsets, translated by the offset map.
 
-The rule that everything here keeps: **a translated offset never skips an unread record**. A group that
+Invariant: **a translated offset never skips an unread record**. A group that
 resumes from it at the target reads every record that it had not read at the source. An exact translation also repeats
 none; a floor may repeat some.
 

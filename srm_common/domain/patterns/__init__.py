@@ -1,1 +1,1 @@
-"""Patterns of names, as MirrorMaker 2 reads them."""
+"""Name patterns with the semantics of MirrorMaker 2 (Java regular expressions)."""

@@ -1,1 +1,1 @@
-"""What has to change on a target, as values that are printed, compared and carried out."""
+"""Plans: the changes that a target needs, as values to print, compare and apply."""

@@ -1,1 +1,1 @@
-"""What one run copies, from where on, in which pieces, and what became of it."""
+"""What a run copies, from which offsets, in which pieces, and its results."""

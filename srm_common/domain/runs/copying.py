@@ -1,4 +1,4 @@
-"""What the driver hands to a slot, and what comes back: plain frozen values that travel to Spark workers.
+"""What the driver passes to a slot, and its results: plain frozen values that are sent to Spark workers.
 
 A *range* is one partition from an upstream offset (inclusive) to an upstream offset (exclusive). A *slot* is one
 unit of parallel work with a transactional id of its own; it copies its ranges chunk by chunk.

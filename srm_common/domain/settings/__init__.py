@@ -1,1 +1,1 @@
-"""What a setting is, every key of the configuration file, and which of several values counts."""
+"""Every key of the configuration file, and which of several values takes effect."""

@@ -1,1 +1,1 @@
-"""What is known of topics and their copies, and what a flow decides about them."""
+"""Topics and their copies: records, decisions, actions."""

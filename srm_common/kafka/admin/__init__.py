@@ -1,1 +1,1 @@
-"""Topics, settings and ACLs of a cluster."""
+"""Topics, configs and ACLs of a cluster."""

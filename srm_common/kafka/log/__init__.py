@@ -1,1 +1,1 @@
-"""What lies in a partition's log."""
+"""Reads of a partition's log."""

@@ -1,1 +1,1 @@
-"""State topics, and what is written to them."""
+"""State topics and their records."""

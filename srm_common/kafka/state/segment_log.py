@@ -1,4 +1,4 @@
-"""The offset map as it lies in the segments topic."""
+"""The offset map in the segments topic."""
 
 from __future__ import annotations
 

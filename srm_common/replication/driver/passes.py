@@ -1,6 +1,6 @@
-"""The passes of a run: list, place, cut, copy, take in the results, again.
+"""The passes of a run: list end offsets, assign ranges to slots, copy, merge the results, repeat.
 
-What always holds: between two passes no slot is active; a slot whose outcome is uncertain is fenced, and the
+Invariant: between two passes no slot is active; a slot whose outcome is uncertain is fenced, and the
 committed offsets are read again, before anything else is copied; and no Spark stage is started for nothing.
 """
 

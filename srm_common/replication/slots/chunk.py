@@ -1,4 +1,4 @@
-"""One chunk: record batches of many ranges, then their source offsets and offset map, all in one transaction.
+"""One chunk: record batches of many ranges, their source offsets and their offset map, in one transaction.
 
 Order inside a transaction: data; all acknowledgements; offset and segment records; their acknowledgements; the
 commit. The offset record comes last because readers that are not read_committed (MirrorMaker 2 without exactly-once)

@@ -1,4 +1,4 @@
-"""Fetching: one request in flight to each source broker, answers wait as blocks until the chunk takes them."""
+"""Fetch requests: one in flight to each source broker; responses wait as blocks until the chunk takes them."""
 
 from __future__ import annotations
 

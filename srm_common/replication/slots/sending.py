@@ -1,7 +1,7 @@
-"""Produce requests under way to the target's leaders: how many, how many bytes, and which are sent once more.
+"""Produce requests in flight to the target's leaders: how many, how many bytes, and which are retried.
 
-What always holds: the requests of a partition arrive in the order of their sequences. A batch that the broker answers
-with CONCURRENT_TRANSACTIONS is sent again as it is, and until a partition's first batch of a transaction is stored, its
+Invariant: the requests of a partition arrive in the order of their sequences. A batch that the broker rejects with
+CONCURRENT_TRANSACTIONS is sent again as it is, and until a partition's first batch of a transaction is stored, its
 second one waits (``TransactionManager`` of Kafka's producer).
 """
 

@@ -1,7 +1,7 @@
-"""A slot: copies its ranges chunk by chunk until each is done or given up. Runs in a worker process, blocking.
+"""A slot: copies its ranges chunk by chunk until each is complete or has failed. Runs in a worker process, blocking.
 
-Nothing here takes ownership: the slot spends the identity that the driver fenced for it. After an uncertain answer
-it bumps its own epoch, which the broker refuses when a newer owner exists, and starts the chunk over from the last
+Nothing here takes ownership: the slot uses the identity that the driver fenced for it. After an uncertain response
+it bumps its own epoch, which the broker refuses when a newer owner exists, and restarts the chunk from the last
 committed offsets.
 """
 

@@ -1,10 +1,10 @@
-"""One pass as one Spark job: a task per slot, plain values in, plain values out.
+"""One pass as one Spark job: one task per slot, plain values in and out.
 
 An RDD of slot tasks, one partition each. Nothing of Spark SQL is started, and records never enter the JVM:
-the job carries the ranges to Python workers and their results back (docs/adr/ says what the other ways cost).
+the job sends the ranges to Python workers and returns their results (docs/adr/0004 has the cost of alternatives).
 
-What always holds: a slot copies in the first attempt of its task only. When Spark starts a task again, the
-worker before it may still be alive and hold the same producer; the second attempt copies nothing and says so.
+Invariant: a slot copies only in the first attempt of its task. When Spark retries a task, the worker of the first
+attempt may still be alive and use the same producer; the second attempt copies nothing and says so.
 """
 
 from __future__ import annotations

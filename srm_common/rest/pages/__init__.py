@@ -1,1 +1,1 @@
-"""What browsers load: the Replications page and the API's description."""
+"""What browsers load: the Replications page and the API documentation."""

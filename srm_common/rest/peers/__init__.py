@@ -1,1 +1,1 @@
-"""Other services: saying that this one is there, and asking them."""
+"""Other services: advertises this one, and queries the others."""

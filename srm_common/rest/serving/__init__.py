@@ -1,1 +1,1 @@
-"""The web app as a service of its own, by ``srm-control serve``: its logins, its scheduler, its configuration."""
+"""The web app as a standalone service (``srm-control serve``): its logins, scheduler and configuration."""

@@ -1,1 +1,1 @@
-"""The API of Streams Replication Manager: version 1, and what its version 2 tells of a cluster."""
+"""The API of Streams Replication Manager: version 1, and the cluster routes of its version 2."""

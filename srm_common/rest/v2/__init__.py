@@ -1,1 +1,1 @@
-"""The API, version 2: one module for each kind of thing that routes give or change."""
+"""The API, version 2: one module per resource."""

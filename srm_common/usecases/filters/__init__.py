@@ -1,1 +1,1 @@
-"""Filters that are edited while flows run."""
+"""Edits of filters while flows run."""

@@ -1,1 +1,1 @@
-"""What a flow is at this moment: its two clusters, what is recorded on them, which topics it copies."""
+"""The current state of a flow: its two clusters, the records on them, the topics it copies."""

@@ -1,1 +1,1 @@
-"""Consumer groups on both sides of a flow."""
+"""Consumer groups at the source and on the target."""

@@ -1,1 +1,1 @@
-"""Flows taken over from MirrorMaker 2 and handed back to it."""
+"""Take-over of flows from MirrorMaker 2, and hand-back."""

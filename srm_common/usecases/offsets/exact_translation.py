@@ -1,11 +1,11 @@
-"""Exact translations: by the offset map, and where that has only a range, by looking into the logs.
+"""Exact translations: by the offset map, and where that has only a range, by reading the logs.
 
 ===========================================  =================================================================
-the map has the place                        exact, nothing is read
+the map has the offset                       exact, nothing is read
 a sparse run                                 the source's records around the position are counted (exact as long as
                                              none of the run was removed there since); else what is left on the target
-a run that others wrote into                 the flow's own records are told apart on the target by their producer,
-                                             and counted like that
+a run that others wrote into                 the flow's own records are identified on the target by their producer,
+                                             and counted
 between segments, before the first           exact where the target has nothing there; what MirrorMaker 2 copied, by
                                              its offset syncs and its rule
 ===========================================  =================================================================

@@ -1,4 +1,4 @@
-"""One run of a flow: own it, find out where it stands, copy what is new, write down what happened."""
+"""One run of a flow: take ownership, read the state, copy what is new, record the result."""
 
 from __future__ import annotations
 
