@@ -214,7 +214,7 @@ class AirflowRest:
             reason = getattr(error, "reason", None) or error
             raise AirflowError(f"Airflow at {self.url} did not respond: {reason}; check {URL}") from error
         except ValueError:
-            raise AirflowError(f"what answers at {self.url} is no Airflow: {method} {path} brought no JSON") from None
+            raise AirflowError(f"{self.url} is not an Airflow: {method} {path} returned no JSON; check {URL}") from None
 
     def _refusal(self, method: str, path: str, failure: urllib.error.HTTPError) -> str:
         if failure.code == 401:

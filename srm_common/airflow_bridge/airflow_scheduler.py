@@ -96,7 +96,7 @@ class AirflowScheduler:
                     session=session,
                 )
             except (ParamValidationError, ValueError) as error:
-                raise AirflowError(f"Airflow starts no run of {dag_id}: {_first_line(error)}") from error
+                raise AirflowError(f"Airflow could not start a run of {dag_id}: {_first_line(error)}") from error
             _note(session, "trigger_dag_run", dag_id, caller, {"run_id": run_id, "conf": dict(conf)})
             return _run(run)
 
@@ -131,7 +131,7 @@ class AirflowScheduler:
     def set_variable(self, name: str, value: str, description: str, caller: Caller) -> None:
         variable = _ENVIRONMENT_PREFIX + name.upper()
         if variable in os.environ:
-            raise AirflowError(f"environment variable {variable} has the filters, and Airflow goes by it; edit it")
+            raise AirflowError(f"environment variable {variable} overrides the filters in Airflow; edit it there")
         with _session() as session:
             Variable.set(name, value, description=description, session=session)
             _note(session, "patch_variable", None, caller, {"key": name})

@@ -32,7 +32,7 @@ Memory = TypeVar("Memory", bound=ToldAlarms)
 
 
 def judged(flow: FlowSettings, report: RunReport, state: Any) -> tuple[AlarmMemory, Verdict]:
-    """How the flow does after the report, with what is remembered of the runs before in its asset state."""
+    """Flow health after the report, with what is remembered of the runs before in its asset state."""
     memory = AlarmMemory.from_json(state.get(MEMORY)).after(report)
     # A pause is not reported, since a paused flow makes no reports.
     return memory, judge(observe(flow.name, memory.history, flow, None, report.reported_ms))
@@ -83,14 +83,14 @@ class AlarmSender:
             begun, over = memory.news(notifier.name, alarms, informed=informed)
             news: list[tuple[dict[str, Any], str | None]] = [(_begun(alarm), alarm.text) for alarm in begun]
             news += [(_over(kind, text, flow), None) for kind, text in over.items()]
-            for told, remembered in news:
-                if not self.told(notifier, told):
+            for alarm, remembered in news:
+                if not self.sent(notifier, alarm):
                     break  # its server is away, and would keep the task waiting once more
-                memory = memory.mark_notified(notifier.name, told["kind"], remembered)
+                memory = memory.mark_notified(notifier.name, alarm["kind"], remembered)
                 keep(memory)
         keep(memory)
 
-    def told(self, notifier: AlarmNotifier, alarm: Mapping[str, Any]) -> bool:
+    def sent(self, notifier: AlarmNotifier, alarm: Mapping[str, Any]) -> bool:
         """Whether the notifier could send ``alarm``; a failure is logged."""
         fault = "it hung before" if notifier in self._hung else self._fault(notifier, alarm)
         if fault is not None:

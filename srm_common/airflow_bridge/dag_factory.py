@@ -135,20 +135,20 @@ def _params(spec: DagSpec) -> dict[str, Param]:
         "topics": Param(
             None,
             title="Topics",
-            description=f"Only these of the flow's topics ({in_file}): expressions, one a line.",
+            description=f"Only these of the flow's topics ({in_file}): expressions, one per line.",
             **patterns,
         ),
         "topics.exclude": Param(
             None,
             title="Topics left out",
-            description="Not these of the flow's topics: expressions, one a line.",
+            description="Not these of the flow's topics: expressions, one per line.",
             **patterns,
         ),
         "run.max.seconds": Param(
             None,
             type=["null", "number"],
             minimum=0,
-            title="Go on reading for (seconds)",
+            title="Keep reading for (seconds)",
             description=f"0: one pass. Empty: as in the file ({spec.run_max_seconds:g}).",
             section="For this run only",
         ),

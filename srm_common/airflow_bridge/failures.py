@@ -63,4 +63,4 @@ def stop_if_unable(context: Mapping[str, Any]) -> None:
     """
     sentence = why_unable(context)
     if sentence is not None:
-        raise AirflowFailException(f"refresh_topics of this run could not work: {sentence}")
+        raise AirflowFailException(f"refresh_topics of this run failed: {sentence}")

@@ -62,7 +62,7 @@ class FlowSchedule:
         """
         said = []
         if self.is_paused():
-            said.append(f"{self.dag_id} was paused already")
+            said.append(f"{self.dag_id} was already paused")
         else:
             self._set_paused(True)
             said.append(f"paused {self.dag_id}")
@@ -71,9 +71,9 @@ class FlowSchedule:
     def resume(self) -> list[str]:
         """Unpause the DAG; what was done, for people."""
         if not self.is_paused():
-            return [f"{self.dag_id} runs by its schedule already"]
+            return [f"{self.dag_id} already runs on its schedule"]
         self._set_paused(False)
-        return [f"{self.dag_id} runs by its schedule again"]
+        return [f"{self.dag_id} runs on its schedule again"]
 
     def end_runs(self, why: str) -> list[str]:
         """Mark the runs that have begun, or wait to, as failed, with ``why`` as their note."""
@@ -104,7 +104,7 @@ class FlowSchedule:
             # What the operator of the standard provider does, without ending this task.
             answer = task_runner.SUPERVISOR_COMMS.send(wanted)
         except AirflowRuntimeError as error:
-            raise AirflowError(f"Airflow starts no run of {self.dag_id}: {error}") from error
+            raise AirflowError(f"Airflow could not start a run of {self.dag_id}: {error}") from error
         if isinstance(answer, ErrorResponse):
             _LOG.info("run %s of %s was already requested", run_id, self.dag_id)
         return str(self._wait(lambda: self._final_state(run_id), f"run {run_id} of {self.dag_id} to end", seconds))
@@ -129,13 +129,13 @@ class FlowSchedule:
             self._wait(lambda: self.is_paused() is paused, f"a person to {verb} {self.dag_id}", PERSON_SECONDS)
 
     def _wait(self, condition: Callable[[], Any], what: str, seconds: float | None) -> Any:
-        started = told = time.monotonic()
+        started = reported = time.monotonic()
         while not (found := condition()):
             now = time.monotonic()
             if seconds is not None and now - started > seconds:
                 raise AirflowError(f"waited {seconds:.0f} s for {what}; clear this task to wait once more")
-            if now - told > _TELL_SECONDS:
-                told = now
+            if now - reported > _TELL_SECONDS:
+                reported = now
                 _LOG.info("waiting for %s", what)
             time.sleep(_LOOK_SECONDS)
         return found

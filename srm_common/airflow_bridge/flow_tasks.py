@@ -140,7 +140,7 @@ def _tasks(settings: FlowSettings) -> list[TaskSpec]:
         ),
         spec(
             Work.SYNC_CHECKPOINTS,
-            "Writes offset syncs and checkpoints, by which consumers find their place on the other cluster.",
+            "Writes offset syncs and checkpoints, by which consumers resume on the other cluster.",
             Work.REPLICATE,
             always=True,
         ),
@@ -170,9 +170,9 @@ def _facts(settings: FlowSettings) -> str:
     """Markdown for the DAG's page. No credentials: addresses and choices only."""
     name = settings.name
     pace = (
-        f"every {settings.schedule_interval_seconds:g} s, one pass a run"
+        f"every {settings.schedule_interval_seconds:g} s, one pass per run"
         if not settings.run_max_seconds
-        else f"every {settings.schedule_interval_seconds:g} s, reading on for {settings.run_max_seconds:g} s a run"
+        else f"every {settings.schedule_interval_seconds:g} s, reading for {settings.run_max_seconds:g} s per run"
     )
     rows = [
         ("Source", f"`{name.source}` at `{settings.source.bootstrap_servers}`"),
@@ -206,7 +206,7 @@ def _warned(warnings: Sequence[str]) -> str:
 
 def _links(flow: FlowName, web_path: str, goes_back: bool) -> str:
     links = [
-        f"[how the flow does]({web_path}/plugin/replications#/flows/{quote(flow.source)}/{quote(flow.target)})",
+        f"[flow health]({web_path}/plugin/replications#/flows/{quote(flow.source)}/{quote(flow.target)})",
         f"[REST API]({web_path}/srm/docs)",
     ]
     if goes_back:

@@ -106,14 +106,14 @@ def _params(spec: MoveDagSpec, flows: list[str]) -> dict[str, Param]:
             enum=modes,
             values_display={mode.value: MODE_TITLES[mode] for mode in spec.modes},
             title="Mode",
-            description="What may be relied on; see this DAG's documentation.",
+            description="Which clients are stopped, and whether the source is up; see this DAG's documentation.",
         ),
         "groups": Param(
             None,
             type=["null", "array"],
             items={"type": "string"},
             title="Consumer groups",
-            description="Names, one a line. Empty: every group that the flow translates.",
+            description="Names, one per line. Empty: every group that the flow translates.",
         ),
         "dry_run": Param(
             False, type="boolean", title="Dry run", description="Only print what would be done; nothing is changed."
@@ -122,13 +122,13 @@ def _params(spec: MoveDagSpec, flows: list[str]) -> dict[str, Param]:
             False,
             type="boolean",
             title="Approved",
-            description="Go on without asking. Otherwise the run waits under Required Actions.",
+            description="Do not ask for approval. Otherwise the run waits under Required Actions.",
         ),
         "wait_seconds": Param(
             60,
             type="number",
             minimum=0,
             title="Patience (seconds)",
-            description="How long each step waits for others: for the copy to catch up, for consumers to leave.",
+            description="How long each step waits: for the copy to catch up, for consumers to leave.",
         ),
     }

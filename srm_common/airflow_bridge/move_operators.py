@@ -208,11 +208,13 @@ class LastPassOperator(MoveOperator):
         except AirflowError as error:
             if not disaster:
                 raise
-            raise AirflowSkipException(f"{error}; what is copied has to do") from error
+            raise AirflowSkipException(f"{error}; the move continues with what is already copied") from error
         if state == "success":
             return f"run {run_id} of {schedule.dag_id} ended well"
         if disaster:
-            raise AirflowSkipException(f"run {run_id} of {schedule.dag_id} failed; what is copied has to do")
+            raise AirflowSkipException(
+                f"run {run_id} of {schedule.dag_id} failed; the move continues with what is already copied"
+            )
         raise AirflowFailException(
             f"run {run_id} of {schedule.dag_id} failed; its tasks say why. Fix it and clear this task, or, where the "
             f"source is gone, start {self.dag_id} with mode {MoveMode.DISASTER}"
@@ -277,4 +279,4 @@ def why_without(move: MoveParams) -> str:
     """Why a task has nothing to do."""
     if move.request.dry_run:
         return "a dry run changes nothing"
-    return f"mode {move.request.mode} does without"
+    return f"mode {move.request.mode} does not need this step"

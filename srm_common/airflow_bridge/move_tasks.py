@@ -121,7 +121,7 @@ def move_specs() -> Iterator[MoveDagSpec]:
     )
     yield MoveDagSpec(
         MoveKind.SWITCH_DIRECTION,
-        "Moves everything to the target of a flow and turns the flow round",
+        "Moves everything to the target of a flow and reverses the flow",
         "The flow that ends: afterwards the one in the other direction copies.",
         _SWITCH,
         MODES[MoveKind.SWITCH_DIRECTION],

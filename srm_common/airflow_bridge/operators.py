@@ -69,7 +69,7 @@ class RefreshTopicsOperator(FlowOperator):
                 self._warn_of_keys()
                 with self.open_flow() as (now, clusters):
                     refreshed = refresh_topics(
-                        clusters, narrow=narrowing(options), told=lambda plan: self.log.info("%s", plan.render())
+                        clusters, narrow=narrowing(options), show_plan=lambda plan: self.log.info("%s", plan.render())
                     )
                     if edit := record_found(clusters, now):
                         self.log.info("%s: recorded an edit of the filters: %s", self.flow, edit.note)

@@ -53,7 +53,7 @@ _files: dict[str, tuple[int, int]] = {}
 def preload() -> None:
     """Called when a component of Airflow begins. A module that cannot be imported is logged: the task that needs it
     fails with the reason."""
-    # A listener is told that a job begins before the job knows which one it is.
+    # A listener is notified of a job's start before the job knows which one it is.
     command = next(iter(sys.argv[1:2]), "")
     if os.environ.get(VARIABLE) == "0" or (command == "scheduler" and not _forks_tasks()):
         return

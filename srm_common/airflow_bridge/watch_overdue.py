@@ -66,18 +66,19 @@ def _tell(config: str, run: Mapping[str, Any]) -> None:
     configuration = load_configuration(Path(config), connections=None)
     watch = SimpleNamespace(dag_id=DAG_ID, task_id=TASK_ID, run_id=run_id)
     before = WatchMemory.from_json(state.get(STATE))
-    told: list[WatchMemory] = []
+    kept: list[WatchMemory] = []
     AlarmSender({"run_id": run_id, "dag_run": run, "ti": watch, "task_instance": watch}).tell(
         everybody(configuration),
         [_alarm(run_id, run.get("queued_at"))],
         before,
         DAG_ID,
         informed=False,
-        keep=told.append,
+        keep=kept.append,
     )
-    # Once all were told: a look that comes between would tell some of them of the end, and we of the beginning again.
-    if told[-1] != before:
-        state.set(STATE, told[-1].to_json())
+    # Only after all notifiers were called: a check in between would send the resolution to some, and then the alarm
+    # would be raised again here.
+    if kept[-1] != before:
+        state.set(STATE, kept[-1].to_json())
 
 
 def _alarm(run_id: str, queued_at: Any) -> Alarm:

@@ -153,7 +153,7 @@ def filter_store(
             raise ConfigError(
                 f"no Airflow is configured; set {URL}, or AIRFLOW_HOME where Airflow runs on this machine"
             )
-    return KafkaStore(flow, writes_to, told=choice == "kafka")
+    return KafkaStore(flow, writes_to, chosen=choice == "kafka")
 
 
 class AirflowStore(VariableFilters):
@@ -177,7 +177,7 @@ class AirflowStore(VariableFilters):
     def write(self, lists: FilterLists, effective: EffectiveFilters, note: str) -> list[str]:
         if isinstance(self._airflow, AirflowHome) and self.in_environment in os.environ:
             raise ConfigError(
-                f"environment variable {self.in_environment} has the filters, and Airflow goes by it; edit it"
+                f"environment variable {self.in_environment} overrides the filters in Airflow; edit it there"
             )
         return super().write(lists, effective, note)
 
@@ -194,15 +194,15 @@ class KafkaStore(RecordedFilters):
     """The lists are in ``srm-control.internal`` on the target, and nowhere else.
 
     Args:
-        told: this store was chosen explicitly, so an edit is made even if the flow's lists were kept in Airflow before.
+        chosen: this store was chosen explicitly, so an edit is made even if the lists were kept in Airflow before.
     """
 
-    def __init__(self, flow: FlowSettings, writes_to: ClusterSettings | None, *, told: bool) -> None:
+    def __init__(self, flow: FlowSettings, writes_to: ClusterSettings | None, *, chosen: bool) -> None:
         hint = (
             f"name that Airflow with {URL}, or say --store kafka to keep them in {CONTROL_TOPIC}, which Airflow goes "
             f"by only without a variable"
         )
-        super().__init__(flow, who=whoami(), hint=None if told else hint, writes_to=writes_to)
+        super().__init__(flow, who=whoami(), hint=None if chosen else hint, writes_to=writes_to)
         self._name = flow.name
 
     def start_run(self) -> str:

@@ -301,7 +301,7 @@ def _effect(
     except SrmError as error:
         if request.dry_run:
             raise
-        notes.append(f"what starts and stops is not known: {error}")
+        notes.append(f"cannot tell what starts and stops: {error}")
         return None, None
     notes += more
     return sorted(becomes - was), sorted(was - becomes)

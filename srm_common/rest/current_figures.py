@@ -20,7 +20,7 @@ _LAGS = (Metric.RECORDS_LAG, Metric.UNKNOWN_LAGS, Metric.LAG_AGE)
 
 
 class CurrentFigures:
-    """Reads of the store by which lag is told. Each is a look at the flows it is about, so that their clusters are
+    """Reads of the store that return lag. Each counts as a request for its flows, so that their clusters are
     asked in the background; none waits for them. Raises as :class:`MetricsStore`."""
 
     def __init__(self, store: MetricsStore, watch: LagWatch, configuration: Callable[[], Configuration]) -> None:
@@ -62,8 +62,8 @@ class CurrentFigures:
         page = self._store.topics(
             flow, span, search=search, order=order, offset=offset, limit=limit, lags=known, metrics=metrics
         )
-        told = _LAGS if metrics is None else [metric for metric in _LAGS if metric in metrics]
-        return Page([_topic_now(row, lag, span, told) for row in page.rows], page.total, page.offset)
+        lags = _LAGS if metrics is None else [metric for metric in _LAGS if metric in metrics]
+        return Page([_topic_now(row, lag, span, lags) for row in page.rows], page.total, page.offset)
 
     def partitions(
         self, flow: str, *, topic: str | None = None, failed_only: bool = False, offset: int = 0, limit: int = 100
@@ -118,16 +118,16 @@ def _value(metric: Metric, lag: FlowLag | None, topic: str | None = None, partit
     """Of one of the metrics of lag; None of any other, and where it is not known."""
     if lag is None or metric not in _LAGS:
         return None
-    told: LagSum | None = lag.whole if topic is None else lag.topics.get(topic)
+    known: LagSum | None = lag.whole if topic is None else lag.topics.get(topic)
     if topic is not None and partition is not None:
         place = TopicPartition(topic, partition)
-        told = LagSum.of([lag.partitions.get(place)]) if lag.knows(place) else None
-    if told is None:
+        known = LagSum.of([lag.partitions.get(place)]) if lag.knows(place) else None
+    if known is None:
         return None
     if metric is Metric.UNKNOWN_LAGS:
-        return float(told.records.unknown)
+        return float(known.records.unknown)
     # What is known of a sum is not the sum.
-    return told.records.most if metric is Metric.RECORDS_LAG else told.behind_ms(lag.taken_ms)
+    return known.records.most if metric is Metric.RECORDS_LAG else known.behind_ms(lag.taken_ms)
 
 
 def _with_newest(found: Stats | None, metric: Metric, span: TimeRange, value: float, taken_ms: int) -> Stats:

@@ -33,7 +33,7 @@ def local_flow(flow: ReadableFlow, context: AppContextDep, peers: PeersDep, loca
     if peer is not None:
         raise ServedByPeer(flow, peer)
     if missing and not _known(context, flow)[0]:
-        text = f"whether another service has a flow {flow} is not known: {missing[0].message}"
+        text = f"cannot tell whether another service has flow {flow}: {missing[0].message}"
         raise ApiError(502, missing[0].code, text, flow=str(flow), service=missing[0].service)
     return flow
 

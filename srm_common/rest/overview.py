@@ -52,7 +52,7 @@ class Overview:
         )
 
     def verdict(self, flow: FlowName) -> Verdict:
-        """How the flow does."""
+        """Flow health."""
         return judge(self.observation(flow))
 
 
@@ -125,5 +125,5 @@ def known_by_reports(row: FlowRow, now_ms: int, *, unsure: bool = True) -> bool:
 def unknown(flow: FlowName, faults: Sequence[Fault]) -> ApiError:
     """The flow is unknown (404), or services in ``faults`` may know it and do not respond (503)."""
     if faults:
-        return ApiError(503, faults[0].code, f"whether there is a flow {flow} is not known: {faults[0].message}")
+        return ApiError(503, faults[0].code, f"cannot tell whether flow {flow} exists: {faults[0].message}")
     return ApiError(404, "unknown_flow", f"there is no flow {flow}", flow=str(flow))

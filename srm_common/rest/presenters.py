@@ -107,9 +107,9 @@ def topic(row: TopicRow) -> schemas.Topic:
 
 
 def partition(row: PartitionRow) -> schemas.Partition:
-    told = schemas.Partition.model_validate(row, from_attributes=True)
+    shown = schemas.Partition.model_validate(row, from_attributes=True)
     percentiles = {f"latency_ms_{name}": value for name, value in row.latency_percentiles.items()}
-    return told.model_copy(update={**percentiles, "lag_ms": row.reported_ms if row.lag_ms is None else row.lag_ms})
+    return shown.model_copy(update={**percentiles, "lag_ms": row.reported_ms if row.lag_ms is None else row.lag_ms})
 
 
 def group(row: GroupRow) -> schemas.Group:

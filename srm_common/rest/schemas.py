@@ -22,7 +22,7 @@ class Fault(BaseModel):
 
 
 class Answer(BaseModel):
-    """Part of every answer: what could not be told, and when the rest was put together. ``service``: the other service
+    """Part of every response: what is missing, and when the rest was computed. ``service``: the other service
     whose answer it is, null for this one's own."""
 
     errors: list[Fault] = []
@@ -153,7 +153,7 @@ class Sparkline(BaseModel):
 
 
 class Totals(BaseModel):
-    """Copied by all runs together, record-count and byte-count of docs/metrics.md; null where no run has told."""
+    """Copied by all runs together, record-count and byte-count of docs/metrics.md; null if no run has reported it."""
 
     records_total: int | None = None
     bytes_total: int | None = None
@@ -161,7 +161,7 @@ class Totals(BaseModel):
 
 class FlowSummary(Totals):
     """A row of the list. ``metrics`` by name (docs/metrics.md); ``sparklines`` of byte-rate and
-    replication-records-lag. ``service``: the peer that told it, null for this one. ``reported_ms``: when the figures
+    replication-records-lag. ``service``: the peer that reported it, null for this one. ``reported_ms``: when figures
     were taken, null before the first report. ``lag`` is in offsets of the source, ``behind_ms`` how old the oldest
     record is that is not copied (0 when all are, null where no log tells); both were taken at ``lag_ms``, which is
     later than the report while the figures are in use. ``lag_fault``: why nothing newer is known. Where a partition

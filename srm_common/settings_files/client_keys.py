@@ -97,7 +97,7 @@ class _Connection:
         """A whole number of milliseconds. Raises :class:`ConfigError`."""
         value = self.get(key)
         if value is not None and not (value.isascii() and value.isdecimal()):
-            raise self.fault(key, f"must be a whole number of milliseconds, and is '{value}'")
+            raise self.fault(key, f"must be a whole number of milliseconds, but is '{value}'")
         return None if value is None else int(value)
 
     def fault(self, key: str, reason: str) -> ConfigError:
@@ -127,7 +127,7 @@ def cluster_settings(
     Args:
         owner: who connects, for the names of clients.
         reads_data: whether replicas near ``client.rack`` may be read.
-        unused: is told the entries without effect, each with the reason.
+        unused: called with the entries without effect, each with the reason.
 
     Raises:
         ConfigError: neither library can do what is asked for.
@@ -153,7 +153,7 @@ def cluster_settings(
     kafka_python["bootstrap_servers"] = servers
     protocol = (client.get("security.protocol") or "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        raise client.fault("security.protocol", f"must be one of {', '.join(_PROTOCOLS)}, and is '{protocol}'")
+        raise client.fault("security.protocol", f"must be one of {', '.join(_PROTOCOLS)}, but is '{protocol}'")
     confluent["security.protocol"] = protocol
     kafka_python["security_protocol"] = protocol
     stores: tuple[JavaStore | None, JavaStore | None] = (None, None)
@@ -170,7 +170,7 @@ def cluster_settings(
     timeout_ms = client.number("request.timeout.ms")
     if timeout_ms is not None:
         if timeout_ms < 1:
-            raise client.fault("request.timeout.ms", "must be at least 1 millisecond, and is 0")
+            raise client.fault("request.timeout.ms", "must be at least 1 millisecond, but is 0")
         # librdkafka's word for it, within its limits.
         confluent["socket.timeout.ms"] = str(min(max(timeout_ms, 10), 300_000))
     settings = ClusterSettings(

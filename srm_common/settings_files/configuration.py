@@ -72,7 +72,7 @@ class Configuration:
         raise UnknownFlow(f"flow {wanted} is not configured; add '{wanted}.enabled = true'", file=str(self.path))
 
     def notifiers(self, name: FlowName) -> tuple[AlarmNotifier, ...]:
-        """Whom alarms of a flow are told by, also of one in ``faults``, unless that is what is wrong with it."""
+        """The notifiers of a flow's alarms, also of one in ``faults`` unless these keys are the fault."""
         settings = self.flows.get(name)
         return self.fault_notifiers.get(name, ()) if settings is None else settings.alarm_notifiers
 
@@ -181,7 +181,7 @@ class _Loader:
         """Every enabled flow, those of other installations too, in the order of ``clusters``."""
         found = dict(flows)
         for name in elsewhere:
-            # What is wrong with a flow is told where it runs.
+            # Faults of a flow are reported where it runs.
             with suppress(ConfigError):
                 found[name] = self._flow(name, self.layers.flows[name])
         place = {alias: number for number, alias in enumerate(self.layers.aliases)}

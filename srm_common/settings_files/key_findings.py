@@ -1,6 +1,6 @@
 """Keys without effect: unknown ones, known ones at a level they do not have, and those without effect here.
 
-Each is told with the nearest key that would act. Streams Replication Manager ignores them silently.
+Each is reported with the nearest key that has an effect. Streams Replication Manager ignores them silently.
 """
 
 from __future__ import annotations
@@ -224,7 +224,7 @@ class _Judge:
             provider, _, what = name[len(_PROVIDER) :].partition(".")
             listed = self.layers.top.get(_PROVIDER[:-1])
             if what not in _PROVIDER_KEYS:
-                text = f"is not known and has no effect; a provider has {', '.join(_PROVIDER_KEYS)}"
+                text = f"is unknown and has no effect; a provider has {', '.join(_PROVIDER_KEYS)}"
                 yield Finding.about(Severity.WARNING, entry, text, flow)
             elif listed is None or provider not in split_list(listed.value):
                 text = f"has no effect, as {_PROVIDER[:-1]} does not list '{provider}'"
@@ -251,19 +251,19 @@ class _Judge:
         elif key not in CONNECTION_KEYS:
             near = _nearest(key, CONNECTION_KEYS)
             hint = f"; did you mean {prefix}{near}?" if near else ""
-            yield Finding.about(Severity.WARNING, entry, f"is not known and has no effect{hint}", flow)
+            yield Finding.about(Severity.WARNING, entry, f"is unknown and has no effect{hint}", flow)
 
     def _unknown(self, level: Level, prefix: str, name: str, flow: FlowName | None, alias: str | None) -> str:
         near = nearest_key(name)
         if near is None:
-            return "is not known and has no effect"
+            return "is unknown and has no effect"
         key = BY_NAME.get(near)
         if key is None:  # a setting of the connection
             place = alias or (flow.target if flow else self.layers.aliases[0])
-            return f"is not known and has no effect; did you mean {place}.{near}?"
+            return f"is unknown and has no effect; did you mean {place}.{near}?"
         if level in key.levels:
-            return f"is not known and has no effect; did you mean {prefix}{near}?"
-        return f"is not known and has no effect; the nearest key is {near}: {self._write(key, alias, flow)}"
+            return f"is unknown and has no effect; did you mean {prefix}{near}?"
+        return f"is unknown and has no effect; the nearest key is {near}: {self._write(key, alias, flow)}"
 
     def _write(self, key: Key, alias: str | None = None, flow: FlowName | None = None) -> str:
         """Where a key may be written, in this file's own names."""

@@ -66,7 +66,7 @@ def _own_policy(written: str, settings: Mapping[str, str]) -> ReplicationPolicy:
     except Exception as error:  # whatever third-party code may raise
         raise ConfigError(f"'{written}' cannot be instantiated: {type(error).__name__}: {error}") from error
     if not isinstance(policy, ReplicationPolicy):
-        raise ConfigError(f"'{written}' makes a {type(policy).__name__}, which is no policy")
+        raise ConfigError(f"'{written}' makes a {type(policy).__name__}, which is not a policy")
     return policy
 
 

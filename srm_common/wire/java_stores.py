@@ -56,7 +56,7 @@ def read_java_store(data: bytes, password: str | None, key_password: str | None 
     try:
         found = pkcs12.load_pkcs12(data, password.encode() if password else None)
     except ValueError:
-        raise ValueError("it is no JKS or PKCS12 store, or its password is wrong") from None
+        raise ValueError("it is not a JKS or PKCS12 store, or its password is wrong") from None
     others = [one.certificate for one in found.additional_certs]
     if found.key is None:
         own = [found.cert.certificate] if found.cert is not None else []

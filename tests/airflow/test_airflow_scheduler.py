@@ -105,7 +105,9 @@ def test_a_run_is_started_and_looked_at(scheduler: AirflowScheduler) -> None:
 
 def test_a_run_with_a_parameter_that_does_not_fit_is_refused(scheduler: AirflowScheduler) -> None:
     wrong = {"flow": str(FLOW), "mode": "hopeful"}
-    with pytest.raises(AirflowError, match=r"starts no run of srm\.failover: .*'hopeful' is not one of") as caught:
+    with pytest.raises(
+        AirflowError, match=r"could not start a run of srm\.failover: .*'hopeful' is not one of"
+    ) as caught:
         scheduler.trigger("srm.failover", wrong, "", Somebody())
     assert "\n" not in str(caught.value)
 

@@ -255,7 +255,7 @@ def test_a_named_file_goes_before_the_environment(
 
 def test_keys_that_do_nothing_are_on_the_flows_page(parse: Callable[..., DagBag]) -> None:
     bag = parse({**TWO_CLUSTERS, "a->b.enabled": "true", "b->a.enabled": "false", "a->b.task.max": "3"})
-    assert "a->b.task.max is not known and has no effect; did you mean a->b.tasks.max?" in (
+    assert "a->b.task.max is unknown and has no effect; did you mean a->b.tasks.max?" in (
         bag.dags["srm.a.b"].doc_md or ""
     )
     assert "has no effect" not in (bag.dags["srm.b.a"].doc_md or "")

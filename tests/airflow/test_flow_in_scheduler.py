@@ -243,7 +243,7 @@ def test_an_enabled_flow_copies_by_itself_and_reports(
 
     assert PASSWORD not in "".join(airflow.log(DAG_ID, run_id, task) for task in ("refresh_topics", "replicate"))
     log = airflow.log(DAG_ID, run_id, "refresh_topics")
-    assert "a->b.topcs is not known and has no effect; did you mean a->b.topics?" in log
+    assert "a->b.topcs is unknown and has no effect; did you mean a->b.topics?" in log
     log = airflow.log(DAG_ID, run_id, "report_lag")
     assert "a->b: running: the last run copied" in log
     assert any(line.split()[:3] == [topic, "2", "1,000"] for line in log.splitlines()), log
@@ -339,7 +339,7 @@ def test_a_cluster_that_is_down_fails_the_run_with_its_name_and_the_next_run_rec
     assert "cluster 'b'" in sentence
     assert target.bootstrap_servers in sentence
     assert tasks["replicate"]["try_number"] == 1, "no Spark job for what is known to be in vain"
-    assert "refresh_topics of this run could not work: " in airflow.log(DAG_ID, run_id, "replicate")
+    assert "refresh_topics of this run failed: " in airflow.log(DAG_ID, run_id, "replicate")
     (flow,) = airflow.get("/srm/api/v2/flows")["flows"]
     assert flow["health"]["state"] == "failing"
     assert "cluster 'b'" in flow["health"]["cause"]

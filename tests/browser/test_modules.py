@@ -79,8 +79,8 @@ def test_figures_as_people_read_them(sheet: Page, name: str, value: float | None
     assert called(sheet, "format", name, value) == text
 
 
-NOT_ASKED = "The lag is the last run's, which tells no age of records; the source was not asked since."
-DID_NOT_SAY = "The source did not say: no record with a timestamp waits there, or its broker did not answer."
+NOT_ASKED = "The lag is from the last run, without an age; the source was not queried since."
+DID_NOT_SAY = "The source returned no timestamp: no waiting record has one, or its broker did not respond."
 
 
 @pytest.mark.parametrize(
@@ -88,12 +88,12 @@ DID_NOT_SAY = "The source did not say: no record with a timestamp waits there, o
     [
         ({"lag": 5, "lag_ms": 9, "reported_ms": 4, "behind_ms": 28_000}, None, "28 s", None),
         ({"lag": 0, "lag_ms": 9, "reported_ms": 4, "behind_ms": 0}, None, "\N{EN DASH}", None),
-        ({"lag": 5, "lag_ms": 4, "reported_ms": 4, "behind_ms": None}, None, "not asked since", NOT_ASKED),
+        ({"lag": 5, "lag_ms": 4, "reported_ms": 4, "behind_ms": None}, None, "not queried since", NOT_ASKED),
         ({"lag": 5, "lag_ms": 4, "reported_ms": 4, "behind_ms": None}, "no answer", "unknown", "no answer"),
         ({"lag": 5, "lag_ms": 9, "reported_ms": 4, "behind_ms": None}, None, "unknown", DID_NOT_SAY),
         (
             {"lag": None, "lag_bounds": {"least": 5, "unknown": 1}, "lag_ms": 9, "reported_ms": 4, "behind_ms": None},
-            *(None, "unknown", "A partition cannot be asked, and may hold an older record."),
+            *(None, "unknown", "A partition could not be queried, and may hold an older record."),
         ),
     ],
 )

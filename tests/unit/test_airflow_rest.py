@@ -84,7 +84,7 @@ def test_nobody_answers() -> None:
 
 
 def test_somebody_else_answers(no_airflow: str) -> None:
-    with pytest.raises(AirflowError, match="is no Airflow: GET /api/v2/variables/a%2Fb brought no JSON"):
+    with pytest.raises(AirflowError, match="is not an Airflow: GET /api/v2/variables/a%2Fb returned no JSON"):
         AirflowRest(no_airflow).variable("a/b")
 
 

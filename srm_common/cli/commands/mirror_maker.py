@@ -52,7 +52,7 @@ def mirror_maker_options(command: F) -> F:
         click.option(
             "--accept-unproved",
             is_flag=True,
-            help="Go on from the stored offsets also where the logs do not agree with them.",
+            help="Continue from the stored offsets even where the logs contradict them.",
         ),
     )
     for option in reversed(options):

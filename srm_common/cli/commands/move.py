@@ -47,7 +47,7 @@ def move_options(*modes: MoveMode) -> Callable[[F], F]:
                 default=60.0,
                 show_default=True,
                 metavar="SECONDS",
-                help="How long a step waits for others.",
+                help="How long a step waits for clusters, consumers and the copy.",
             ),
             click.option("--dry-run", is_flag=True, help="Print where groups would resume, and change nothing."),
             click.option(
@@ -58,7 +58,7 @@ def move_options(*modes: MoveMode) -> Callable[[F], F]:
                 type=click.Choice([str(mode) for mode in modes]),
                 default=str(modes[0]),
                 show_default=True,
-                help="What may be relied on.",
+                help="Which clients are stopped, and whether the source is up.",
             ),
         ):
             command = option(command)
@@ -82,7 +82,7 @@ def settings_now(invocation: Invocation, flow: str | None, mode: MoveMode) -> Fl
     except AirflowError as error:
         if mode is not MoveMode.DISASTER:
             raise
-        _say(f"warning: {error}; the lists of the properties file count")
+        _say(f"warning: {error}; the lists of the properties file apply")
         return invocation.flow(flow)
 
 

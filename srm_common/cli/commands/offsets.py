@@ -52,7 +52,7 @@ def wanted_groups(groups: Sequence[str], all_groups: bool) -> list[str]:
     "file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Set what this file says, as --export writes it, instead of the newest checkpoints.",
+    help="Set the offsets in this file, in the format of --export, instead of the newest checkpoints.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be set, and change nothing.")
 @click.option("--rewind", is_flag=True, help="Also move groups back that are further ahead.")
@@ -164,7 +164,7 @@ def _answer(flow: FlowSettings, applied: Sequence[AppliedOffset], dry_run: bool)
     "--to",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Write the lines to a file instead of standard output; it is made where it is missing.",
+    help="Write the lines to a file instead of standard output; it is created if it does not exist.",
 )
 @client_options
 @config_option
@@ -267,7 +267,7 @@ def _explained(invocation: Invocation, chosen: ChosenFlow, wanted: Sequence[str]
             flow = replace(invocation.flow_now(str(settings.name)).flow, target=settings.target)
             explained = explain_offsets(flow, exported.offsets, groups)
         except AirflowError as error:
-            explained = ExplainedOffsets.of(exported.offsets, f"reasons are not known, because {error}")
+            explained = ExplainedOffsets.of(exported.offsets, f"reasons are unknown, because {error}")
     else:
         without_file = f"'{settings.name.source}' is not queried for reasons without a properties file"
         explained = ExplainedOffsets.of(exported.offsets, without_file)

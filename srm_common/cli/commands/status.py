@@ -256,7 +256,7 @@ def _text(lines: Sequence[FlowLine], fault: str | None, now_ms: int) -> Iterator
         )
     yield table
     faults = [
-        f"{line.flow}: its lag is not known now: {line.lag_fault}" for line in lines if line.lag_fault is not None
+        f"{line.flow}: its current lag is unknown: {line.lag_fault}" for line in lines if line.lag_fault is not None
     ]
     yield from ["", *faults] if faults else []
     unsure = [(line.flow, line.lag) for line in lines if line.lag is not None and line.lag.unknown]

@@ -14,8 +14,8 @@ from srm_common.domain.access.acls import EVERYONE, AclBinding, Operation, Permi
 from srm_common.domain.topics.actions import Difference, action_json
 
 NAME_IT = "configure it with sync.topic.acls.replicator.principals"
-REVOKED = "the source does not have it any more, or nothing is copied that it is about"
-GONE = "it is gone already and only forgotten here"
+REVOKED = "the source no longer has it, or nothing that it covers is copied"
+GONE = "it is already gone; only its record is removed"
 #: How many writers of one plan are named.
 _MOST_NAMED = 10
 
@@ -186,7 +186,7 @@ def other_writers(
             f"{len(found) - _MOST_NAMED} more bindings permit others to write to copies on {cluster}"
         ]
     if not replicators:
-        found.append(f"one of them may be the replicator's, whose principal on {cluster} is not known; {NAME_IT}")
+        found.append(f"one of them may be the replicator's, whose principal on {cluster} is unknown; {NAME_IT}")
     return tuple(found)
 
 

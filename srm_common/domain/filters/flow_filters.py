@@ -76,7 +76,7 @@ class FilterLists:
     def from_json(cls, document: Any) -> FilterLists:
         """A decoded document. Raises :class:`ConfigError`."""
         if not isinstance(document, Mapping):
-            raise ConfigError(f"a JSON object is needed, and it is {_kind(document)}; {_EXAMPLE}")
+            raise ConfigError(f"a JSON object is needed, but it is {_kind(document)}; {_EXAMPLE}")
         lists: dict[str, Sequence[str]] = {}
         for key, value in document.items():
             if isinstance(value, str):

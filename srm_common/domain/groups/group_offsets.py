@@ -216,7 +216,7 @@ def _judged(wanted: GroupOffset, group: TargetGroup | str, log: LogRange | str |
         reason = f"offset {wanted.offset} is not in the log, which has the offsets {log.start} to {log.end}"
         return replace(judged, problem=reason)
     if before is not None and wanted.offset < before and not rewind:
-        return replace(judged, kept=f"left: the group is further, at {before}; --rewind moves it back")
+        return replace(judged, kept=f"left: the group is already further ahead, at {before}; --rewind moves it back")
     return judged
 
 
@@ -224,10 +224,10 @@ def compared(applied: AppliedOffset, group: TargetGroup | str, fault: str | None
     """``applied`` after the attempt: ``group`` as it was found afterwards, or why it could not be looked at; ``fault``
     is what the cluster said to the attempt."""
     if isinstance(group, str):
-        return replace(applied, problem=f"whether it was set is not known: {fault or group}")
+        return replace(applied, problem=f"cannot tell whether it was set: {fault or group}")
     after = group.offsets.get(TopicPartition(applied.wanted.topic, applied.wanted.partition))
     applied = replace(applied, after=after)
     if not applied.changes or after == applied.wanted.offset:
         return applied
-    stands = "nothing is committed" if after is None else f"it stands at {after}"
+    stands = "nothing is committed" if after is None else f"it is at {after}"
     return replace(applied, problem=f"not set, {stands}: {fault or 'another client has committed in the meantime'}")

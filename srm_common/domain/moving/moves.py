@@ -26,7 +26,7 @@ class MoveKind(StrEnum):
 
 
 class MoveMode(StrEnum):
-    """What may be relied on."""
+    """Which clients are stopped, and whether the source is up."""
 
     DISASTER = "disaster"
     """The source may be gone. It is not required; if it still responds, positions are more recent."""

@@ -106,11 +106,11 @@ def resume_point(
     if own is not None and own > log.end:
         reasons.append(f"its committed offset {own} here is after the end of the log, {log.end}, and does not count")
     elif own is not None and own > offset:
-        reasons.append(f"the group is ahead here: it has committed {own}, where {offset} would be its place")
+        reasons.append(f"the group is ahead here: it has committed {own}, after its translated offset {offset}")
         offset = own
     kept = min(max(offset, log.start), log.end)
     if kept < offset:
-        reasons.append(f"the log ends at {log.end}, before its place {offset}")
+        reasons.append(f"the log ends at {log.end}, before its translated offset {offset}")
     if back is None and isinstance(translation, Translated):
         most = translation.offset if translation.exact else translation.most
         again = (log.end if most is None else most) - kept

@@ -91,9 +91,9 @@ class Finding:
             now = "none" if self.log.epoch_end is None else self.log.epoch_end.epoch
             return (
                 f"{place}: the source log was truncated and has grown again: it was copied up to offset "
-                f"{self.bookmark.offset} (leader epoch {self.bookmark.leader_epoch}), and the log of today parts from "
-                f"that one at offset {self.parts_at} (leader epoch {now}) and ends at {self.log.end}; {self.count} "
-                f"offsets that were copied are others now"
+                f"{self.bookmark.offset} (leader epoch {self.bookmark.leader_epoch}), and the current log diverges "
+                f"from that at offset {self.parts_at} (leader epoch {now}) and ends at {self.log.end}; {self.count} "
+                f"copied offsets have other records now"
             )
         if self.loss is Loss.RECREATED:
             return (

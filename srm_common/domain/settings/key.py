@@ -126,7 +126,7 @@ def _whole(key: Key, text: str) -> int:
             raise ValueError
         number = int(text)
     except ValueError:
-        raise BadValue(f"must be a whole number{unit}, and is '{text}'") from None
+        raise BadValue(f"must be a whole number{unit}, but is '{text}'") from None
     return int(_bounded(key, number))
 
 
@@ -137,9 +137,9 @@ def _number(key: Key, text: str) -> float:
             raise ValueError
         number = float(text)
     except ValueError:
-        raise BadValue(f"must be a number{unit}, and is '{text}'") from None
+        raise BadValue(f"must be a number{unit}, but is '{text}'") from None
     if number != number or number in (float("inf"), float("-inf")):
-        raise BadValue(f"must be a finite number{unit}, and is '{text}'")
+        raise BadValue(f"must be a finite number{unit}, but is '{text}'")
     return _bounded(key, number)
 
 
@@ -154,30 +154,30 @@ def _number_or_auto(key: Key, text: str) -> float | None:
 def _bounded(key: Key, number: float) -> float:
     if key.minimum is not None and number < key.minimum:
         unit = f" {key.unit}" if key.unit else ""
-        raise BadValue(f"must be at least {key.minimum:g}{unit}, and is {number:g}")
+        raise BadValue(f"must be at least {key.minimum:g}{unit}, but is {number:g}")
     if key.maximum is not None and number > key.maximum:
-        raise BadValue(f"must be at most {key.maximum:g}, and is {number:g}")
+        raise BadValue(f"must be at most {key.maximum:g}, but is {number:g}")
     return number
 
 
 def _switch(key: Key, text: str) -> bool:
     lowered = text.lower()
     if lowered not in ("true", "false"):
-        raise BadValue(f"must be true or false, and is '{text}'")
+        raise BadValue(f"must be true or false, but is '{text}'")
     return lowered == "true"
 
 
 def _choice(key: Key, text: str) -> str:
     lowered = text.lower()
     if lowered not in key.choices:
-        raise BadValue(f"must be one of {', '.join(key.choices)}, and is '{text}'")
+        raise BadValue(f"must be one of {', '.join(key.choices)}, but is '{text}'")
     return lowered
 
 
 def _choices(key: Key, text: str) -> tuple[str, ...]:
     words = split_list(text.lower())
     if not words or not set(words) <= set(key.choices):
-        raise BadValue(f"must be one or more of {', '.join(key.choices)}, and is '{text}'")
+        raise BadValue(f"must be one or more of {', '.join(key.choices)}, but is '{text}'")
     return words
 
 

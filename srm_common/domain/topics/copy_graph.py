@@ -160,8 +160,7 @@ class CopyGraph:
                 trail = (*above.trail, *below.trail)
                 first = trail[0]
                 reason = (
-                    f"it would go round in a circle: {self._path(trail)}; it has records of {first[1]} on "
-                    f"{self.alias(first[0])}"
+                    f"it would form a loop: {self._path(trail)}; it has records of {first[1]} on {self.alias(first[0])}"
                 )
                 yield self._judged(Rule.CYCLE, own, above.guessed | below.guessed, reason, above.by or below.by)
         for place, below in descendants.items():

@@ -1,6 +1,6 @@
 """Which topics of the source a flow copies, each with a decision a person can read.
 
-Filters and policy decide by names; whether a copy would go round in a circle or bring records twice is told by what
+Filters and policy decide by names; whether a copy would form a loop or bring records twice is told by what
 is recorded on the clusters (:mod:`srm_common.domain.topics.copy_graph`).
 """
 
@@ -84,7 +84,7 @@ def _decide(flow: FlowSettings, chosen: Chooser, topic: str) -> TopicDecision:
     if policy.is_internal_topic(topic):
         return TopicDecision(topic, False, "internal topics are never copied", code="internal")
     if is_cycle(policy, target, topic):
-        return TopicDecision(topic, False, f"it came from '{target}' and would go round in a circle", code="cycle")
+        return TopicDecision(topic, False, f"it came from '{target}' and would form a loop", code="cycle")
     decision = chosen.decide(topic)
     code = "included"
     if not decision.accepted and flow.heartbeats_replication and policy.is_heartbeats_topic(topic):

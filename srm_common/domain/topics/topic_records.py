@@ -252,9 +252,9 @@ def new_bindings(flow: FlowSettings, knowledge: Knowledge) -> tuple[ClusterBindi
             bound = records.bindings.get(alias)
             if cluster_id and bound is not None and bound.cluster_id != cluster_id:
                 raise ConfigError(
-                    f"'{alias}' leads to the Kafka cluster {cluster_id}, but it meant {bound.cluster_id} when it was "
-                    f"recorded on '{place}'; correct its addresses, or, when it is to mean the other cluster from now "
-                    f"on, run: srm-control rebind --alias {alias}"
+                    f"'{alias}' leads to the Kafka cluster {cluster_id}, but led to {bound.cluster_id} when it was "
+                    f"recorded on '{place}'; correct its addresses or, if the alias should stand for the new cluster, "
+                    f"run: srm-control rebind --alias {alias}"
                 )
             for other in records.bindings.values():
                 if cluster_id and other.cluster_id == cluster_id and other.alias in in_file:

@@ -17,7 +17,7 @@ silent_logger.propagate = False
 
 
 def admin_client(cluster: ClusterSettings, error_cb: Callable[[KafkaError], None] = lambda error: None) -> AdminClient:
-    """librdkafka's admin client, quiet; ``error_cb`` is told what is wrong with connections.
+    """librdkafka's admin client, quiet; ``error_cb`` is called with errors of connections.
 
     KRaft brokers name any of themselves as the controller that requests go to. Where that one is gone, librdkafka waits
     for it until it hears of another; so it asks each second, and not each five minutes.

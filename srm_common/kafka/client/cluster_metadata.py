@@ -43,7 +43,7 @@ class LinkMetadata(ClusterMetadata):  # type: ignore[misc]
                 else:
                     await self._wakeup(max(self.ttl() / 1000, 0.05))
             except Errors.KafkaError:
-                # Told to whoever asked; ttl() says when the next try is due.
+                # Passed to the waiting callers; ttl() says when the next attempt is due.
                 continue
 
     async def _do_refresh_metadata(self, node_id: Any) -> None:

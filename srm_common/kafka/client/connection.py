@@ -77,7 +77,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         return float(self._throttle_time) - time.monotonic() if "throttle" in self.paused else 0.0
 
     def send_request(self, request: Any, request_timeout_ms: float | None = None, reply: Any = None) -> Any:
-        """A future of the answer, or ``reply``, which is told in the place of one; while the connection is being made,
+        """A future of the response, or ``reply``, which is called in its place; while the connection is being made,
         the request waits for it."""
         seconds = self._usual_seconds if request_timeout_ms is None else request_timeout_ms / 1000
         patience = _tuple(_Patience, (time.monotonic(), seconds))

@@ -353,7 +353,7 @@ async def in_thread(loop: NetworkSelector, work: Callable[[], T], timeout_at: fl
     def call() -> None:
         try:
             value = work()
-        except BaseException as error:  # told to whoever waits
+        except BaseException as error:  # passed to the waiting task
             _tell(loop, partial(finish, future.failure, error))
         else:
             _tell(loop, partial(finish, future.success, value))

@@ -202,7 +202,7 @@ class ClusterLink(Closing):
 
     async def post(self, node: Any, request: Any, timeout_ms: float | None = None, reply: Any = None) -> Any:
         """Hand one request to a node's connection; returns the library's future of the answer, or ``reply``, which is
-        told of it in the place of one (``is_done``, ``success``, ``failure``)."""
+        called in its place (``is_done``, ``success``, ``failure``)."""
         while True:
             try:
                 connection = self.manager.get_connection(node)

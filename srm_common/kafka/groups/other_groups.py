@@ -14,7 +14,7 @@ from srm_common.kafka.client.library import ListGroupsRequest
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.groups.group_offsets import Group, GroupFault
 
-#: The answer has states; the kind is told by the protocol type, which every version has. Kafka 2.8 offers it.
+#: The response has states; the kind of group follows from the protocol type, which every version has. Since Kafka 2.8.
 _LIST_GROUPS_VERSION = 4
 _KINDS = ("share", "streams")
 

@@ -31,7 +31,7 @@ class ClockOffset:
 
 
 def clock_offset(cluster: ClusterSettings) -> ClockOffset | None:
-    """The clock of the cluster's active controller; None where it cannot be told: the cluster does not respond, has
+    """The clock of the cluster's active controller; None if it is unknown: the cluster does not respond, has
     ZooKeeper, is older than Kafka 3.3, or does not grant DESCRIBE on the cluster."""
     try:
         with ClusterLink(cluster.of_client(Client.ADMIN), part="clock", at_most_ms=_TIMEOUT_MS) as link:

@@ -27,7 +27,7 @@ from srm_common.wire.plain_records import Newest, PlainRecord, newest_of_each_ke
 from srm_common.wire.visibility import visible
 
 Take = Callable[[int, SourceBatch], None]
-"""Told of each batch of records: partition and batch, which is gone afterwards."""
+"""Called with each batch of records: partition and batch, which is valid only during the call."""
 
 #: What the answers under way may hold together, and each at least.
 _FETCH_BYTES, _LEAST_FETCH_BYTES = 4 << 20, 64 << 10
@@ -69,14 +69,14 @@ async def newest_records(
     Raises: as :func:`read_committed`.
     """
     found: dict[int, Newest] = {partition: {} for partition in ends}
-    told: dict[int, dict[bytes, bytes]] = {} if headers is None else headers
+    headers_of: dict[int, dict[bytes, bytes]] = {} if headers is None else headers
     if headers is not None:
         headers.update({partition: {} for partition in ends})
     await read_committed(
         link,
         topic,
         ends,
-        lambda partition, batch: newest_of_each_key(batch, found[partition], told.get(partition)),
+        lambda partition, batch: newest_of_each_key(batch, found[partition], headers_of.get(partition)),
         patience_seconds=patience_seconds,
     )
     return found

@@ -130,27 +130,27 @@ class EmptyAnswers:
         """What is known of a silence, in one sentence."""
         topic, partition = silence.place
         seconds = time.monotonic() - silence.since
-        told = (
+        finding = (
             f"partition {topic}-{partition} at {self._link.alias} brought nothing at offset {silence.offset} in "
             f"{silence.answers} answers of broker {silence.node} within {seconds:.0f} s"
         )
         facts = silence.facts
         if facts is None:
-            return told
-        told = f"{told}, although its log continues to {facts.end}"
+            return finding
+        finding = f"{finding}, although its log continues to {facts.end}"
         if silence.remote:
             return (
-                f"{told}: the offset is in the remote store (local disks begin at {facts.local_start}); look at the "
+                f"{finding}: the offset is in the remote store (local disks begin at {facts.local_start}); look at the "
                 f"brokers' remote.log.manager.fetch.max.bytes.per.second, remote.fetch.max.wait.ms and remote store"
             )
         if facts.compacted is None:
             return (
-                f"{told}; whether compaction removed the rest cannot be seen: grant DESCRIBE_CONFIGS on topic {topic}"
+                f"{finding}; cannot tell whether compaction removed the rest: grant DESCRIBE_CONFIGS on topic {topic}"
             )
         if facts.compacted:
-            return f"{told}; check replica.selector.class and the log of that broker"
+            return f"{finding}; check replica.selector.class and the log of that broker"
         return (
-            f"{told}, and the topic is not compacted; check replica.selector.class and the log of that broker; if "
+            f"{finding}, and the topic is not compacted; check replica.selector.class and the log of that broker; if "
             f"the topic was compacted before, move on with: srm-control source-offsets set --topic '{topic}' "
             f"--partition {partition} --offset {facts.end}"
         )

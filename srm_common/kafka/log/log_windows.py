@@ -314,9 +314,9 @@ class LogWindows(Closing):
             one.at = silence.proved_to
             self._silences.ended(one.window.place)
             return None
-        told = self._silences.given_up(silence)
-        if told is not None:
-            faults[one.window] = told
+        fault = self._silences.given_up(silence)
+        if fault is not None:
+            faults[one.window] = fault
             self._silences.ended(one.window.place)
         return self._silences.describe(silence) if silence.pause_seconds else None
 

@@ -10,10 +10,10 @@ from typing import Self
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
 
-#: An age is told to within this share of it, and need not be told better than to a second.
+#: Ages are determined to within this share, and to no better than a second.
 _TOLERANCE = 0.02
 _FINEST_MS = 1000
-#: Ages from a second to decades are told apart by no more questions than that.
+#: Ages from a second to decades are distinguished with no more requests than that.
 MOST_QUESTIONS = 18
 _LONGEST_MS = 40 * 366 * 86_400_000
 

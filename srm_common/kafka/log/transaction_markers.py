@@ -112,7 +112,7 @@ async def find_markers(
 
     Args:
         patience_seconds: so long may all logs bring nothing.
-        heard: told of each answer.
+        heard: called with each response.
     """
     size = _FIRST_BYTES
     lease = Lease(_MOST_BYTES + _FIRST_BYTES)
@@ -135,7 +135,7 @@ async def decide_by_markers(link: ClusterLink, place: TopicPartition, seen: Visi
     """Find out what became of the transactions whose markers come after an answer.
 
     Raises:
-        PartitionError, AccessDenied: that cannot be told.
+        PartitionError, AccessDenied: that cannot be determined.
         CorruptBatch: a batch cannot be read.
     """
     if unproved := seen.unproved:

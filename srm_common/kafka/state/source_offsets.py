@@ -197,13 +197,13 @@ async def _read(
     else:
         ends = await _stable_ends(link, topic, partitions, stable_within_seconds, patience)
     found: dict[bytes, tuple[int, int, bytes | None, bytes]] = {}
-    told: dict[int, dict[bytes, bytes]] = {}
-    read = await newest_records(link, topic, ends, patience_seconds=patience, headers=told)
+    headers: dict[int, dict[bytes, bytes]] = {}
+    read = await newest_records(link, topic, ends, patience_seconds=patience, headers=headers)
     for partition, newest in read.items():
         for key, (offset, value) in newest.items():
             # Strays exist where the topic was given more partitions: the key's new home is the newer truth.
             if key not in found or partition_for(key, state.offsets_partitions) == partition:
-                found[key] = (partition, offset, value, told[partition].get(key, b""))
+                found[key] = (partition, offset, value, headers[partition].get(key, b""))
     if not refuse_loss or any(_is_of(key, connector, flow.name) for key in found):
         return found, 0
     ends = await log_ends(link, state.segments_topic, list(range(state.segments_partitions)), patience_seconds=patience)

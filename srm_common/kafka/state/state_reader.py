@@ -76,7 +76,7 @@ class _Connection:
                 "isolation.level": "read_committed" if committed else "read_uncommitted",
                 "auto.offset.reset": "error",
                 "enable.partition.eof": True,
-                # The end of a partition is told by an empty answer: do not let the broker wait for more data.
+                # An empty response marks the end of a partition: do not let the broker wait for more data.
                 "fetch.wait.max.ms": 10,
                 "error_cb": self._remember,
                 "log_level": 0,
@@ -239,8 +239,8 @@ class StateReader(Closing):
     def read_by_markers(
         self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int], take: Callable[[LogRecord], None]
     ) -> None:
-        """Show ``take`` what :meth:`read` returns, of a topic that transactions write to: what was aborted is told by
-        the markers in the log, since a broker's list of aborted transactions may lack some (docs/adr/0008).
+        """Pass ``take`` what :meth:`read` returns, of a transactional topic: its markers decide what was aborted,
+        since a broker's list of aborted transactions may lack some (docs/adr/0008).
 
         Records have no timestamp (-1), and those without a key are left out.
 

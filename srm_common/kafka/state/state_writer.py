@@ -101,7 +101,7 @@ class StateWriter:
             needs = Right("Write", "topic", topic)
             raise cluster_error(self._cluster, doing, (timed_out and self._last_fault) or first, needs)
         if left:
-            raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not confirm to {doing} in time")
+            raise UnreachableCluster(f"cluster '{self._cluster.alias}' did not acknowledge in time: {doing}")
         return count
 
     def _produce(self, record: NewRecord, delivered: Callable[[KafkaError | None, Message], None]) -> None:
@@ -122,7 +122,7 @@ class StateWriter:
                 # The client's queue is full: wait until the broker has taken some.
                 if time.monotonic() > deadline:
                     raise UnreachableCluster(
-                        f"cluster '{self._cluster.alias}' takes no records for {record.topic}-{record.partition}"
+                        f"cluster '{self._cluster.alias}' did not accept records for {record.topic}-{record.partition}"
                     ) from None
                 self._producer.poll(0.1)
 

@@ -68,8 +68,8 @@ async def _lagging(
         return set(), set()
     stable, _ = await link.offsets(partitions, LATEST, committed=True, timeout_seconds=0)
     ends, _ = await link.offsets(partitions, LATEST, committed=False, timeout_seconds=0)
-    told = stable.keys() & ends.keys()
-    return {one for one in told if stable[one] < ends[one]}, partitions - told
+    listed = stable.keys() & ends.keys()
+    return {one for one in listed if stable[one] < ends[one]}, partitions - listed
 
 
 async def _open(

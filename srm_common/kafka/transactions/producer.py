@@ -218,8 +218,8 @@ class Producer:
                 fault = codes.name(min(refused.values()))
             if time.monotonic() > deadline:
                 raise UncertainCommit(
-                    f"{self.transactional_id}: whether a transaction over {places[0][0]}-{places[0][1]} was "
-                    f"begun is not known: {fault}"
+                    f"{self.transactional_id}: cannot tell whether a transaction over {places[0][0]}-{places[0][1]} "
+                    f"was begun: {fault}"
                 )
             await self._link.loop.sleep(_MOVED_PAUSE_SECONDS)
             await self._link.refresh()

@@ -101,6 +101,4 @@ async def init_producer(
             await link.loop.sleep(_MOVED_PAUSE_SECONDS)
         else:
             raise ClusterError(f"cluster {link.alias} refuses InitProducerId for {transactional_id}: {fault}")
-    raise UnreachableCluster(
-        f"cluster {link.alias} did not hand out a producer id for {transactional_id} in time: {fault}"
-    )
+    raise UnreachableCluster(f"cluster {link.alias} returned no producer id for {transactional_id} in time: {fault}")

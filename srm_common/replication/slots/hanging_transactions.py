@@ -237,4 +237,4 @@ def _doubt(
     job: CopyJob, partitions: Sequence[TopicPartition], found: dict[TopicPartition, int], error: Exception
 ) -> str:
     where = ", ".join(f"{place} from offset {found[place]} on" for place in partitions)
-    return f"how a forgotten transaction in {where} at {job.target.alias} was ended is not known: {error}"
+    return f"cannot tell how the hanging transaction in {where} at {job.target.alias} was ended: {error}"

@@ -127,8 +127,8 @@ class SparkPassRunner:
         except (Py4JError, PySparkException) as error:
             if overdue.is_set():
                 raise LostProcess(
-                    f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start, and Spark was told to "
-                    "end them; what they waited for is in the logs of its executors"
+                    f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start and was cancelled; the "
+                    "logs of Spark's executors say what the slots were waiting for"
                 ) from error
             raise _translated(str(error)) from error
         finally:

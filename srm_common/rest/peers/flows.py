@@ -137,7 +137,7 @@ def _plain(help: Helping | None) -> Helping | None:
 #: What whoever asked can fix; other refusals are the service's own trouble.
 _OF_THE_QUESTION = frozenset({404, 409, 422})
 
-Told = TypeVar("Told", bound=Answer)
+AnswerType = TypeVar("AnswerType", bound=Answer)
 
 
 def pass_on(request: Request, error: Exception) -> Response:
@@ -156,7 +156,7 @@ def pass_on(request: Request, error: Exception) -> Response:
         answer = others.ask_one(
             error.peer, path, request.query_params.multi_items(), route.response_model, held_against=not patient
         )
-        told = _as_shown_here(answer, error.flow, error.peer.name)
+        shown = _as_shown_here(answer, error.flow, error.peer.name)
     except PeerRefusal as refused:
         if any(fault.code == "unknown_flow" for fault in refused.faults):
             others.forget(str(error.flow))
@@ -166,10 +166,10 @@ def pass_on(request: Request, error: Exception) -> Response:
         return refusal(502, [fault_of(refused, flow=str(error.flow), service=error.peer.name)])
     except PeerError as failed:
         return refusal(502, [fault_of(failed, flow=str(error.flow), service=error.peer.name)])
-    return Response(told.model_dump_json(), media_type="application/json")
+    return Response(shown.model_dump_json(), media_type="application/json")
 
 
-def _as_shown_here(answer: Told, flow: FlowName, service: str) -> Told:
+def _as_shown_here(answer: AnswerType, flow: FlowName, service: str) -> AnswerType:
     """With the service's name, and without what leads into its Airflow or would steer a flow of that name here.
 
     Raises:

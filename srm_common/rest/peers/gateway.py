@@ -91,7 +91,7 @@ class Peers:
         return self._setting() is not None
 
     def ask(self, path: str, query: Sequence[tuple[str, str]], model: type[Answer]) -> Answers[Answer]:
-        """GET ``path`` of every other service; each answers for itself alone, since it is told so."""
+        """GET ``path`` of every other service; each answers only for itself, because of ``local``."""
         setting = self._setting()
         if setting is None:
             return Answers()

@@ -1,4 +1,4 @@
-"""What Prometheus is told of flows: series of our own, and those of MirrorMaker 2 under the names they have there.
+"""The series that Prometheus scrapes: those of our own, and those of MirrorMaker 2 under the names they have there.
 
 Nothing here is measured: these are the figures of each flow's last report, its lag as it was asked last, and how its
 health is judged now. How old they are is a series, too.
@@ -90,10 +90,10 @@ def render(
     if detail is Detail.PARTITION:
         lines += _partitions(named, partitions, PARTITION_SERIES, lambda row: row.topic)
     for names_format, series in MIRROR_MAKER.items() if mirror_maker else ():
-        told = [(prefix, one) for prefix, one in named if names_format in one.names_formats]
-        lines += _mirror_maker(series, told, detail)
+        formats = [(prefix, one) for prefix, one in named if names_format in one.names_formats]
+        lines += _mirror_maker(series, formats, detail)
         if detail is Detail.PARTITION:
-            of_source = [(series.source_labels + prefix, one) for prefix, one in told]
+            of_source = [(series.source_labels + prefix, one) for prefix, one in formats]
             lines += _partitions(of_source, partitions, series.partitions, lambda row: row.remote_topic)
     lines.append("")
     return "\n".join(lines)
@@ -132,7 +132,7 @@ def _heartbeats(named: Iterable[tuple[str, FlowFigures]]) -> list[str]:
 
 
 def _mirror_maker(table: MirrorMakerSeries, named: Sequence[tuple[str, FlowFigures]], detail: Detail) -> list[str]:
-    """Of groups, and of topics where partitions are not told."""
+    """Of groups, and of topics where there are no series of partitions."""
     groups = [
         (f'{table.checkpoint_labels}{prefix},group="{escaped(row.sample.group)}"', row)
         for prefix, flow in named

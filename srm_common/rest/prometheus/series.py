@@ -376,7 +376,7 @@ _MM2_VALUES: dict[str, Callable[[PartitionRow], float | None]] = {
 @dataclass(frozen=True, slots=True)
 class MirrorMakerSeries:
     """MirrorMaker 2's metrics under one format of their names, as the JMX exporter writes them: by partition, by topic
-    where partitions are not told, and by group. The labels come before all others."""
+    where there are none of partitions, and by group. The labels come before all others."""
 
     partitions: tuple[Series[PartitionRow], ...]
     topics: tuple[Series[TopicRow], ...]

@@ -112,8 +112,8 @@ class Listener:
         ]
         if lacking:
             raise ConfigError(
-                f"others reach {self.host}, and the service has no {' and no '.join(lacking)}; add that, listen on "
-                f"127.0.0.1, or say --insecure where something in front of it provides it"
+                f"other machines can reach {self.host}, and the service has no {' and no '.join(lacking)}; add that, "
+                f"listen on 127.0.0.1, or pass --insecure if a proxy in front of it provides both"
             )
 
     def open(self) -> socket.socket:
@@ -187,7 +187,7 @@ def companions(context: AppContext) -> list[AbstractContextManager[object]]:
 
 
 def serve(context: AppContext, listener: Listener) -> None:
-    """Answer until the process is told to end (SIGTERM, SIGINT). Raises :class:`ConfigError` when it cannot begin."""
+    """Answer until the process receives SIGTERM or SIGINT. Raises :class:`ConfigError` when it cannot begin."""
     opened = listener.open()
     listener = replace(listener, port=opened.getsockname()[1])
     app: FastAPI = create_app(context)

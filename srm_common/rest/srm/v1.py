@@ -200,7 +200,7 @@ def _series(
 ) -> schemas.TimeSeriesResponse:
     row, errors = seen.rows.get(str(flow)), [fault.message for fault in seen.faults]
     if metric in (Metric.RECORDS_LAG, Metric.LAG_AGE) and row is not None and row.live is not None and row.live.fault:
-        errors.append(f"the lag of now is not known: {row.live.fault}")
+        errors.append(f"the current lag is unknown: {row.live.fault}")
     found = context.figures.series(str(flow), metric, span, topic=topic, points=samples)
     topics = [] if topic is None else [topic]
     return schemas.TimeSeriesResponse(
@@ -211,9 +211,9 @@ def _series(
 
 
 def _stats(metric: Metric, found: Stats | None, span: TimeRange, topics: Sequence[str] = ()) -> schemas.Stats:
-    told = schemas.Stats(name=metric.value, range=shown_range(span), topics=list(topics))
+    stats = schemas.Stats(name=metric.value, range=shown_range(span), topics=list(topics))
     if found is None:
-        return told
+        return stats
     figures = {
         "min": found.min,
         "max": found.max,
@@ -224,4 +224,4 @@ def _stats(metric: Metric, found: Stats | None, span: TimeRange, topics: Sequenc
         "latest_timestamp": found.latest_ms,
         "latest_value": found.latest,
     }
-    return told.model_copy(update=figures)
+    return stats.model_copy(update=figures)

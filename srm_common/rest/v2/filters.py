@@ -74,9 +74,9 @@ def edit_filters(flow: EditableFlow, request: FilterEditRequest, caller: CallerD
         effective = place.effective()
         result = _edited(settings, place, effective, request)
         if result.lists == effective.lists and not effective.faults:
-            return f"the filters of {flow} in {place.place} are like this already"
+            return f"the filters of {flow} in {place.place} are already like this"
         notes = [*result.notes, *place.write(result.lists, effective, request.note or "edited by the REST API")]
-        sentence = f"the filters of {flow} are edited in {place.place}; it acts at the next run"
+        sentence = f"the filters of {flow} are edited in {place.place}; the edit takes effect in the next run"
         return "; ".join([sentence, *notes[:_SAID]])
 
     return Done(done=CALLS.ask(f"the edit of {flow}", make), now_ms=now_ms())

@@ -60,12 +60,12 @@ def flows(
     }
     others, missing = ([], []) if local else flows_of_peers(peers, span, source, status, search)
     known, allowed = set(seen.names), caller.readable([FlowName(one.source, one.target) for one in others])
-    told = {one.flow: one for one in others if FlowName(one.source, one.target) in allowed - known}
-    page = sorted([*own, *told])[offset : offset + limit]
+    of_peers = {one.flow: one for one in others if FlowName(one.source, one.target) in allowed - known}
+    page = sorted([*own, *of_peers])[offset : offset + limit]
     figures = Figures.read(context, [own[flow] for flow in page if flow in own], span)
     return FlowList(
-        flows=[summary(seen, own[flow], figures, context) if flow in own else told[flow] for flow in page],
-        total=len(own) + len(told),
+        flows=[summary(seen, own[flow], figures, context) if flow in own else of_peers[flow] for flow in page],
+        total=len(own) + len(of_peers),
         range=shown(span),
         errors=[*_faults(seen, figures), *missing],
         now_ms=seen.now_ms,
@@ -117,7 +117,7 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, context: AppContex
     """A flow as a row of the list."""
     row, scheduled = seen.rows.get(str(flow)), seen.scheduled.get(flow)
     verdict = seen.verdict(flow)
-    told = FlowSummary(
+    shown = FlowSummary(
         flow=str(flow),
         source=flow.source,
         target=flow.target,
@@ -135,11 +135,13 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, context: AppContex
         dag_url=None if scheduled is None else scheduled.dag_url,
     )
     if row is None:
-        return told
+        return shown
     run = row.last_run
-    url = None if context.scheduler is None or scheduled is None else context.scheduler.run_url(told.dag_id, run.run_id)
+    url = (
+        None if context.scheduler is None or scheduled is None else context.scheduler.run_url(shown.dag_id, run.run_id)
+    )
     beats = row.heartbeats
-    return told.model_copy(
+    return shown.model_copy(
         update={
             "topics": row.topics,
             "partitions": row.partitions,

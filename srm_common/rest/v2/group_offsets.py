@@ -31,7 +31,7 @@ _TOLD = 100
 def group_offsets(flow: LocalFlow, group: Group, caller: CallerDep, context: AppContextDep) -> schemas.GroupOffsets:
     """Each partition of a group: committed at the source, translated, committed at the target, and why not."""
     found = CALLS.ask(
-        f"where group {group} stands", lambda: group_positions(hurried(flow_now(context, flow, caller)), group)
+        f"the offsets of group {group}", lambda: group_positions(hurried(flow_now(context, flow, caller)), group)
     )
     now = now_ms()
     offsets = [
@@ -71,7 +71,7 @@ def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContext
         raise ApiError(
             409,
             "offsets_refused",
-            f"nothing was set: {len(problems)} of {len(applied)} offsets cannot be; the first: {_told(problems[0])}",
+            f"nothing was set: {len(problems)} of {len(applied)} offsets cannot be set, such as {_told(problems[0])}",
             flow=str(flow),
         )
     errors = [schemas.Fault(code="offset_refused", message=_told(one), flow=str(flow)) for one in problems[:_TOLD]]
@@ -87,7 +87,7 @@ def _sent(request: OffsetsRequest) -> list[GroupOffset] | None:
     if not request.offsets:
         return None
     if len(request.groups) > 1:
-        raise ApiError(422, "invalid_parameter", "groups: with offsets, name the one group they are of", field="groups")
+        raise ApiError(422, "invalid_parameter", "groups: with offsets, name exactly one group", field="groups")
     made = []
     for place, one in enumerate(request.offsets):
         if one.translated is None:

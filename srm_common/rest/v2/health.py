@@ -18,7 +18,7 @@ from srm_common.rest.schemas import ClusterGraph, ClusterNode, HealthAnswer, Who
 
 router = APIRouter(prefix="/api/v2", tags=["service"])
 
-#: States in which nothing is wrong with a flow: it does what it is told to, or is new.
+#: States in which nothing is wrong with a flow: it works as configured, or is new.
 _GOOD = {
     HealthState.RUNNING,
     HealthState.CATCHING_UP,
@@ -32,7 +32,7 @@ _GOOD = {
 @router.get("/health", responses=responses())
 def health(context: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Local = False) -> HealthAnswer:
     """How the service and its flows do, and the other services and theirs where this one is a gateway. ``status`` is
-    ``down`` when every flow is in trouble or nothing can be told, ``degraded`` when some are or something does not
+    ``down`` when every flow has a problem or nothing is known, ``degraded`` when some are or something does not
     answer, else ``up``, as with flows that have not run yet or copy heartbeats only; it is about this service's own
     flows."""
     seen = load_overview(context, caller, now_ms())
@@ -61,7 +61,7 @@ def health(context: AppContextDep, peers: PeersDep, caller: ReaderDep, local: Lo
 
 @router.get("/clusters", responses=responses(503))
 def clusters(context: AppContextDep, caller: ReaderDep) -> ClusterGraph:
-    """The clusters of the flows that the caller may see. Whether they can be reached is what the last runs told."""
+    """The clusters of the flows that the caller may see. Whether they are reachable is as of the last runs."""
     seen = load_overview(context, caller, now_ms())
     aliases = sorted({alias for flow in seen.names for alias in (flow.source, flow.target)})
     return ClusterGraph(
@@ -74,14 +74,14 @@ def _node(seen: Overview, alias: str) -> ClusterNode:
     if alias in seen.cluster_faults:
         return ClusterNode(alias=alias, fault=seen.cluster_faults[alias])
     flows = [str(flow) for flow in seen.names if alias in (flow.source, flow.target)]
-    told = [
+    reports = [
         (run.finished_ms or run.reported_ms, run.ok, run.error)
         for run in (seen.rows[flow].last_run for flow in flows if flow in seen.rows)
         if run.ok or f"cluster '{alias}'" in (run.error or "")
     ]
-    if not told:
+    if not reports:
         return ClusterNode(alias=alias)
-    when, reachable, fault = max(told, key=lambda one: one[:2])
+    when, reachable, fault = max(reports, key=lambda one: one[:2])
     return ClusterNode(alias=alias, reachable=reachable, fault=fault, checked_ms=when)
 
 

@@ -51,7 +51,7 @@ RunId = Annotated[str, Path(min_length=1, max_length=250, examples=["srm__2026-1
 
 @router.post("/flows/{source}/{target}/moves", responses=responses(404, 409, 415, 422, 502, 503))
 def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, context: AppContextDep) -> Done:
-    """Begin a move of consumer groups; a dry run unless told otherwise. How it continues is told under ``run_id``."""
+    """Start a move of consumer groups; a dry run unless ``dry_run`` is false. Its progress is under ``run_id``."""
     kind, mode = _kind(request.kind), _mode(request)
     context.configuration().flow(flow)
     verb = f'use srm-control {kind} --flow "{flow}"'

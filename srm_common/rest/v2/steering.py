@@ -41,7 +41,7 @@ def scheduler_of(context: AppContext, instead: str) -> Scheduler:
     """Raises :class:`ApiError` (409) where there is no Airflow; ``instead`` says what else can be done."""
     if context.scheduler is None:
         raise ApiError(
-            409, "no_scheduler", f"this service knows no Airflow; name one with SRM_AIRFLOW_URL, or {instead}"
+            409, "no_scheduler", f"no Airflow is configured for this service; set SRM_AIRFLOW_URL, or {instead}"
         )
     return context.scheduler
 
@@ -66,7 +66,7 @@ def resume(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppCon
     """Let the flow run by its schedule again."""
     known(context, flow)
     scheduler_of(context, f'run it with srm-control run --flow "{flow}"').set_paused(flow, False, caller)
-    return Done(done=f"{flow} runs by its schedule again", now_ms=now_ms())
+    return Done(done=f"{flow} runs on its schedule again", now_ms=now_ms())
 
 
 @router.post("/flows/{source}/{target}/runs", responses=responses(404, 409, 415, 422, 502, 503))

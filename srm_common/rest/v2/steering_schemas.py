@@ -65,7 +65,9 @@ class MoveRequest(BaseModel):
     groups: list[str] = Field(default=[])
     dry_run: bool = True
     approved: bool = Field(default=True, description="false: the run waits for a person under Required Actions")
-    wait_seconds: float = Field(default=60.0, ge=0, le=86_400, description="each step's patience with others")
+    wait_seconds: float = Field(
+        default=60.0, ge=0, le=86_400, description="how long each step waits for clusters, consumers and the copy"
+    )
 
 
 class MoveStep(BaseModel):
@@ -97,7 +99,7 @@ class OffsetsRequest(BaseModel):
     groups: list[str] = Field(json_schema_extra={"minItems": 1})
     offsets: list[GroupOffset] = Field(default=[])
     dry_run: bool = True
-    rewind: bool = Field(default=False, description="also move groups back that are further already")
+    rewind: bool = Field(default=False, description="also move groups back that are already further ahead")
 
 
 class OffsetsApplied(Answer):

@@ -68,7 +68,7 @@ def effective_filters(clusters: FlowSettings | FlowClusters, found: EditedLists 
     lists = _recorded(last)
     if isinstance(lists, str):
         return _made(
-            flow, FilterLists(), "", last.origin, f"{lists}; the lists of the properties file count", last=last
+            flow, FilterLists(), "", last.origin, f"{lists}; the lists of the properties file apply", last=last
         )
     place = f"{CONTROL_TOPIC} on cluster '{flow.target.alias}', of {last.when}"
     return _made(flow, lists, place, last.origin, last=last)
@@ -96,13 +96,13 @@ def record_found(flow: FlowSettings | FlowClusters, effective: EffectiveFilters)
 def _last_good(flow: FlowSettings, last: ControlRecord | None, found: EditedLists, reason: str) -> EffectiveFilters:
     fault = f"{found.place} cannot be used: {reason}"
     if last is None:
-        return _made(flow, FilterLists(), "", found.origin, f"{fault}; the lists of the properties file count")
+        return _made(flow, FilterLists(), "", found.origin, f"{fault}; the lists of the properties file apply")
     lists = _recorded(last)
     if isinstance(lists, str):
-        fault = f"{fault}; {lists}; the lists of the properties file count"
+        fault = f"{fault}; {lists}; the lists of the properties file apply"
         return _made(flow, FilterLists(), "", found.origin, fault)
     if not lists.lists:
-        return _made(flow, lists, "", last.origin, f"{fault}; the lists of the properties file count, as before")
+        return _made(flow, lists, "", last.origin, f"{fault}; the lists of the properties file apply, as before")
     return _made(
         flow,
         lists,

@@ -102,17 +102,17 @@ def _arrival(
     """When ``beat`` came from cluster ``before`` into ``topic`` of cluster ``alias``, or why that is not known."""
     upstream = flow.policy.upstream_topic(topic)
     if cluster is None:
-        return f"is not known: '{alias}' is not in the configuration"
+        return f"is unknown: '{alias}' is not in the configuration"
     assert upstream is not None
     try:
         with StateReader(cluster, timeout_seconds=_UPSTREAM_SECONDS) as reader:
             found = find_heartbeat(reader, topic, beat) if reader.partitions(topic) else None
             if found is None:
-                return f"is not known: {topic} on '{alias}' does not have the heartbeat any more"
+                return f"is unknown: {topic} on '{alias}' no longer has the heartbeat"
             arrived = arrival_ms(reader, before, upstream, found.offset, beat.timestamp_ms)
     except SrmError as error:
-        return f"is not known: {error}"
-    return f"is unknown: the offset map on '{alias}' does not tell" if arrived is None else arrived
+        return f"is unknown: {error}"
+    return f"is unknown: the offset map on '{alias}' has no entry" if arrived is None else arrived
 
 
 def _clusters(flow: FlowSettings) -> dict[str, ClusterSettings]:

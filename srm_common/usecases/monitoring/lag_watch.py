@@ -75,7 +75,7 @@ def lag_now(flow: FlowSettings, *, patience_seconds: float = _PATIENCE_SECONDS) 
 
 @dataclass
 class _Wanted:
-    """A flow that was looked at. ``until``: monotonic seconds; ``told``: it was asked about once, or could not
+    """A flow that was looked at. ``until``: monotonic seconds; ``answered``: it was queried once, or could not
     be."""
 
     flow: FlowSettings
@@ -84,7 +84,7 @@ class _Wanted:
     lag: FlowLag | None = None
     target_fault: str | None = None
     source_fault: str | None = None
-    told: bool = False
+    answered: bool = False
     #: The standing is newer than the lag.
     stale: bool = False
 
@@ -113,7 +113,7 @@ class LagWatch:
         with self._changed:
             self.of(wanted)
             self._changed.wait_for(
-                lambda: self._closed or all(self._wanted[flow.name].told for flow in wanted), seconds
+                lambda: self._closed or all(self._wanted[flow.name].answered for flow in wanted), seconds
             )
             return self.of(wanted)
 
@@ -213,7 +213,7 @@ class LagWatch:
                     del self._threads[side, cluster]
                     return {}
                 due = asked + self._every
-                if side == "target" and any(one.standing is None and not one.told for one in mine.values()):
+                if side == "target" and any(one.standing is None and not one.answered for one in mine.values()):
                     due = now
                 ready = side == "target" or any(one.stale for one in mine.values())
                 if ready and now >= due:
@@ -225,12 +225,12 @@ class LagWatch:
     ) -> None:
         with self._changed:
             for name, one in flows.items():
-                told = found[name]
-                one.target_fault = str(told) if isinstance(told, SrmError) else None
-                if not isinstance(told, SrmError):
-                    one.standing = told
+                result = found[name]
+                one.target_fault = str(result) if isinstance(result, SrmError) else None
+                if not isinstance(result, SrmError):
+                    one.standing = result
                 if one.standing is None:
-                    one.told, one.lag = True, one.lag if isinstance(told, SrmError) else None
+                    one.answered, one.lag = True, one.lag if isinstance(result, SrmError) else None
                 else:
                     # Also where nothing newer came: the source continues.
                     one.stale = True
@@ -244,7 +244,7 @@ class LagWatch:
                 if one.standing is None:
                     continue
                 one.lag, one.source_fault = found.get(name, one.lag), fault
-                one.told, one.stale = True, False
+                one.answered, one.stale = True, False
             self._changed.notify_all()
 
 

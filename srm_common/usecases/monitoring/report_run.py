@@ -75,7 +75,7 @@ def _made(
     if record is not None:
         record, unknown = _with_lag(flow, record)
         if unknown is not None:
-            notes.append(f"the lag is not known, or is as a run saw it: {unknown}")
+            notes.append(f"the lag is unknown, or as of the run: {unknown}")
     decisions = known.get("decisions")
     return RunReport(
         flow=str(flow.name),

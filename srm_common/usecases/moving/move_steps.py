@@ -148,7 +148,9 @@ class MoveSteps:
         try:
             raise_if_failed(self.last_pass(self.flow))
         except SrmError as error:
-            return _skipped(StepName.DRAIN, f"the last pass failed, and what is copied has to do: {error}")
+            return _skipped(
+                StepName.DRAIN, f"the last pass failed; the move continues with what is already copied: {error}"
+            )
         return _done(StepName.DRAIN, str(uncopied(self.clusters)) or "everything is copied")
 
     def _await(self, missing: Callable[[], str], well: str) -> StepResult:

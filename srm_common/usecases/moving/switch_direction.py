@@ -97,7 +97,7 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
         ends = _ends(flow, clusters)
         if not dry_run and (flow.enabled or not back.enabled):
             raise ConfigError(
-                f"records would go round in a circle while the configuration file has {flow.name} enabled; set "
+                f"records would form a loop while the configuration file has {flow.name} enabled; set "
                 f"{_lines(flow, back)}, then repeat this step"
             )
         offsets = _beginnings(clusters, ends)

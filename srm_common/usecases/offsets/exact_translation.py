@@ -244,7 +244,7 @@ class ExactTranslation:
     def _seen(
         self, side: Literal["source", "target"], wanted: Mapping[Position, Window], *, first_only: bool = False
     ) -> dict[Position, ScanResult]:
-        """What each position's window shows; absent where that cannot be told."""
+        """What each position's window shows; absent where that cannot be determined."""
         if not wanted or (side == "source" and self._source_is_away):
             return {}
         try:

@@ -29,7 +29,7 @@ class Pruned:
     written: int = 0
 
 
-def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, told: Mapping[int, int]) -> Pruned:
+def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, read_up_to: Mapping[int, int]) -> Pruned:
     """Write joined segments, and tombstones for those that they hold, for replaced ones, and for those whose records
     have left the target.
 
@@ -37,8 +37,8 @@ def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, told: Ma
 
     Args:
         topic: the segments topic.
-        told: each of its partitions -> where those who read only what is new have read up to; later segments are not
-            joined.
+        read_up_to: for each of its partitions, the offset up to which incremental readers have read; later segments
+            are not joined.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
@@ -58,8 +58,8 @@ def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, told: Ma
             log_start = starts[remote[place]]
             if not isinstance(log_start, int):
                 continue
-            home = segment_partition(*place, len(told))
-            changes = map_changes(committed, log_start, told[home])
+            home = segment_partition(*place, len(read_up_to))
+            changes = map_changes(committed, log_start, read_up_to[home])
             made += [NewRecord(topic, home, key, value) for key, value in changes.written]
             dead += [(home, key) for key in changes.dropped]
             dropped += changes.replaced
@@ -67,7 +67,7 @@ def prune_segments(clusters: FlowClusters, log: SegmentLog, topic: str, told: Ma
         if made:
             written += clusters.target.writer().write(f"join segments in state topic {topic}", made)
         if dead:
-            # A start that was committed again meanwhile has its old key. What cannot be told now is dropped next time.
+            # A start that was committed again has its old key. What cannot be decided now is dropped next time.
             later = log.keys_since(ends)
             tombstones = [NewRecord(topic, home, key, None) for home, key in dead if key not in later.get(home, {key})]
             clusters.target.writer().write(f"drop old records of state topic {topic}", tombstones)

@@ -171,7 +171,7 @@ def groups_left_out(
             listed, unlisted = other_groups(flow.source, timeout_seconds=_LIST_SECONDS)
             found, faults = [(one.name, one.protocol) for one in listed], [str(fault) for fault in unlisted]
         except ClusterError as error:
-            found, faults = [], [f"whether there are share groups is not known: {error}"]
+            found, faults = [], [f"cannot tell whether there are share groups: {error}"]
     chosen = set(_chosen(flow, groups, (name for name, _ in found)))
     return [one for one in found if one[0] in chosen], faults
 

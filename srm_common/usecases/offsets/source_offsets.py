@@ -60,7 +60,7 @@ def list_source_offsets(flow: FlowSettings | FlowClusters) -> list[ListedOffset]
         try:
             logs = logs_of(clusters, places)
         except UnreachableCluster as error:
-            # What is committed can be told all the same; that is asked for on bad days, too.
+            # Committed offsets are shown all the same; they are needed while the source is down, too.
             logs = dict.fromkeys(places, str(error))
     return [_listed(place, offsets, memory, logs[place]) for place in places]
 

@@ -114,9 +114,9 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
             memory = replace(memory, checked={})
             state.write(STATE_KEY, memory.to_json())
         # What is not kept yet does not count: the next round may have to read the same news again.
-        told = before.checked if flow.emit_checkpoints else {}
-        told = {home: told.get(home, ends[home]) for home in range(segments_partitions)}
-        pruned = prune_segments(clusters, log, segments_topic, told)
+        read_up_to = before.checked if flow.emit_checkpoints else {}
+        read_up_to = {home: read_up_to.get(home, ends[home]) for home in range(segments_partitions)}
+        pruned = prune_segments(clusters, log, segments_topic, read_up_to)
         foreign = check_copies(clusters).summary()
         state.write(FOREIGN, foreign_record(foreign, now_ms))
         memory = memory.done([Part.PRUNING], now_ms)

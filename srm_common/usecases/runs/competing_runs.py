@@ -19,7 +19,7 @@ _KEY = "installation"
 def competing_runs(clusters: FlowClusters, run: RunOptions) -> list[str]:
     """A message for each sign of a competing replicator; announces this run in the flow's state.
 
-    Runs without an installation, as those of the command line, are not recorded and told nothing.
+    Runs without an installation, as those of the command line, are not recorded and get no notes.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers where the flow's state is.
@@ -41,7 +41,7 @@ def competing_runs(clusters: FlowClusters, run: RunOptions) -> list[str]:
 
 
 def new_owner(clusters: FlowClusters) -> str | None:
-    """Who took the flow from a run of ours that has ended, in one sentence; None where that cannot be told."""
+    """Who took the flow from a run of ours that has ended, in one sentence; None if that is unknown."""
     try:
         found = list(clusters.state.read_all(prefix=PREFIX).values())
     except SrmError:

@@ -53,7 +53,7 @@ def replicate(
 
     Args:
         runner: copies the slots of a pass, in Spark or here.
-        progress: told how far the run is, at least once a pass and about once a second during one; may be called
+        progress: called with the run's progress, at least once a pass and about once a second during one; may be called
             from another thread.
 
     Raises:
@@ -333,7 +333,7 @@ def raise_if_failed(record: RunRecord) -> None:
 
 
 def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
-    """What all slots of the flow are told."""
+    """The job description that all slots of the flow share."""
     request_timeout_ms = max(
         flow.source.request_timeout_ms or flow.request_timeout_ms,
         flow.target.request_timeout_ms or flow.request_timeout_ms,

@@ -104,7 +104,9 @@ def plan_acls(flow: FlowSettings, view: AclView, copies: Copies, broker_settings
         if locked is not None:
             return AclPlan(notices=(*notices, _lock_out(flow, locked, replicators)))
     if not replicators and any(one.permission is Permission.DENY for one in difference.create):
-        notices.append(f"the replicator's principal on {flow.name.target} is not known; {NAME_IT}, lest it is denied")
+        notices.append(
+            f"the replicator's principal on {flow.name.target} is unknown; {NAME_IT}, so that it is not denied"
+        )
     return AclPlan(acl_actions(flow.name.target, difference), tuple(notices))
 
 

@@ -46,7 +46,7 @@ def refresh_topics(
     at_once: bool = False,
     narrow: Callable[[Plan], Plan] | None = None,
     restore: Mapping[str, OnDataLoss] | None = None,
-    told: Callable[[Plan], None] = lambda plan: None,
+    show_plan: Callable[[Plan], None] = lambda plan: None,
 ) -> Refreshed:
     """Make the target's topics ready, as far as it is due.
 
@@ -57,14 +57,14 @@ def refresh_topics(
         at_once: do everything now, whatever the intervals say.
         narrow: leaves some of the plan to later runs; everything is then due now, and remains so.
         restore: what to do about single topics whose copies are lost, by topic or copy.
-        told: gets the plan before it is carried out.
+        show_plan: called with the plan before it is applied.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError, StateError: a cluster cannot be queried, or not be changed at
             all. What of the plan was carried out before is not known.
     """
     with clusters_of(flow) as clusters:
-        return _refreshed(clusters, at_once, narrow, restore, told)
+        return _refreshed(clusters, at_once, narrow, restore, show_plan)
 
 
 def _refreshed(
@@ -72,7 +72,7 @@ def _refreshed(
     at_once: bool,
     narrow: Callable[[Plan], Plan] | None,
     restore: Mapping[str, OnDataLoss] | None,
-    told: Callable[[Plan], None],
+    show_plan: Callable[[Plan], None],
 ) -> Refreshed:
     flow, state = clusters.flow, clusters.state
     known = state.read("refresh")
@@ -86,7 +86,7 @@ def _refreshed(
     plan = plan_topics(clusters, due=due, alterations=memory.alterations, restore=restore)
     if narrow is not None:
         plan = narrow(plan)
-    told(plan)
+    show_plan(plan)
     results = apply_plan(clusters, plan)
     if known is None:
         clusters.target.ensure([flow_state_topic(flow)])

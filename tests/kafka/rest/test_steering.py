@@ -100,7 +100,7 @@ def test_lists_are_previewed_edited_and_remembered(
     assert f"console-consumer-{name}" in shown["groups_start"]
     assert ask("GET", "/filters")["revision"] == before["revision"], "nothing is written"
 
-    assert ask("PUT", "/filters", edit)["done"].endswith("; it acts at the next run")
+    assert ask("PUT", "/filters", edit)["done"].endswith("; the edit takes effect in the next run")
     after = ask("GET", "/filters")
     assert after["lists"]["topics"] == [f"other-{name}", f"{name}-2"]
     assert after["in_file"]["topics"] == [f"{name}.*"]
@@ -110,7 +110,7 @@ def test_lists_are_previewed_edited_and_remembered(
 
     refused = ask("PUT", "/filters", edit, code=409)["errors"][0]
     assert refused["code"] == "edit_conflict"
-    assert ask("PUT", "/filters", {**edit, "revision": after["revision"]})["done"].endswith("are like this already")
+    assert ask("PUT", "/filters", {**edit, "revision": after["revision"]})["done"].endswith("are already like this")
     back = ask("PUT", "/filters", {"reset": ["topics", "groups.exclude"], "revision": after["revision"]})
     assert "edited" in back["done"]
     assert ask("GET", "/filters")["edited"] == []

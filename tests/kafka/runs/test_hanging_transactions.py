@@ -194,7 +194,7 @@ def test_a_slot_in_doubt_ends_and_commits_nothing(scene: Scene, target: LocalKaf
     assert result.needs_new_epoch
     assert result.identity is None
     assert [one.position for one in result.ranges] == [0, 0]
-    assert any(f"{scene.place[0]}-0 from offset 0 on" in note and "is not known" in note for note in result.notes)
+    assert any(f"{scene.place[0]}-0 from offset 0 on" in note and "cannot tell how" in note for note in result.notes)
     # As the driver goes on: it fences, reads what is committed, and deals out new epochs.
     scene.owner.refence()
     scene.identity = scene.owner.identities[0]

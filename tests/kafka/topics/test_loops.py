@@ -137,7 +137,7 @@ def test_a_full_mesh_under_the_identity_policy(clusters: Clusters, configuration
     assert flows[2].name == FlowName("y", "x")
     assert (decisions["of-x"].code, decisions["of-x"].reason) == (
         "cycle",
-        "it would go round in a circle: x -> y -> x; it has records of of-x on x",
+        "it would form a loop: x -> y -> x; it has records of of-x on x",
     )
     assert [one.upstream for one in replicated_topics(flows[2]) if one.upstream.startswith("of-")] == ["of-y"]
 
@@ -185,8 +185,8 @@ def test_an_alias_that_leads_to_another_cluster_is_refused(clusters: Clusters, c
         with pytest.raises(ConfigError) as caught:
             doing(flow)
         assert str(caught.value) == (
-            f"'k' leads to the Kafka cluster {clusters[1].cluster_id}, but it meant {clusters[0].cluster_id} when it "
-            "was recorded on 'm'; correct its addresses, or, when it is to mean the other cluster from now on, run: "
+            f"'k' leads to the Kafka cluster {clusters[1].cluster_id}, but led to {clusters[0].cluster_id} when it "
+            "was recorded on 'm'; correct its addresses or, if the alias should stand for the new cluster, run: "
             "srm-control rebind --alias k"
         )
     file = str(configuration_file({"clusters": "k"}))

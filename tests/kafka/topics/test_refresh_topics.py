@@ -272,7 +272,7 @@ def test_decisions(make_flow: MakeFlow, source_kafka: LocalKafka, name: str) -> 
     assert decisions[name].remote_topic == f"here.{name}"
     assert {topic: found.reason for topic, found in decisions.items() if not found.accepted} == {
         f"{name}-internal": "internal topics are never copied",
-        f"there.{name}": "it came from 'there' and would go round in a circle",
+        f"there.{name}": "it came from 'there' and would form a loop",
         f"{name}-x": f"excluded by '{name}-x' of topics.exclude",
     }
 

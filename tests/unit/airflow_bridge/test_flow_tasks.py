@@ -85,7 +85,7 @@ def test_the_page_of_a_flow_tells_its_facts() -> None:
     facts = flow_dag(replace(FLOW, topics=("orders.*", "a|b"), run_max_seconds=20)).doc
     for fact in ("east-1:9092,east-2:9092", "west-1:9092", "`orders.*`", r"`a\|b`", "`east.orders`", "exactly once"):
         assert fact in facts
-    assert "every 30 s, reading on for 20 s a run" in facts
+    assert "every 30 s, reading for 20 s per run" in facts
 
 
 def test_the_page_of_a_flow_links_to_figures_and_to_the_way_back() -> None:

@@ -61,7 +61,7 @@ def test_the_file_may_come_from_the_environment(
 ) -> None:
     monkeypatch.setenv("SRM_CONFIG", str(configuration_file({**BASE, "a->b.tasks.max": "x", "a->b.enabled": "true"})))
     assert run(["plan"]) == 2
-    assert "srm.properties:4: a->b.tasks.max must be a whole number, and is 'x'" in capsys.readouterr().err
+    assert "srm.properties:4: a->b.tasks.max must be a whole number, but is 'x'" in capsys.readouterr().err
 
 
 def test_the_flow_may_be_left_out_when_there_is_one(

@@ -70,7 +70,7 @@ def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> 
         assert (one["lag"], one["end"], one["position"], one["lag_ms"]) == (known.records, known.end, 5, taken)
     old = f"/api/v1/cluster-metrics/{FLOW.source}"
     wanting = asked.get(f"{old}/replication-records-lag?target={FLOW.target}").json()
-    assert wanting["errors"] == ["the lag of now is not known: cluster x does not respond"]
+    assert wanting["errors"] == ["the current lag is unknown: cluster x does not respond"]
     assert asked.get(f"{old}/byte-rate?target={FLOW.target}").json()["errors"] == []
     points = asked.get(f"{PATH}/metrics/replication-records-lag").json()["points"]
     assert (points[-1]["latest"], points[-1]["latest_ms"]) == (lag.whole.records.most, taken)

@@ -239,7 +239,7 @@ def test_a_bad_flow_stops_itself_alone(load: Load) -> None:
     assert [str(flow.name) for flow in configuration.enabled_flows] == ["B->A"]
     fault = configuration.faults[FlowName("A", "B")]
     assert "srm.properties:" in str(fault)
-    assert "tasks.max must be a whole number, and is 'four'" in str(fault)
+    assert "tasks.max must be a whole number, but is 'four'" in str(fault)
     assert "'b(' is not a usable expression" in str(fault)
     with pytest.raises(ConfigError, match="four"):
         configuration.flow("A->B")
@@ -273,11 +273,11 @@ def test_a_flow_may_reach_a_cluster_its_own_way(load: Load) -> None:
         ("A->B.replication.policy.class = com.example.Mine", "cannot be imported"),
         ("A->B.replication.policy.separator =", "must not be empty"),
         ("A->B.tasks.max = ${env:SRM_NOT_THERE}", "no variable SRM_NOT_THERE"),
-        ("A->B.stalled.after.seconds = soon", "must be a number of seconds, and is 'soon'"),
+        ("A->B.stalled.after.seconds = soon", "must be a number of seconds, but is 'soon'"),
         ("A->B.lag.objective.records = -1", "must be at least 0 records"),
         ("A->B.producer.compression.type = brotli", "must be one of producer, none, gzip, snappy, lz4, zstd"),
-        ("A->B.producer.compression.gzip.level = 10", "must be at most 9, and is 10"),
-        ("A->B.producer.compression.lz4.level = 0", "must be at least 1, and is 0"),
+        ("A->B.producer.compression.gzip.level = 10", "must be at most 9, but is 10"),
+        ("A->B.producer.compression.lz4.level = 0", "must be at least 1, but is 0"),
         ("A->B.alarm.notifiers = mail", r"names 'mail', which has no alarm\.notifier\.mail\.class"),
     ],
 )

@@ -71,9 +71,9 @@ def test_a_file_of_a_list_that_is_not_there(tmp_path: Path) -> None:
          "expression: a '[' is not closed at position 4"),
         ("A->B.tasks.max = ${env:SRM_NOT_SET}",
          "4: A->B.tasks.max: the environment has no variable SRM_NOT_SET, which ${env:SRM_NOT_SET} asks for"),
-        ("A->B.fetch.bytes = 16MB", "4: A->B.fetch.bytes must be a whole number of bytes, and is '16MB'"),
-        ("A->B.chunk.seconds = 5s", "4: A->B.chunk.seconds must be a number of seconds, and is '5s'"),
-        ("A->B.tasks.max = \u0664", "4: A->B.tasks.max must be a whole number, and is '\u0664'"),
+        ("A->B.fetch.bytes = 16MB", "4: A->B.fetch.bytes must be a whole number of bytes, but is '16MB'"),
+        ("A->B.chunk.seconds = 5s", "4: A->B.chunk.seconds must be a number of seconds, but is '5s'"),
+        ("A->B.tasks.max = \u0664", "4: A->B.tasks.max must be a whole number, but is '\u0664'"),
         ("A->B.enabled = true\ntransforms = mask", "5: transforms configures transforms, which are not loaded: "
          "records would be copied unchanged; remove the key where that is meant"),
         ("A->B.topics = \\\n  one, \\\n  two(", "4: A->B.topics has an expression that cannot be used: 'two(' is not a "
@@ -144,7 +144,7 @@ def test_both_spellings_of_enabling(tmp_path: Path, lines: str, enabled: bool) -
 
 
 def test_a_wrong_value_of_the_short_spelling(tmp_path: Path) -> None:
-    assert str(fault_of(tmp_path, BASE + "A->B = yes\n")).endswith(":4: A->B must be true or false, and is 'yes'")
+    assert str(fault_of(tmp_path, BASE + "A->B = yes\n")).endswith(":4: A->B must be true or false, but is 'yes'")
     assert "'X' is not one of the clusters" in str(fault_of(tmp_path, BASE + "A->X = true\n"))
 
 

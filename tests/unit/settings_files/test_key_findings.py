@@ -41,11 +41,11 @@ def test_nothing_to_say_about_a_right_file(check: Check) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("task.max = 3", "is not known and has no effect; did you mean tasks.max?"),
-        ("A->B.tasks_max = 3", "is not known and has no effect; did you mean A->B.tasks.max?"),
-        ("A->B.topic.exclude = 3", "is not known and has no effect; did you mean A->B.topics.exclude?"),
-        ("A->B.connectors.topics = 3", "is not known and has no effect; did you mean A->B.topics?"),
-        ("flarp = 3", "is not known and has no effect"),
+        ("task.max = 3", "is unknown and has no effect; did you mean tasks.max?"),
+        ("A->B.tasks_max = 3", "is unknown and has no effect; did you mean A->B.tasks.max?"),
+        ("A->B.topic.exclude = 3", "is unknown and has no effect; did you mean A->B.topics.exclude?"),
+        ("A->B.connectors.topics = 3", "is unknown and has no effect; did you mean A->B.topics?"),
+        ("flarp = 3", "is unknown and has no effect"),
         ("B.topics = t", "has no effect at this level; write topics or A->B.topics"),
         ("enabled = true", "has no effect at this level; write A->B.enabled"),
         ("workers.topics = t", "has no effect at this level; write topics or A->B.topics"),
@@ -59,8 +59,8 @@ def test_nothing_to_say_about_a_right_file(check: Check) -> None:
         ("bootstrap.servers = h:1", "has no effect; write A.bootstrap.servers and so on"),
         ("A->B.bootstrap.servers = h:1", "has no effect; write A.bootstrap.servers, or "
          "A->B.source.cluster.bootstrap.servers for this flow alone"),
-        ("A.ssl.truststore.locaton = x", "is not known and has no effect; did you mean A.ssl.truststore.location?"),
-        ("A.bootstrap.server = x", "is not known and has no effect; did you mean"),
+        ("A.ssl.truststore.locaton = x", "is unknown and has no effect; did you mean A.ssl.truststore.location?"),
+        ("A.bootstrap.server = x", "is unknown and has no effect; did you mean"),
         ("D.bootstrap.servers = x", "has no effect: 'D' is not one of the clusters (A, B, C)"),
         ("A->BB.topics = x", "has no effect: 'BB' is not one of the clusters (A, B, C)"),
     ],

@@ -169,7 +169,7 @@ def test_a_run_does_not_say_what_makes_no_difference(tmp_path: Path, line: str) 
         (
             "config.providers = file\nconfig.providers.file.param.allowed.path = /x",
             "config.providers.file.param.allowed.path",
-            "is not known and has no effect; a provider has class, ",
+            "is unknown and has no effect; a provider has class, ",
         ),
         (
             "alarm.notifier.x.class = a.B",

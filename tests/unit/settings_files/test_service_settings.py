@@ -57,7 +57,7 @@ service.peer.10.0.0.7.token = abc
         ("service.advertised.url = http://west:99999", "service.advertised.url must be an address such as https://"),
         ("service.advertised.url = http://[west", "service.advertised.url must be an address such as https://"),
         ("service.advertised.url = http://me:pw@west", "without a login"),
-        ("metrics.prometheus.open = yes", "metrics.prometheus.open must be true or false, and is 'yes'"),
+        ("metrics.prometheus.open = yes", "metrics.prometheus.open must be true or false, but is 'yes'"),
         ("service.peer.west.user = me", "service.peer.west.user and service.peer.west.password, or"),
         ("service.peer.west.login = me", "is not service.peer.<host>.user, .password or .token"),
     ],

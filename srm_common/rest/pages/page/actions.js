@@ -14,7 +14,7 @@ const STEERING = {
     right: "trigger",
     sentences: (name) => [
       `${name} starts no more runs until it is resumed. An active run finishes first; nothing is lost.`,
-      "While it is paused the lag grows. Records that the source deletes in the meantime cannot be copied any more.",
+      "While it is paused the lag grows. Records that the source deletes in the meantime can no longer be copied.",
     ],
   },
   resume: {

@@ -59,6 +59,6 @@ function faults(response, answer) {
     return [{ code: "unauthorized", message: "Your session has ended or you are not logged in: log in, then reload." }];
   if (response.status === 403) return [{ code: "forbidden", message: "Your role does not allow this." }];
   return [
-    { code: `http_${response.status}`, message: `The server answered ${response.status} ${response.statusText}.` },
+    { code: `http_${response.status}`, message: `The server responded ${response.status} ${response.statusText}.` },
   ];
 }

@@ -34,14 +34,14 @@ function loadLibrary() {
  * values; `tone` is one of theme.css. Redrawn with the same key it takes the new values and keeps the cursor.
  */
 export function chart({ key, title, series, fault, format, tone, testid }) {
-  const told = h("b", { class: "number" });
+  const figureNow = h("b", { class: "number" });
   const when = h("span", { class: "muted number" });
   const plot = h("div", { class: "plot" });
   const nothing = h("p", { class: "muted nothing", hidden: true });
   const figure = h(
     "figure",
     { class: "chart", key, "data-testid": testid, role: "group" },
-    h("figcaption", null, h("span", null, title), told, when),
+    h("figcaption", null, h("span", null, title), figureNow, when),
     plot,
     nothing,
   );
@@ -74,16 +74,16 @@ export function chart({ key, title, series, fault, format, tone, testid }) {
 
   function latest() {
     const point = state.series?.points.at(-1);
-    told.textContent = point ? state.format(point.latest ?? point.avg) : NOTHING;
+    figureNow.textContent = point ? state.format(point.latest ?? point.avg) : NOTHING;
     when.textContent = point ? `at ${time(point.latest_ms ?? point.end_ms).slice(11)}` : "";
-    figure.setAttribute("aria-label", `${state.title}: ${told.textContent} ${when.textContent}`);
+    figure.setAttribute("aria-label", `${state.title}: ${figureNow.textContent} ${when.textContent}`);
   }
 
   function hovered(uplot) {
     const at = uplot.cursor.idx;
     if (at === null || at === undefined || uplot.cursor.left < 0 || !known(state.data[2][at])) return latest();
     const [least, average, most] = [1, 2, 3].map((index) => state.format(state.data[index][at]));
-    told.textContent = average;
+    figureNow.textContent = average;
     const [p50, p95, p99] = [4, 5, 6].map((index) => state.data[index][at]);
     const spread = percentiles({ p50, p95, p99 }, state.format);
     when.textContent = `${least} – ${most}, ${spread ? `${spread}, ` : ""}${time(state.data[0][at] * 1000).slice(5, 16)}`;

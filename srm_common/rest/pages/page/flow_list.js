@@ -138,14 +138,14 @@ function sorted(flows) {
 function attention(flows, reload) {
   const waiting = flows.filter(needsSomebody).sort(byUrgency);
   const rate = flows.reduce((sum, flow) => sum + (isLate(flow) ? 0 : (flow.metrics["byte-rate"]?.latest ?? 0)), 0);
-  const told = flows.filter((flow) => known(leastLag(flow)));
-  const lag = told.reduce((sum, flow) => sum + leastLag(flow), 0);
+  const measured = flows.filter((flow) => known(leastLag(flow)));
+  const lag = measured.reduce((sum, flow) => sum + leastLag(flow), 0);
   const silent = flows.filter((flow) => !known(flow.lag)).length;
   const total = [
     plural(flows.length, "flow"),
-    told.length ? byteRate(rate) : null,
-    told.length ? `${silent ? "at least " : ""}${count(lag)} records behind in total` : null,
-    silent ? (told.length ? `lag unknown in ${silent} of them` : "lag unknown") : null,
+    measured.length ? byteRate(rate) : null,
+    measured.length ? `${silent ? "at least " : ""}${count(lag)} records behind in total` : null,
+    silent ? (measured.length ? `lag unknown in ${silent} of them` : "lag unknown") : null,
   ];
   const headline = waiting.length
     ? `${plural(waiting.length, "flow")} ${waiting.length === 1 ? "needs" : "need"} attention`

@@ -91,11 +91,11 @@ export function flowView(page, source, target) {
   }
 
   const loadTopic = async (flow, topic, signal) => {
-    const [told, found] = await Promise.all([
+    const [answer, found] = await Promise.all([
       get(`${path}/topics/${encodeURIComponent(topic)}`, rangeQuery(), signal),
       partitions(flow, { topic }, signal),
     ]);
-    return { ...told, partitions: found };
+    return { ...answer, partitions: found };
   };
 
   const head = () => {
@@ -167,11 +167,11 @@ export function flowView(page, source, target) {
   function content(tab, topic, flow) {
     const { value, errors } = now.tab;
     if (!value) return faults(errors, "tab-faults");
-    const told = faults(value.errors, "tab-faults");
-    if (!topic) return [told, tab.draw(value, flow, now.detail)];
+    const shownFaults = faults(value.errors, "tab-faults");
+    if (!topic) return [shownFaults, tab.draw(value, flow, now.detail)];
     const found = value.partitions;
     return [
-      told,
+      shownFaults,
       found.partitions.length ? partitionTable(found.partitions, flow) : empty("No partitions reported", null),
       listPager(found),
     ];

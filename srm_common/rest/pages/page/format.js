@@ -60,11 +60,11 @@ export function behindFigure(row, flow) {
 }
 
 function behindUnknown(row, flow) {
-  if (row.lag_bounds?.unknown) return ["unknown", "A partition cannot be asked, and may hold an older record."];
+  if (row.lag_bounds?.unknown) return ["unknown", "A partition could not be queried, and may hold an older record."];
   if (row.lag_ms > row.reported_ms)
-    return ["unknown", "The source did not say: no record with a timestamp waits there, or its broker did not answer."];
+    return ["unknown", "The source returned no timestamp: no waiting record has one, or its broker did not respond."];
   if (flow.lag_fault) return ["unknown", flow.lag_fault];
-  return ["not asked since", "The lag is the last run's, which tells no age of records; the source was not asked since."];
+  return ["not queried since", "The lag is from the last run, without an age; the source was not queried since."];
 }
 
 /** A duration in milliseconds: 842 ms, 1.2 s, 3 min, 5 h, 2 d. */
@@ -99,8 +99,8 @@ export function time(ms) {
 /** "3 min ago", which keeps counting; `word` instead of "ago" puts it in front: "since", "for". */
 export function age(ms, { prefix = "", suffix = " ago", ...props } = {}) {
   if (!known(ms)) return h("span", props, NOTHING);
-  const told = { "data-at": ms, "data-prefix": prefix, "data-suffix": suffix, title: time(ms), ...props };
-  return h("time", { datetime: new Date(ms).toISOString(), ...told }, prefix + span(serverNow() - ms) + suffix);
+  const attributes = { "data-at": ms, "data-prefix": prefix, "data-suffix": suffix, title: time(ms), ...props };
+  return h("time", { datetime: new Date(ms).toISOString(), ...attributes }, prefix + span(serverNow() - ms) + suffix);
 }
 
 /** A flow's lag in offsets and in time, and how old the figure is. */
@@ -140,8 +140,8 @@ export const plural = (number, word) => `${count(number)} ${word}${number === 1 
 export function spread(stat, format) {
   if (!stat?.count) return "no data in the selected time range";
   const [least, average, most] = [stat.min, stat.avg, stat.max].map(format);
-  const told = [`min ${least}, average ${average}, max ${most}`, percentiles(stat, format)].filter(Boolean).join(", ");
-  return `${told}; ${format(stat.latest)} at ${time(stat.latest_ms)}`;
+  const parts = [`min ${least}, average ${average}, max ${most}`, percentiles(stat, format)].filter(Boolean).join(", ");
+  return `${parts}; ${format(stat.latest)} at ${time(stat.latest_ms)}`;
 }
 
 /** What 50, 95 and 99 of 100 records did not exceed; null where that is not known. */

@@ -97,7 +97,7 @@ function edge(flow, places, bothWays) {
   const rate = flow.metrics["byte-rate"]?.avg;
   const still = ["paused", "unknown"].includes(flow.health.state);
   const width = still ? 1.6 : 1.6 + Math.min(2.6, Math.log10(1 + (rate ?? 0) / 1e5));
-  const told =
+  const words =
     `${flow.source} to ${flow.target}: ${word}, ${lagCount(flow)} records behind, ${byteRate(rate)}. ` +
     flow.health.cause;
   const href = link(["flows", flow.source, flow.target]);
@@ -106,11 +106,11 @@ function edge(flow, places, bothWays) {
     {
       href,
       class: `edge ${tone} ${still ? "still" : ""}`,
-      "aria-label": told,
+      "aria-label": words,
       "data-testid": `graph-${flow.flow}`,
       key: flow.flow,
     },
-    svg("title", null, told),
+    svg("title", null, words),
     svg("path", { d, class: "reach" }),
     svg("path", { d, class: "line", "stroke-width": width.toFixed(1), "marker-end": `url(#head-${tone})` }),
   );
@@ -148,7 +148,7 @@ function rim(box, point) {
 
 function node(cluster, place) {
   const tone = cluster.reachable === false ? "bad" : cluster.reachable ? "good" : "calm";
-  const told =
+  const words =
     cluster.reachable === false
       ? `not reachable: ${cluster.fault}`
       : cluster.reachable
@@ -160,11 +160,11 @@ function node(cluster, place) {
       class: `node ${tone}`,
       transform: `translate(${place.x.toFixed(1)} ${place.y.toFixed(1)})`,
       role: "img",
-      "aria-label": `Cluster ${cluster.alias}, ${told}`,
+      "aria-label": `Cluster ${cluster.alias}, ${words}`,
       "data-testid": `cluster-${cluster.alias}`,
       key: `node ${cluster.alias}`,
     },
-    svg("title", null, `${cluster.alias}: ${told}`),
+    svg("title", null, `${cluster.alias}: ${words}`),
     svg("rect", { x: -place.half, y: -NODE.height / 2, width: 2 * place.half, height: NODE.height, rx: 9 }),
     svg("circle", { cx: -place.half + 15, r: 4 }),
     svg("text", { x: 9, y: 5 }, shown(cluster.alias)),

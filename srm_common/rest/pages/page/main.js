@@ -205,8 +205,8 @@ function toggleAuto() {
 /** When the newest try failed, what stands below is old, and says so. */
 function stale() {
   if (!page.errors.length || nowhere()) return null;
-  const told = page.loadedMs ? { message: "The data below is from before that." } : null;
-  return faults([...page.errors, ...(told ? [told] : [])], "page-faults");
+  const outdated = page.loadedMs ? { message: "The data below is from before that." } : null;
+  return faults([...page.errors, ...(outdated ? [outdated] : [])], "page-faults");
 }
 
 /** Keys go to Airflow's window at first: whoever came by its menu wants them here, unless they are typing there. */

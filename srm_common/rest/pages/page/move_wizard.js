@@ -247,7 +247,7 @@ export function moveGroups(flow, done) {
     const { progress } = state;
     const ended = progress && ENDED.has(progress.state);
     const none = (progress?.positions ?? []).filter((one) => one.applied === null).length;
-    const told = {
+    const outcome = {
       success: none
         ? [
             "warn",
@@ -263,8 +263,8 @@ export function moveGroups(flow, done) {
       waiting: ["warn", "clock", "A step waits for approval: respond under Required Actions of the run in Airflow."],
     }[progress?.state];
     return [
-      told
-        ? h("div", { class: `notice ${told[0]}`, role: "status", "data-testid": "move-result" }, icon(told[1]), told[2])
+      outcome
+        ? h("div", { class: `notice ${outcome[0]}`, role: "status", "data-testid": "move-result" }, icon(outcome[1]), outcome[2])
         : null,
       advance(),
       ended

@@ -29,8 +29,8 @@ export const listBar = (...parts) => h("div", { class: "filters", key: "bar" }, 
 const figure = (name) => (row) => row.metrics[name]?.[statistic()];
 /** The percentiles of a latency, as the API has them; `prefix` is what their names begin with. */
 const spreadOf = (stat, prefix = "") => {
-  const told = ["p50", "p95", "p99"].map((name) => stat?.[prefix + name]);
-  return told.every(known) ? h("span", { class: "number" }, told.map(duration).join(" / ")) : NOTHING;
+  const percentiles = ["p50", "p95", "p99"].map((name) => stat?.[prefix + name]);
+  return percentiles.every(known) ? h("span", { class: "number" }, percentiles.map(duration).join(" / ")) : NOTHING;
 };
 const failure = (row) => (row.error ? h("p", { class: "fault break" }, icon("warning"), row.error) : null);
 const failed = (row) => (row.error || row.failed_partitions ? "bad" : "");
@@ -212,9 +212,9 @@ export const decisionsTab = {
       { label: "Because", cell: (row) => h("span", { class: "break" }, row.reason) },
       { label: "Copy", cell: (row) => h("span", { class: "muted break" }, row.copied ? (row.remote_topic ?? "") : "") },
     ];
-    const told = answer.reported_ms ? h("span", { class: "muted" }, "decided ", taken(answer.reported_ms)) : null;
+    const decided = answer.reported_ms ? h("span", { class: "muted" }, "decided ", taken(answer.reported_ms)) : null;
     return [
-      listBar(listSearch("Search topics", "decision-search"), chosen, told),
+      listBar(listSearch("Search topics", "decision-search"), chosen, decided),
       answer.decisions.length
         ? table({ label: "Decisions", columns, rows: answer.decisions, key: (row) => row.topic, testid: "decision" })
         : empty(

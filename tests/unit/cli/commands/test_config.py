@@ -113,7 +113,7 @@ def test_show_lists_every_value_with_its_origin(file: Path, capsys: pytest.Captu
 def test_a_faulty_flow_is_shown_with_its_fault(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(TEXT.replace("a->b.tasks.max = 5", "a->b.tasks.max = five"))
     found = answer(capsys, "show")
-    assert "must be a whole number, and is 'five'" in found["fault"]
+    assert "must be a whole number, but is 'five'" in found["fault"]
     assert answer(capsys, "explain", "tasks.max")["explanations"][0]["value"] == "five"
 
 

@@ -79,7 +79,7 @@ def test_the_worst_flow_comes_first(file: Path, capsys: pytest.CaptureFixture[st
     assert run(["top", "--config", str(file)]) == 1  # no terminal: once
     text = capsys.readouterr().out
     assert "[red]it broke[/]" in text, "names and errors are no markup"
-    assert "tasks.max must be a whole number, and is 'many'" in text
+    assert "tasks.max must be a whole number, but is 'many'" in text
     assert "12,345 records behind, more than the objective of 100" in text
 
 
@@ -122,7 +122,7 @@ def test_a_terminal_shows_it_anew_until_ctrl_c(file: Path) -> None:
         terminal.wait_for(lambda text: text.count("catching up") >= 3)
         file.write_text(FLOWS.replace("a->b.enabled = true", "a->b.enabled = soon"))
         # A file that is wrong for a moment ends nothing.
-        terminal.wait_for(lambda text: "must be true or false, and is 'soon'" in text)
+        terminal.wait_for(lambda text: "must be true or false, but is 'soon'" in text)
         file.write_text(FLOWS.replace("b->a.enabled = true\n", ""))
         shown = len(terminal.text)
         terminal.wait_for(lambda text: "a->c" in text[shown:] and "b->a" not in text[text.rindex("FLOW") :])

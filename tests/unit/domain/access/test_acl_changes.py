@@ -106,7 +106,7 @@ def test_other_writers_are_named() -> None:
         "User:app may write to 2 copies on b by 'ALLOW User:app WRITE on x. (prefixed)'",
     )
     *_, advice = other_writers(existing, ["x.a", "x.b"], (), "b")
-    assert "whose principal on b is not known; configure it with sync.topic.acls.replicator.principals" in advice
+    assert "whose principal on b is unknown; configure it with sync.topic.acls.replicator.principals" in advice
     many = [binding(f"ALLOW WRITE app{number:02} x.a") for number in range(15)]
     notices = other_writers(many, ["x.a"], {"User:srm"}, "b")
     assert len(notices) == 11

@@ -127,7 +127,7 @@ def test_groups_without_members_are_set() -> None:
 def test_groups_are_not_moved_back_unasked() -> None:
     further = TargetGroup("empty", {TopicPartition("a.t", 0): 60})
     assert not judged(further).changes
-    assert judged(further).effect == "left: the group is further, at 60; --rewind moves it back"
+    assert judged(further).effect == "left: the group is already further ahead, at 60; --rewind moves it back"
     asked = judged(further, rewind=True)
     assert (asked.changes, asked.effect) == (True, "back by 10, which are read again")
 
@@ -158,10 +158,12 @@ def test_what_was_written_is_compared() -> None:
     done = compared(applied, TargetGroup("empty", {TopicPartition("a.t", 0): 50}), None)
     assert (done.after, done.problem, done.effect) == (50, None, "set, forward by 20")
     assert compared(applied, TargetGroup("empty", {TopicPartition("a.t", 0): 77}), None).problem == (
-        "not set, it stands at 77: another client has committed in the meantime"
+        "not set, it is at 77: another client has committed in the meantime"
     )
     assert compared(applied, TargetGroup(), "no right").problem == "not set, nothing is committed: no right"
-    assert "is not known: the cluster is away" in str(compared(applied, "the cluster is away", None).problem)
+    assert "cannot tell whether it was set: the cluster is away" in str(
+        compared(applied, "the cluster is away", None).problem
+    )
     # What was not to be changed is only looked at.
     left = judged(TargetGroup("empty", {TopicPartition("a.t", 0): 60}))
     assert compared(left, TargetGroup("empty", {TopicPartition("a.t", 0): 60}), None).problem is None

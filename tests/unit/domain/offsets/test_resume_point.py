@@ -148,7 +148,7 @@ LOG = Log(1000, 1021)
         (
             110,
             1015,
-            ResumePoint(1015, NONE, "the group is ahead here: it has committed 1015, where 1010 would be its place"),
+            ResumePoint(1015, NONE, "the group is ahead here: it has committed 1015, after its translated offset 1010"),
         ),
         (
             110,

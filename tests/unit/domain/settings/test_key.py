@@ -58,12 +58,12 @@ def test_keys_are_complete_and_unique() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "reason"),
     [
-        ("tasks.max", "four", "must be a whole number, and is 'four'"),
+        ("tasks.max", "four", "must be a whole number, but is 'four'"),
         ("tasks.max", "1_0", "whole number"),
-        ("tasks.max", "0", "must be at least 1, and is 0"),
-        ("chunk.bytes", "64MB", "whole number of bytes, and is '64MB'"),
+        ("tasks.max", "0", "must be at least 1, but is 0"),
+        ("chunk.bytes", "64MB", "whole number of bytes, but is '64MB'"),
         ("chunk.seconds", "nan", "finite number of seconds"),
-        ("enabled", "yes", "must be true or false, and is 'yes'"),
+        ("enabled", "yes", "must be true or false, but is 'yes'"),
         ("on.data.loss", "ignore", "must be one of fail, skip, reset"),
         ("topics", "a, b(", r"'b\(' is not a usable expression: .* at position 3"),
     ],

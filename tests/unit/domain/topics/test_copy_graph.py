@@ -67,7 +67,7 @@ def test_there_and_back(policy: type[ReplicationPolicy]) -> None:
     assert world.copied() == {"a->b:t"}
     refused = world.refusals("b->a")["t"]
     assert refused.code == "cycle"
-    assert refused.reason == "it would go round in a circle: a -> b -> a; it has records of t on a"
+    assert refused.reason == "it would form a loop: a -> b -> a; it has records of t on a"
 
 
 def test_a_topic_goes_out_from_wherever_it_was_made() -> None:

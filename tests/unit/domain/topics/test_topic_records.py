@@ -132,11 +132,11 @@ def test_a_cluster_that_does_not_tell_its_id_is_not_bound() -> None:
 
 
 def test_another_cluster_than_before() -> None:
-    with pytest.raises(ConfigError, match=r"'a' leads to the Kafka cluster new, but it meant id-a .*rebind --alias a"):
+    with pytest.raises(ConfigError, match=r"'a' leads to the Kafka cluster new, but led to id-a .*rebind --alias a"):
         new_bindings(FLOW, known("new", a="id-a"))
     # What the source knows of its own flows counts as well.
     elsewhere = Knowledge("id-a", "new", {"a": TopicRecords.of((), [ClusterBinding("b", "id-b")]), "b": TopicRecords()})
-    with pytest.raises(ConfigError, match=r"'b' leads to the Kafka cluster new, but it meant id-b .* recorded on 'a'"):
+    with pytest.raises(ConfigError, match=r"'b' leads to the Kafka cluster new, but led to id-b .* recorded on 'a'"):
         new_bindings(FLOW, elsewhere)
 
 

@@ -30,7 +30,7 @@ def test_a_flow_is_paused_and_resumed(stage: Stage) -> None:
     client = stage.client("user")
     assert client.post(f"{PATH}/pause", json={}).json()["done"] == f"{FLOW} is paused: no more runs start"
     assert stage.scheduler.known[FLOW].paused
-    assert client.post(f"{PATH}/resume", json={"note": "mended"}).json()["done"] == f"{FLOW} runs by its schedule again"
+    assert client.post(f"{PATH}/resume", json={"note": "mended"}).json()["done"] == f"{FLOW} runs on its schedule again"
     assert not stage.scheduler.known[FLOW].paused
 
 

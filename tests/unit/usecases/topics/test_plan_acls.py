@@ -59,7 +59,7 @@ def test_the_replicators_principals() -> None:
     assert replicator_principals(unknown) == frozenset()
     denied = AclView(frozenset({binding("DENY READ eve orders")}))
     (notice,) = plan_acls(unknown, denied, COPIES, {}).notices
-    assert "principal on b is not known; configure it with sync.topic.acls.replicator.principals" in notice
+    assert "principal on b is unknown; configure it with sync.topic.acls.replicator.principals" in notice
 
 
 def _record(upstream: str, downstream: str, state: TopicState) -> TopicRecord:

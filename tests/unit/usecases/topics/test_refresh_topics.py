@@ -134,7 +134,7 @@ def test_topics_that_are_not_copied_have_a_reason(sides: Sides) -> None:
     refused = {one.topic: one.reason for one in decide_topics(sides.flow) if not one.accepted and "orders" in one.topic}
     assert refused == {
         "orders-internal": "internal topics are never copied",
-        "b.orders": "it came from 'b' and would go round in a circle",
+        "b.orders": "it came from 'b' and would form a loop",
         "orders-x": "excluded by 'orders-x' of topics.exclude",
     }
 
