@@ -39,14 +39,14 @@ def main(flow: str, config: Path, run_id: str) -> None:
 
 
 def spark_command(flow: FlowSettings, config: Path, run_id: str) -> list[str]:
-    """The submit wrapper, what the driver's JVM must be told before it starts, and the job."""
+    """The submit wrapper, settings that the driver's JVM needs before it starts, and the job."""
     settings = spark_settings("local", flow.tasks_max)
-    told = {key: settings[key] for key in ("spark.driver.extraJavaOptions", "spark.driver.memory")}
+    early = {key: settings[key] for key in ("spark.driver.extraJavaOptions", "spark.driver.memory")}
     return [
         str(_PACKAGE / "airflow_bridge" / "srm-spark-submit"),
         "--master",
         _MASTER,
-        *(part for key, value in told.items() for part in ("--conf", f"{key}={value}")),
+        *(part for key, value in early.items() for part in ("--conf", f"{key}={value}")),
         "--name",
         f"srm {flow.name}",
         str(_PACKAGE / "spark_jobs" / "replicate.py"),

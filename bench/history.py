@@ -91,9 +91,9 @@ def scenario_of(index: int) -> Scenario:
 
 def reports(shape: Shape) -> Iterator[RunReport]:
     """All reports, the oldest first."""
-    told = [_Flow(shape, index, name) for index, name in enumerate(flow_names(shape.flows))]
+    flows = [_Flow(shape, index, name) for index, name in enumerate(flow_names(shape.flows))]
     for run in range(shape.runs):
-        for flow in told:
+        for flow in flows:
             report = flow.report(run)
             if report is not None:
                 yield report

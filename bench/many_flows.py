@@ -4,7 +4,7 @@ A mesh of as few clusters as have so many pairs (five for 20 flows, a broker eac
 topics and a consumer group of its own to which records come steadily. First one MirrorMaker 2 copies all of them, then
 a real Airflow (LocalAirflow, LocalExecutor) does, with a run of each flow every ``--period`` seconds. Both are given
 time to start; then CPU and memory are measured for ``--minutes``. Airflow is measured without flows as well, so that
-its own share can be told from that of the flows.
+its own share can be distinguished from that of the flows.
 
 CPU is user and system time of whole process trees (except PySpark's workers, whose time is attributed to no process),
 memory the sum of proportional set sizes; those of the brokers are left out. Both sides copy exactly once and write
@@ -101,7 +101,7 @@ def _group(pair: Pair) -> str:
 
 
 def _configuration(clusters: Mapping[str, LocalKafka], flows: Sequence[Pair]) -> list[str]:
-    """What both sides are told, as lines of properties."""
+    """The settings of both sides, as lines of properties."""
     lines = [f"clusters = {', '.join(clusters)}", *_REPLICATION]
     lines += [f"{alias}.bootstrap.servers = {kafka.bootstrap_servers}" for alias, kafka in clusters.items()]
     for pair in flows:

@@ -123,7 +123,7 @@ class ProcessTree:
         return (int(fields[11]) + int(fields[12])) / _TICKS
 
     def _alive(self) -> list[int]:
-        """All processes of the tree; remembers those whose time will be charged to nobody."""
+        """All processes of the tree; remembers those whose time is charged to no process."""
         try:
             root = psutil.Process(self._pid)
             children = root.children(recursive=True)

@@ -79,9 +79,9 @@ def _round(flow: FlowSettings, run_id: str, store: MetricsStore, taken: dict[str
 
     report = timed("put together (records, heartbeats, clocks)", lambda: make_report(flow, run_id))
     fault = timed("write to the metrics store", lambda: keep_report(report, store))
-    told = LagReport.of(report)
-    timed("metrics for Airflow", lambda: list(told.metrics()))
-    timed("asset state and log", lambda: (told.asset_state(None, 0), told.text()))
+    lag = LagReport.of(report)
+    timed("metrics for Airflow", lambda: list(lag.metrics()))
+    timed("asset state and log", lambda: (lag.asset_state(None, 0), lag.text()))
     taken.setdefault("all of the task", []).append(_since(begun))
     other = timed("(raw metrics to Kafka)", lambda: publish_report(replace(flow, metrics_topic=True), report))
     assert (fault, other) == (None, None)

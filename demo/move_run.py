@@ -35,7 +35,7 @@ class MoveRun:
         return f"{self.url}/tasks/{CONFIRM}/required_actions"
 
     def answer(self, choice: str) -> None:
-        """What pressing a button does: ``Approve`` or ``Reject``. Nothing, where somebody was quicker."""
+        """What pressing a button does: ``Approve`` or ``Reject``. Nothing, if another person was quicker."""
         body = {"chosen_options": [choice], "params_input": {}}
         try:
             self._airflow.patch(f"{self._task(CONFIRM)}/-1/hitlDetails", body)
@@ -63,8 +63,8 @@ class MoveRun:
     def follow(
         self, told: Callable[[str, str], None], asked: Callable[[], None], patience_seconds: float, limit_seconds: float
     ) -> str:
-        """Wait for the end; its state. ``told`` hears of each task and the state it ended in, ``asked`` that a person
-        is waited for; nobody answers within ``patience_seconds``: approves itself."""
+        """Wait for the end; return the state. ``told`` is called with each task and the state it ended in, ``asked``
+        when the run waits for a person; without a response within ``patience_seconds`` this approves by itself."""
         started = time.monotonic()
         seen: set[str] = set()
         asked_at: float | None = None

@@ -33,7 +33,7 @@ class Shop:
         settings: dict[str, str | int] = {
             "bootstrap.servers": bootstrap_servers,
             "acks": "all",
-            # What a dead cluster does not acknowledge is given up: nobody was told that it was ordered.
+            # What a dead cluster does not acknowledge is given up: no order was confirmed.
             "message.timeout.ms": 10_000,
             "linger.ms": 20,
         }
@@ -92,7 +92,7 @@ class Billing:
     ) -> None:
         self._ended.set()
         self._thread.join()
-        # Commits, and leaves the group, where there is somebody to tell: for a dead cluster librdkafka waits forever.
+        # Commits, and leaves the group, if the cluster is alive: for a dead one librdkafka waits forever.
         closing = threading.Thread(target=self._consumer.close, name="billing-close", daemon=True)
         closing.start()
         closing.join(_CLOSE_SECONDS)

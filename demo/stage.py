@@ -95,9 +95,9 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
     have the troubles of :mod:`demo.trouble`.
     """
     _claim()
-    nobody = ReservedPort()
+    unused = ReservedPort()
     if alive:
-        more_keys += trouble.KEYS.format(backup=nobody.address, seldom=interval_seconds * SELDOM)
+        more_keys += trouble.KEYS.format(backup=unused.address, seldom=interval_seconds * SELDOM)
     east, west = (LocalKafka(name=name, directory=FOLDER / name) for name in ("east", "west"))
     configuration = FOLDER / "srm.properties"
     configuration.write_text(
@@ -124,7 +124,7 @@ def running(interval_seconds: int = 30, *, more_keys: str = "", alive: bool = Tr
     with ExitStack() as ending:
         # The last one entered ends first: Airflow, then the writer, then the clusters.
         ending.push(_tidy)
-        ending.callback(nobody.release)
+        ending.callback(unused.release)
         ending.callback(east.close)
         ending.callback(west.close)
         with ThreadPoolExecutor() as together:
@@ -206,7 +206,7 @@ def _noted() -> dict[str, int | float | str] | None:
 
 
 def _main_process(note: dict[str, int | float | str]) -> psutil.Process | None:
-    """The noted process, if it still runs: a process id alone may be somebody else's by now."""
+    """The noted process, if it still runs: a process id alone may belong to another process by now."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(int(note["pid"]))
         if process.create_time() == note["started"] and process.status() != psutil.STATUS_ZOMBIE:
@@ -238,7 +238,7 @@ def _marked(marker: str) -> Iterator[psutil.Process]:
 
 
 def _free_port() -> int:
-    """SRM_DEMO_PORT, else 8080 if nobody has it, else the next one that is free."""
+    """SRM_DEMO_PORT, else 8080 if it is free, else the next free port."""
     chosen = os.environ.get("SRM_DEMO_PORT")
     if chosen is not None:
         if not chosen.isdecimal() or not 0 < int(chosen) < 65536:

@@ -20,7 +20,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.errors import SrmError
 from srm_common.testing import LocalKafka
 
-#: For the properties file; ``backup`` is an address where nobody listens.
+#: For the properties file; ``backup`` is an address where nothing is listening.
 KEYS = """
 # Flows that need attention; see demo/trouble.py.
 backup.bootstrap.servers = {backup}

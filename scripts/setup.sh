@@ -167,7 +167,7 @@ make_environment() {
     wanted_stamp "$VENV/bin/python" > "$STAMP"
 }
 
-# ---- what only tests need: everything else works without, and so whoever lacks it is told and goes on
+# ---- what only tests need: everything else works without it, so a missing part is reported and setup continues
 
 have_browser() {
     if [ -n "${SRM_CHROMIUM:-}" ]; then [ -x "$SRM_CHROMIUM" ]; return; fi

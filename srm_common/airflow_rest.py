@@ -2,7 +2,7 @@
 
 Where it is and who asks come from the environment: ``SRM_AIRFLOW_URL``, ``SRM_AIRFLOW_USER``, ``SRM_AIRFLOW_PASSWORD``.
 The password may also be in the keyring (service ``srm-control``), where the package keyring is installed; a token that
-somebody else made may be given in ``SRM_AIRFLOW_TOKEN``.
+another program created may be given in ``SRM_AIRFLOW_TOKEN``.
 """
 
 from __future__ import annotations

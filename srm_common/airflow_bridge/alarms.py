@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.settings import AlarmNotifier
-from srm_common.domain.health.alarms import AlarmMemory, ToldAlarms
+from srm_common.domain.health.alarms import AlarmMemory, NotifiedAlarms
 from srm_common.domain.health.health import Alarm
 from srm_common.domain.health.judge import Verdict, judge
 from srm_common.domain.health.observe_flow import observe
@@ -28,7 +28,7 @@ MEMORY, ALARMS = "alarm_memory", "alarms"
 #: A notifier that takes longer is left to itself: the flow's next run waits for this one.
 PATIENCE_SECONDS = 30.0
 
-Memory = TypeVar("Memory", bound=ToldAlarms)
+Memory = TypeVar("Memory", bound=NotifiedAlarms)
 
 
 def judged(flow: FlowSettings, report: RunReport, state: Any) -> tuple[AlarmMemory, Verdict]:

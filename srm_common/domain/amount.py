@@ -12,7 +12,7 @@ class Amount:
     """So many in ``parts`` partitions, or whatever is summed: ``least`` to ``known_most``, and in ``unknown`` of the
     parts an unknown number besides.
 
-    A sum with an unknown part has no upper limit: ``most`` is None then, so that nobody takes what is known of it for
+    A sum with an unknown part has no upper limit: ``most`` is None then, so that the known part is not taken for
     the whole. The text says which of these it is, wherever it is shown.
     """
 

@@ -10,7 +10,7 @@ from typing import Any
 
 #: In every client of librdkafka. Its admin clients and producers ask for metadata as Kafka's producer does, and brokers
 #: whose ``auto.create.topics.enable`` is on then create each topic that is asked about. kafka-python's connections are
-#: told the same by :class:`~srm_common.kafka.client.link.ClusterLink`.
+#: given the same by :class:`~srm_common.kafka.client.link.ClusterLink`.
 NO_AUTO_CREATION: Mapping[str, str] = MappingProxyType({"allow.auto.create.topics": "false"})
 #: Where Kafka's clients have another default: librdkafka tries each address of a name for 30 s.
 LIBRDKAFKA_DEFAULTS: Mapping[str, str] = {"socket.connection.setup.timeout.ms": "10000"}

@@ -139,7 +139,7 @@ class IdentityReplicationPolicy(DefaultReplicationPolicy):
 
 @dataclass(frozen=True)
 class MigratingReplicationPolicy(DefaultReplicationPolicy):
-    """Topics keep their names; heartbeats are named, and internal topics told, as by the default policy.
+    """Topics keep their names; heartbeats and internal topics are named as by the default policy.
 
     For moving to another cluster: unlike under the identity policy, ``my-heartbeats`` is a topic like any other.
     ``source_alias`` as there.

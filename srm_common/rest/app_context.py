@@ -20,8 +20,8 @@ from srm_common.usecases.monitoring.lag_watch import LagWatch
 @dataclass(frozen=True)
 class AppContext:
     """``scheduler`` is None where there is no Airflow to ask. ``configuration`` loads the file (cached while it
-    has not changed) and raises :class:`ConfigError`. ``lag`` asks clusters while somebody looks; whoever makes the
-    context closes it with the store."""
+    has not changed) and raises :class:`ConfigError`. ``lag`` queries clusters while figures are requested; the
+    creator of the context closes it with the store."""
 
     access: Access
     store: MetricsStore

@@ -208,7 +208,7 @@ class FlowList(Answer):
 class FlowDetail(Answer):
     """GET /flows/{source}/{target}. ``settings``: what is shown of the flow's settings, name to text (no secrets).
 
-    ``ignored``: a sentence for each key of the file that does nothing for the flow, although somebody may count on it.
+    ``ignored``: a sentence for each key of the file that does nothing for the flow, although a user may rely on it.
     """
 
     flow: FlowSummary

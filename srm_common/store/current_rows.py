@@ -113,7 +113,7 @@ def total(connection: Connection, counted: Select[int], found: int, offset: int,
 
 
 def listed() -> Any:
-    """Topics that the newest report with figures told about; others are not copied any more."""
+    """Topics in the newest report with figures; others are no longer copied."""
     return TOPIC.c.reported_ms >= FLOW.c.figures_ms
 
 

@@ -150,8 +150,8 @@ def sample_rows(flow_id: int, report: RunReport, topic_ids: Mapping[str, int], p
         found = dict(partition_samples(report, partitions))
         if topic in checkpoints:
             found[Metric.CHECKPOINT_LATENCY] = checkpoints[topic]
-        told = {metric: sample for metric, sample in found.items() if sample.max or metric not in EVENTS}
-        yield from _rows(flow_id, Level.TOPIC, at, topic_id, NO_PARTITION, told)
+        shown = {metric: sample for metric, sample in found.items() if sample.max or metric not in EVENTS}
+        yield from _rows(flow_id, Level.TOPIC, at, topic_id, NO_PARTITION, shown)
         if not partitions_too:
             continue
         for one in partitions:

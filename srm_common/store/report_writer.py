@@ -37,7 +37,7 @@ from srm_common.store.roll_up import make_again, roll_up
 from srm_common.store.tables import CODES, DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS
 from srm_common.store.tiers import RAW, Level, Retention
 
-# Forgetting flows that report no more and that nobody has configured: all that is kept of them, a part at a time.
+# Deletes flows that no longer report and are not configured: all that is kept of them, a part at a time.
 
 
 #: Samples deleted with one report, about; a flow may have millions, and others wait to write theirs.
@@ -89,17 +89,17 @@ class Count:
     one."""
 
     total: int | None = None
-    told: int | None = None
+    reported: int | None = None
 
-    def after(self, told: int | None, of_run: int, again: bool) -> Count:
-        """When the flow has counted ``told``, ``of_run`` of them by the run that is reported; ``again``: that run was
-        reported before."""
-        if told is None:
+    def after(self, reported: int | None, of_run: int, again: bool) -> Count:
+        """After a report with the flow's count ``reported``, ``of_run`` of it by the reported run; ``again``: that run
+        was reported before."""
+        if reported is None:
             return self
-        known = self.told or 0
-        if not again and told - of_run < known:
-            known = 0  # it has begun again since
-        return Count((self.total or 0) + max(0, told - known), told if not again else max(told, known))
+        known = self.reported or 0
+        if not again and reported - of_run < known:
+            known = 0  # the flow's counter has restarted
+        return Count((self.total or 0) + max(0, reported - known), reported if not again else max(reported, known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class Totals:
         return {
             "records_total": self.records.total,
             "bytes_total": self.bytes.total,
-            "records_told": self.records.told,
-            "bytes_told": self.bytes.told,
+            "records_told": self.records.reported,
+            "bytes_told": self.bytes.reported,
         }
 
 
@@ -128,7 +128,7 @@ _UNKNOWN = Totals()
 
 
 def partition_totals(connection: Connection, flow_id: int) -> dict[Place, Totals]:
-    """Of all partitions of the flow that anything was told of."""
+    """Of all partitions of the flow with any report."""
     c = PARTITION.c
     columns = (c.topic_id, c.number, c.records_total, c.records_told, c.bytes_total, c.bytes_told)
     mine = select(*columns).select_from(TOPIC.join(PARTITION, c.topic_id == TOPIC.c.id))
@@ -149,7 +149,7 @@ def next_totals(
 
 def grown(before: Row, known: Mapping[Place, Totals], now: Mapping[Place, Totals]) -> Row:
     """Columns of a topic or flow whose partitions have gone on from ``known`` to ``now``; ``before`` has the columns as
-    they are. None where nothing was ever told."""
+    they are. None if nothing was ever reported."""
     records, size = (before[name] for name in TOTALS)
     for place, totals in now.items():
         earlier = known.get(place, _UNKNOWN)
@@ -244,11 +244,11 @@ def _keep_run(connection: Connection, flow_id: int, report: RunReport) -> Row | 
 
 
 def _latencies_total(connection: Connection, flow: Row, report: RunReport, before: Row | None) -> Row:
-    """The flow's column with the records of this run; those that an earlier report told of the same attempt of it do
-    not count twice. ``before``: the run's row of that report."""
+    """The flow's column with the records of this run; those in an earlier report of the same attempt are not
+    counted twice. ``before``: the run's row of that report."""
     latency = flow_samples(report).get(Metric.REPLICATION_LATENCY)
-    told = None if latency is None else latency.latencies
-    if told is None:
+    counted = None if latency is None else latency.latencies
+    if counted is None:
         return {}
     if before is not None and report.run is not None and before["started_ms"] == report.run.started_ms:
         c = SAMPLE.c
@@ -257,8 +257,8 @@ def _latencies_total(connection: Connection, flow: Row, report: RunReport, befor
         earlier = {row.metric: row.latencies for row in rows}
         if not earlier:
             return {}  # too long ago to know its report
-        told = told.without(LatencyHistogram.parse(earlier.get(CODES[Metric.REPLICATION_LATENCY]) or ""))
-    return {"latencies_total": (LatencyHistogram.parse(flow["latencies_total"] or "") + told).text()}
+        counted = counted.without(LatencyHistogram.parse(earlier.get(CODES[Metric.REPLICATION_LATENCY]) or ""))
+    return {"latencies_total": (LatencyHistogram.parse(flow["latencies_total"] or "") + counted).text()}
 
 
 def _standing(report: RunReport) -> Row:

@@ -71,10 +71,10 @@ class FlowRow:
     #: HeartbeatReport.to_json() of the newest report.
     heartbeats: Mapping[str, Any] | None = None
     clock: Mapping[str, Any] | None = None
-    #: copied by all runs together, of topics that are not copied any more, too; None where no run has told.
+    #: copied by all runs together, of topics that are not copied any more, too; None if no run has reported it.
     records_total: int | None = None
     bytes_total: int | None = None
-    #: of all runs that were reported; None where none has told how its latencies are spread.
+    #: of all runs that were reported; None if none has reported a histogram of latencies.
     latencies_total: LatencyHistogram | None = None
     #: queried from the clusters since, if any.
     live: FlowLag | None = None
@@ -117,7 +117,7 @@ class TopicRow:
     #: copied by all runs together.
     records_total: int | None = None
     bytes_total: int | None = None
-    #: with a position on it; None where no round of checkpoints has told.
+    #: with a position on it; None before the first round of checkpoints.
     consumer_groups: int | None = None
     #: when the lag was taken where that was after the report, and how old the oldest record is that waits.
     lag_ms: int | None = None

@@ -54,7 +54,7 @@ METRICS = {code: metric for metric, code in CODES.items()}
 
 METADATA = MetaData()
 
-#: What all runs together have copied; never less than before. None where no run has told of it.
+#: What all runs together have copied; never less than before. None if no run has reported it.
 TOTALS = ("records_total", "bytes_total")
 
 #: A name that is sorted as Python sorts it, in SQLite by itself; PostgreSQL would by its locale.
@@ -77,7 +77,7 @@ FLOW = Table(
     # Of the newest report; None as long as a first one is being written.
     Column("reported_ms", BigInteger),
     Column("run_id", Text),
-    # Of the newest report that told about partitions.
+    # Of the newest report with partitions.
     Column("figures_ms", BigInteger),
     Column("groups_ms", BigInteger),
     Column("topics", Integer, nullable=False, default=0),
@@ -144,7 +144,7 @@ TOPIC = Table(
     Column("newest_record_ms", BigInteger),
     Column("error", Text),
     *_totals(),
-    # With a position on it; None where no round of checkpoints has told.
+    # With a position on it; None before the first round of checkpoints.
     Column("consumer_groups", Integer),
     UniqueConstraint("flow_id", "name", name="topic_once"),
 )

@@ -128,7 +128,7 @@ class LocalProcess:
     def _signal(self, number: signal.Signals) -> None:
         if number in (signal.SIGTERM, signal.SIGKILL):
             self.peak_rss_bytes()
-        with self._reaping:  # never signal a process id that was reaped, it may be somebody else's by now
+        with self._reaping:  # never signal a process id that was reaped, it may belong to another process by now
             if self._process.returncode is None:
                 self._reap(os.WNOHANG)
             if self._process.returncode is None:

@@ -241,6 +241,6 @@ class LocalAirflow(AirflowClient, LocalServer):
             "_LOGGING__TRIGGER_LOG_SERVER_PORT": trigger_log_port,
             "_USAGE_DATA_COLLECTION__ENABLED": "False",
         }
-        # Airflow's processes write their titles over their environment, and the marker with it, unless told not to.
+        # Airflow's processes overwrite their environment, and the marker in it, with their titles unless configured.
         own["SPT_NOENV"] = "1"
         return own | {f"AIRFLOW_{key}": value for key, value in airflow.items()} | {MARKER: self._marker} | dict(extra)

@@ -310,7 +310,7 @@ class LocalKafka(LocalServer):
 
     def made_on_demand(self) -> set[str]:
         """Topics that nodes made because a client asked about them (``auto.create.topics.enable``); without Kafka's
-        own. Told by the nodes' logs; nodes with a ZooKeeper do not tell."""
+        own. Taken from the nodes' logs; nodes with ZooKeeper do not log it."""
         logs = (self.log_path(number) for number in self.nodes)
         made = made_on_demand(log.read_text(errors="replace") for log in logs if log.exists())
         return {topic for topic in made if not topic.startswith("__")}

@@ -11,7 +11,7 @@ class ReservedPort:
     """A free port, kept until ``release``, also while the server behind it is down.
 
     The socket is bound but never listens. With SO_REUSEADDR on both sides Linux lets a server (Java sets it) bind and
-    listen on the same port, while it gives the port to nobody who asks for any free one and to no outgoing
+    listen on the same port, while it gives the port to no process that asks for any free one and to no outgoing
     connection. Asking for a free port, closing it and hoping is how parallel tests collide.
     """
 

@@ -102,8 +102,8 @@ class _Jks:
         self._data = data[:-_DIGEST]
         self._at = len(_JKS)
         if password is not None:  # Java, too, compares only where it has one
-            told = hashlib.sha1(_utf16(password) + _WHITENER + self._data).digest()
-            if not hmac.compare_digest(told, data[-_DIGEST:]):
+            digest = hashlib.sha1(_utf16(password) + _WHITENER + self._data).digest()
+            if not hmac.compare_digest(digest, data[-_DIGEST:]):
                 raise ValueError("it is damaged, or its password is wrong")
 
     def texts(self, key_password: str | None) -> JavaStoreTexts:
@@ -153,13 +153,13 @@ def _unhidden(hidden: bytes, password: str | None) -> str:
     if password is None:
         raise ValueError("its key has a password, and none is given")
     content = _der(_der(hidden, _SEQUENCE)[0], _OCTETS, skip=1)[0]
-    salt, body, told = content[:_DIGEST], content[_DIGEST:-_DIGEST], content[-_DIGEST:]
+    salt, body, digest = content[:_DIGEST], content[_DIGEST:-_DIGEST], content[-_DIGEST:]
     secret, block, stream = _utf16(password), salt, b""
     while len(stream) < len(body):
         block = hashlib.sha1(secret + block).digest()
         stream += block
     plain = bytes(one ^ other for one, other in zip(body, stream, strict=False))
-    if not hmac.compare_digest(hashlib.sha1(secret + plain).digest(), told):
+    if not hmac.compare_digest(hashlib.sha1(secret + plain).digest(), digest):
         raise ValueError("the password of its key is wrong")
     key = load_der_private_key(plain, None)
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()

@@ -235,13 +235,14 @@ class MapChanges:
 
 
 def map_changes(
-    committed: CommittedSegments, log_start: int, told: int, *, least: int = LEAST_SEGMENTS, newest: int = _NEWEST
+    committed: CommittedSegments, log_start: int, read_up_to: int, *, least: int = LEAST_SEGMENTS, newest: int = _NEWEST
 ) -> MapChanges:
     """What is to be done about one partition's segments.
 
     Args:
         log_start: the first offset of the copy that is still there.
-        told: where those who read only what is new have read up to in the segments topic; later ones are not joined.
+        read_up_to: offset in the segments topic up to which incremental readers have read; later segments are not
+            joined.
         least: fewer segments are not worth a record, unless they are large.
         newest: so many at the end of the map are not joined.
     """
@@ -251,7 +252,7 @@ def map_changes(
     live = {known.key(number) for number in range(gone, len(known))}
     changes.dropped += [key for key in committed.record_keys() if key not in live]
     changes.replaced = len(changes.dropped)
-    for group in groups(_candidates(known, gone, told, newest), least):
+    for group in groups(_candidates(known, gone, read_up_to, newest), least):
         segment = joined([one.segment for one in group])
         changes.written.append(encode_joined(segment, known.place(group[-1].number)))
         changes.dropped += [known.key(one.number) for one in group]
@@ -259,11 +260,11 @@ def map_changes(
     return changes
 
 
-def _candidates(known: SegmentMap, first: int, told: int, newest: int) -> Iterator[Candidate | None]:
+def _candidates(known: SegmentMap, first: int, read_up_to: int, newest: int) -> Iterator[Candidate | None]:
     for number in range(first, len(known) - newest):
         size = known.body_bytes(number)
         # Half of the most cannot be joined with its like any more, and is not decoded again at each round.
-        if size > MOST_BODY_BYTES // 2 or known.place(number) >= told:
+        if size > MOST_BODY_BYTES // 2 or known.place(number) >= read_up_to:
             yield None
             continue
         try:

@@ -1,12 +1,12 @@
-"""Which batches of a Fetch answer a read_committed consumer should see.
+"""Which batches of a Fetch response a read_committed consumer should see.
 
 The marker of a transaction decides: what its producer wrote since its marker before is committed, or aborted. The list
 of aborted transactions that comes with an answer, which is all that Kafka's ``CompletedFetch`` goes by, counts only
 where the answer ends before the marker, and whoever believes it looks for the marker first (``unproved``): the list may
 lack transactions. A replica that catches up appends many of them at once, and ``ProducerStateManager.lastStableOffset``
 passes over all of the producer whose transaction is being written into the index of aborted ones. So the index claims
-that this one is the last before the next transaction of another producer, and reads that end before that one are not
-told of those between them, for as long as the replica has the index, also as leader (Kafka 4.3.1).
+that this one is the last before the next transaction of another producer, and responses that end before that one lack
+those between them, for as long as the replica has the index, also as leader (Kafka 4.3.1).
 """
 
 from __future__ import annotations

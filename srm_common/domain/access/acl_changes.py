@@ -1,6 +1,6 @@
 """From the bindings that copies are to have to changes of the target, limited to bindings that we made ourselves.
 
-What was made is recorded before it is made. A binding that is there without a record was made by somebody else: it
+What was made is recorded before it is made. A binding that is there without a record was created by others: it
 is never deleted, and where it equals a wanted one there is nothing to do.
 """
 

@@ -268,7 +268,7 @@ def edited(in_file: FlowFilters, lists: FilterLists, edit: FilterEdit) -> Edited
         if before is None:
             before = in_file.patterns(key)
         gone, new = tuple(edit.remove.get(key, ())), tuple(dict.fromkeys(edit.add.get(key, ())))
-        # Checked first: whether an expression is covered by another can only be told of one that can be used.
+        # Checked first: only of a valid expression it is known whether another one covers it.
         FilterLists.of({key: new})
         left = tuple(pattern for pattern in before if pattern not in gone)
         after = (*left, *(pattern for pattern in new if pattern not in left))

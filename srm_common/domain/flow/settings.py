@@ -14,7 +14,7 @@ from srm_common.domain.flow.start_position import TopicStart
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.errors import ConfigError
 
-# Whom alarms are told by: any notifier of Airflow or of one of its providers, named in the configuration file.
+# The notifiers of alarms: any of Airflow or of one of its providers, named in the configuration file.
 
 
 #: What the keys of notifiers begin with: ``alarm.notifier.<name>.class`` and ``alarm.notifier.<name>.<argument>``.

@@ -24,7 +24,7 @@ class StartKind(StrEnum):
     OPPOSITE = "opposite"
 
 
-#: What one run may be told to start from.
+#: Start positions that may be set for one run.
 OF_RUNS = (StartKind.COMMITTED, StartKind.EARLIEST, StartKind.LATEST, StartKind.TIMESTAMP)
 #: Where a partition without progress may start.
 OF_RULES = (StartKind.EARLIEST, StartKind.LATEST, StartKind.TIMESTAMP, StartKind.OFFSETS, StartKind.OPPOSITE)

@@ -221,35 +221,35 @@ def _alarm(seen: Observation, kind: AlarmKind, severity: Severity, text: str, si
     return Alarm(kind, severity, seen.flow, text, since_ms, help_with(kind, seen.flow))
 
 
-# Whom an alarm was told, so that it is told once when it begins and once when it is over.
+# Which notifiers were called for an alarm: once when it is raised and once when it is resolved.
 
 
 @dataclass(frozen=True, slots=True)
-class ToldAlarms:
-    """``told`` has, by notifier and kind of alarm, the text of alarms that the notifier was told and that are not over
-    yet. One writer keeps it at a time: two could each tell what the other has told."""
+class NotifiedAlarms:
+    """``told`` has, by notifier and kind of alarm, the text of alarms that the notifier has sent and that are not
+    resolved yet. It has one writer at a time: two could send the same alarm."""
 
     told: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def news(
         self, notifier: str, alarms: Iterable[Alarm], *, informed: bool = True
     ) -> tuple[list[Alarm], dict[str, str]]:
-        """Alarms that the notifier was not told yet; and texts of those that are over, by kind.
+        """Alarms that the notifier has not sent yet; and texts of those that are resolved, by kind.
 
-        ``informed`` False: so little is known at the moment that nothing can be called over.
+        ``informed`` False: too little is known to call an alarm resolved.
         """
         told = self.told.get(notifier, {})
         raised = {alarm.kind.value: alarm for alarm in alarms}
-        begun = [alarm for kind, alarm in raised.items() if kind not in told]
-        return begun, {kind: text for kind, text in told.items() if informed and kind not in raised}
+        new = [alarm for kind, alarm in raised.items() if kind not in told]
+        return new, {kind: text for kind, text in told.items() if informed and kind not in raised}
 
     def limited_to(self, notifiers: Iterable[str]) -> Self:
-        """Without what others were told, as those taken out of the file."""
+        """Without other notifiers, such as those removed from the file."""
         names = set(notifiers)
         return replace(self, told={name: kinds for name, kinds in self.told.items() if name in names})
 
     def mark_notified(self, notifier: str, kind: str, text: str | None) -> Self:
-        """``text`` None: that it is over."""
+        """``text`` None: the alarm is resolved."""
         told = {name: dict(kinds) for name, kinds in self.told.items()}
         mine = told.setdefault(notifier, {})
         if text is None:
@@ -259,11 +259,11 @@ class ToldAlarms:
         return replace(self, told={name: kinds for name, kinds in told.items() if kinds})
 
 
-# What the report task of a flow remembers from run to run, so that alarms need no store, and who was told what.
+# What the report task of a flow keeps from run to run, so that alarms need no store.
 
 
 @dataclass(frozen=True, slots=True)
-class AlarmMemory(ToldAlarms):
+class AlarmMemory(NotifiedAlarms):
     """The flow's history from its own reports, stored with what was sent."""
 
     history: FlowHistory = NO_RUNS

@@ -152,7 +152,7 @@ class FlowLine:
     ``latency_ms`` the average from a record's timestamp to its commit; ``latency_percentiles_ms`` what 50, 95 and 99
     of 100 records did not exceed. ``reported_ms``: when they were taken, in epoch milliseconds. ``lag`` and
     ``behind_ms``, how old the oldest record is that is not copied, were taken at ``lag_ms``; ``lag_fault`` says why
-    nothing newer is known. ``asked``: who told the others, None where nobody could."""
+    nothing newer is known. ``asked``: the source of the other fields, None if there was none."""
 
     flow: str
     health: Health

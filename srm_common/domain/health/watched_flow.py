@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, NamedTuple, Self
 
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.health.alarms import ToldAlarms, raised
+from srm_common.domain.health.alarms import NotifiedAlarms, raised
 from srm_common.domain.health.health import Alarm, AlarmKind, Observation
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.flow_history import FlowHistory
@@ -32,7 +32,7 @@ class FlowActivity:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchMemory(ToldAlarms):
+class WatchMemory(NotifiedAlarms):
     """What the watch remembers of a flow from look to look. Times are epoch milliseconds, None where it does not hold:
     before ``due_since_ms`` nothing was due; nothing is active since ``quiet_since_ms``, or something is since
     ``at_work_since_ms``. ``paused`` at the last look."""

@@ -37,7 +37,7 @@ class FlowHistory:
     Of that report: ``ok`` whether the run was good (None while it is active), ``error`` why not, in one sentence, and
     its class ``error_kind``; ``ended_ms``; ``records`` it copied; ``lost_now`` records that it found lost;
     ``partitions`` and how many of them failed, 0 where something stopped the whole run. ``data_topics``: topics other
-    than heartbeats, as it was told last. ``lag`` is None where the run could not look, ``lag_before`` that of the
+    than heartbeats, as last reported. ``lag`` is None where the run could not look, ``lag_before`` that of the
     report before. ``heartbeat_silence``, ``foreign_writers``, ``untranslated_text`` are sentences.
 
     ``failing_since_ms`` is the end of the first bad run after the last good one; ``lag_over_since_ms`` since when the

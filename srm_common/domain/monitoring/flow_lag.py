@@ -68,7 +68,7 @@ class LagSum:
 
 @dataclass(frozen=True)
 class FlowLag:
-    """What the clusters told at ``taken_ms`` (epoch milliseconds) of the ``partitions`` that could be asked about, and
+    """What the clusters returned at ``taken_ms`` (epoch milliseconds) of the ``partitions`` that could be queried, and
     which could not (``unknown``): they have no leader, did not respond, or may not be seen. ``fault`` says why, or why
     newer figures are not known."""
 

@@ -60,7 +60,7 @@ class TopicGroups:
 @dataclass(frozen=True, slots=True)
 class ClockSkew:
     """How far the source's clock is ahead of this host's (``source_ms``), and the target's (``target_ms``); None where
-    it could not be told. ``uncertainty_ms`` is the larger of both measurements' errors."""
+    it is unknown. ``uncertainty_ms`` is the larger of both measurements' errors."""
 
     source_ms: float | None = None
     target_ms: float | None = None
@@ -76,7 +76,7 @@ class RunReport:
     None where there is no earlier run either, or it could not be queried. ``warnings`` need attention
     although the flow copies. ``decisions``, ``plan`` and ``filters`` are the JSON documents that the flow keeps of
     itself (``srm-flow-state``), None where they have not changed since the last report or are not known.
-    ``topic_groups`` are the topics that groups have positions on, None where no round of checkpoints has told.
+    ``topic_groups`` are the topics that groups have positions on, None before the first round of checkpoints.
     ``foreign_writers``: a sentence about records in the copies that the flow did not write, None where none are known.
     ``data_topics``: how many topics the flow copies that are not heartbeats, None where that is not known.
     """

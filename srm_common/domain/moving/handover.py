@@ -232,7 +232,7 @@ def _found(copy: Sequence[SeenRecord], source: Sequence[SeenRecord]) -> tuple[in
         return None
     most = max(count for _, count in matches)
     best = [match for match in matches if match[1] == most]
-    # Equal records may repeat themselves; then the place cannot be told.
+    # Equal records may repeat; then the offset is ambiguous.
     return best[0] if len(best) == 1 and most >= min(ENOUGH, len(copy)) else None
 
 

@@ -19,7 +19,7 @@ from zlib import crc32
 #: Bytes of the encoded value before its varints: downstream start and generation.
 VALUE_HEAD_BYTES = 12
 #: No segment's value takes more, however large the chunk: brokers refuse records beyond ``max.message.bytes`` (1 MB
-#: where nobody set it), and with its map the whole chunk.
+#: if it is not set), and with its map the whole chunk.
 MOST_VALUE_BYTES = 512 << 10
 _SMALLEST_RUN_BYTES = 2
 

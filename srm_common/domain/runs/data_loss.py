@@ -2,7 +2,7 @@
 it.
 
 What always holds: nothing is found exactly when the topic is the one the position belongs to, the position lies inside
-its log, and the log still has what was read before it (as far as that can be told); a decision never passes over a
+its log, and the log still has what was read before it (as far as that is known); a decision never passes over a
 record that can still be read and was not copied, except where the log was truncated and the operator chose to skip; and
 under ``fail`` nothing is ever started.
 """
@@ -80,7 +80,7 @@ class Finding:
 
     @property
     def parts_at(self) -> int:
-        """Where the log parts from the one that was copied, as far as that can be told; of a truncated log its end."""
+        """Where the log diverges from the one that was copied, as far as that is known; of a truncated log its end."""
         known = self.log.epoch_end
         limit = min(self.log.end, self.bookmark.offset)
         return limit if known is None else min(known.offset, limit)
@@ -154,7 +154,7 @@ def decide(finding: Finding, choice: OnDataLoss) -> Decision:
     """Apply ``on.data.loss`` to one finding.
 
     ``fail``: this partition stops, with the count. ``skip``: continue with what was not copied yet, that is from
-    the log's start, or, where the log was truncated, from where it parts from the one that was copied: by its leader
+    the log's start, or, where the log was truncated, from where it diverges from the one that was copied: by its leader
     epochs, or, where those are not known, its end. ``reset``: copy the whole log again from its start.
     """
     if choice is OnDataLoss.FAIL:

@@ -12,7 +12,7 @@ from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.errors import CorruptRecord
 
 # Which installation runs a flow: two that run the same one take it from each other, which fencing makes harmless and
-# nobody wants.
+# no reader needs.
 
 
 #: After so long another installation counts as given up: the flow was moved.

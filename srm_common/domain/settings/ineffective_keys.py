@@ -209,8 +209,8 @@ CLIENT_KEYS: dict[str, Key] = {
 
 
 def without_effect_keys() -> Iterator[Key]:
-    for name, told in _NOTES.items():
-        note = told if isinstance(told, Note) else Note(told)
+    for name, text in _NOTES.items():
+        note = text if isinstance(text, Note) else Note(text)
         yield Key(
             name,
             _SECTION,

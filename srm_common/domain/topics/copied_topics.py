@@ -16,7 +16,7 @@ _COPIED_IN_RUNS = (TopicState.REPLICATING, TopicState.RECREATED)
 class CopiedTopic:
     """One topic to copy. ``partitions`` is how many there are on both sides; ``max_message_bytes`` is the copy's.
 
-    The ids tell a topic from a later one of the same name; empty where nobody asked for them.
+    The ids tell a topic from a later one of the same name; empty if they were not requested.
     """
 
     upstream: str

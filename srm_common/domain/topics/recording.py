@@ -22,7 +22,7 @@ class RecordTopic:
     """Write ``after`` to the records of ``cluster`` in place of ``before`` (None: there was none).
 
     A topic that was not copied before is claimed first, and recorded when no other flow has claimed what would make
-    it come round in a circle or twice; its records are copied only then.
+    it arrive in a loop or twice; its records are copied only then.
     """
 
     kind: ClassVar[str] = "record_topic"

@@ -33,7 +33,7 @@ class TopicState(StrEnum):
     RECREATED = "recreated"
     """One of the two was deleted and re-created."""
     CUT = "cut"
-    """It was copied until that would have gone round in a circle or brought the same records twice; see the reason."""
+    """It was copied until that would have formed a loop or brought the same records twice; see the reason."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,7 +1,7 @@
 """Looks for the markers of transactions in the logs of their leaders, behind what was fetched.
 
-Brokers do not list all aborted transactions (:mod:`srm_common.wire.visibility`), but a marker is hidden from nobody who
-reads uncommitted.
+Brokers do not list all aborted transactions (:mod:`srm_common.wire.visibility`), but whoever reads uncommitted sees
+all markers.
 """
 
 from __future__ import annotations

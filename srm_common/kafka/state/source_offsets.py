@@ -35,8 +35,8 @@ class SourceOffsets(dict[TopicPartition, int]):
     """(upstream topic, partition) -> next offset to copy. Partitions without a position are absent.
 
     ``faults`` has the partitions whose record cannot be read: they must not be copied until it is fixed. ``resets``
-    are those whose record says "no position": somebody wants them copied from their start. ``epochs`` has the leader
-    epochs in the source logs of the offsets before the positions, where they are known.
+    are those whose record says "no position": an operator had them restarted from their beginning. ``epochs`` has the
+    leader epochs in the source logs of the offsets before the positions, where known.
     """
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ class EpochAnswer:
 
 
 def epochs_before(source: EpochSource, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The leader epochs of the offsets before ``offsets``, in the logs as they are now; absent where that is not told.
+    """The leader epochs of the offsets before ``offsets``, in the logs as they are now; absent where unknown.
 
     Args:
         offsets: behind the starts of their logs, for nothing is known of what lay before those.

@@ -1,4 +1,4 @@
-"""Source offsets that only somebody believes who is not read_committed.
+"""Source offsets that only readers without read_committed would believe.
 
 MirrorMaker 2 without exactly-once support reads its offsets topic read_uncommitted. It believes the offset of a
 transaction that was aborted, and leaves out the records which that one would have copied (measured: ten records lost

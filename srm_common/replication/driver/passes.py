@@ -69,7 +69,7 @@ class Passes:
     """All passes of one run.
 
     Args:
-        job: what every slot is told.
+        job: what all slots have in common.
         runner: runs slots.
         points: where partitions start.
         topics: lists what is to be copied now.

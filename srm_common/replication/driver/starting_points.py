@@ -67,7 +67,7 @@ class StartingPoints:
         override: the run's start position, applied once to each of ``overridden``.
         last_ends: the log ends that the last run saw.
         cut_copies: those that the target lost records of; what becomes of them says ``on_target_loss``.
-        note: told what was decided about lost data and first starts.
+        note: called with what was decided about lost data and first starts.
         now_ms: the time, for what is remembered.
     """
 

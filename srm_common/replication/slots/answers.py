@@ -40,10 +40,10 @@ class Answers:
 
     Args:
         replicas: learns where the leaders want partitions to be read.
-        proofs: told of brokers that do not list aborted transactions.
-        fault: told of retriable faults.
+        proofs: notified of brokers that do not list aborted transactions.
+        fault: called with retriable faults.
         spawn: begins questions to the leaders.
-        note: told what is waited for.
+        note: called with what is waited for.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class Answers:
         elif code == codes.UNKNOWN_TOPIC_OR_PARTITION:
             self._fault([state], NoSuchPartition(f"{place} does not exist, or was deleted"))
         elif codes.retriable(code) or code == codes.UNKNOWN_SERVER_ERROR:
-            # The latter is how a remote store's failure is told; Java's consumer tries again, too.
+            # The latter is how a remote store's failure shows; Java's consumer retries, too.
             self._fault([state], f"{place}: {codes.name(code)}")
         else:
             state.stop_at(
@@ -231,7 +231,7 @@ class Answers:
                     f"partition {_name(state)} at {self._source.alias}: broker {node} answered {answer} for offset "
                     f"{offset}, although the log has the offsets {facts.start} to {facts.end}"
                 )
-                # Nothing is told by it: a log without epochs, or one that compaction took the epoch's batches from.
+                # Inconclusive: a log without epochs, or one that compaction took the epoch's batches from.
                 state.epochs.clear()
             if generation == self._generation:
                 state.fetching = False

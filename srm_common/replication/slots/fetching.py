@@ -34,7 +34,7 @@ class Fetching:
     beyond that only for an answer with a single larger batch.
 
     Args:
-        note: told what is waited for that may take long.
+        note: called with waits that may take long.
     """
 
     def __init__(

@@ -23,8 +23,8 @@ class Proofs:
     """The markers that one reader of one cluster has seen ahead of its positions.
 
     Args:
-        note: told, once for each, of brokers that left an aborted transaction out.
-        heard: told of each answer.
+        note: called once for each broker that left an aborted transaction out.
+        heard: called with each response.
     """
 
     def __init__(self, link: ClusterLink, note: Callable[[str], None], heard: Callable[[], None]) -> None:

@@ -101,7 +101,7 @@ class _Route:
 
 @dataclass(slots=True)
 class _Request:
-    """A request under way. It is told of its answer as a future of the library is, for a fraction of the cost."""
+    """A request in flight. It is completed as a future of the library is, at a fraction of the cost."""
 
     sending: Sending
     leader: int

@@ -222,7 +222,7 @@ class _Slot:
     @property
     def _over(self) -> bool:
         """Whether the slot ends with its next commit. A partition that waits after a fault is given its patience, or it
-        would never be told of; meanwhile the others continue."""
+        would never be reported; meanwhile the others continue."""
         return time.monotonic() > self._stop_at and not any(state.failing for state in self._states)
 
     def _behind(self) -> bool:

@@ -26,7 +26,7 @@ JVM_MEMORY = "512m"
 # compiler.
 _JVM_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
-#: What a driver's JVM has to be told before it starts. A shell, which it is to pyspark, would draw a progress bar.
+#: Settings that a driver's JVM needs before it starts. A shell, which it is to pyspark, would draw a progress bar.
 LAUNCH_SETTINGS = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.ui.showConsoleProgress")
 
 _COMMON: Mapping[str, str] = {

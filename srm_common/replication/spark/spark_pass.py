@@ -42,7 +42,7 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     """The Spark application of this process, started when there is none.
 
     ``settings`` gives, for a master, what to fill in where the operator said nothing. ``master`` None: the one that
-    ``spark-submit`` was told. Where this process starts the JVM itself, the settings in :data:`LAUNCH_SETTINGS` are
+    ``spark-submit`` was given. Where this process starts the JVM itself, the settings in :data:`LAUNCH_SETTINGS` are
     ours whatever ``spark-defaults.conf`` says, since only the JVM reads that file. Workers on this machine run this
     process's Python, unless ``PYSPARK_PYTHON`` says otherwise.
     """

@@ -1,7 +1,7 @@
-"""The other services: a gateway finds them in Kafka, asks them when it is asked, and computes nothing of theirs.
+"""The other services: a gateway finds them in Kafka, queries them on demand, and computes nothing itself.
 
-Whoever does not respond is an entry of ``errors[]`` and holds up nobody: each question has a time limit, all are asked
-at once, and who let a limit pass is left alone for a while.
+A service that does not respond is an entry of ``errors[]`` and delays no other: each request has a time limit, all are
+sent at once, and a service that exceeded the limit is skipped for a while.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class FakeCluster:
 
     @property
     def internal_servers(self) -> str:
-        """The same: nobody logs in here."""
+        """The same: there is no authentication here."""
         return self.bootstrap_servers
 
     def stop(self, node: int) -> None:

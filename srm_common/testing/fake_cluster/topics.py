@@ -59,7 +59,7 @@ class Node:
 class Topics:
     """Args:
     static: what the brokers were started with.
-    changed: told that a topic came, went or got another leader.
+    changed: called when a topic is created, is deleted or gets another leader.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Topics:
         self.configs = Configs(static, self._settings, self.nodes)
         #: Topics that came into being because a client asked about them.
         self.made_on_demand: set[str] = set()
-        #: Told of each topic that goes.
+        #: Called with each deleted topic.
         self.on_delete: list[Callable[[str], None]] = []
         self._changed = changed
 
@@ -161,8 +161,8 @@ class Topics:
 
     def delete(self, name: str) -> None:
         del self.topics[name]
-        for told in self.on_delete:
-            told(name)
+        for callback in self.on_delete:
+            callback(name)
         self._changed()
 
     def elect(self, name: str, number: int, node: int | None = None, *, keep: int | None = None) -> None:

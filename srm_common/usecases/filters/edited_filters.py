@@ -142,8 +142,8 @@ class RecordedFilters:
     """The lists are in ``srm-control.internal`` on the target, and nowhere else.
 
     Args:
-        hint: what to do where the flow's lists are kept in an Airflow. None: somebody chose this place, so an edit is
-            made even there.
+        hint: what to do if the flow's lists are kept in an Airflow. None: this store was chosen explicitly, so an
+            edit is made even then.
         flow, who, writes_to: as for :class:`VariableFilters`.
     """
 

@@ -127,7 +127,7 @@ def _of_choice(found: HandoverPosition, position: int) -> HandoverPosition:
 
 
 def _as_committed(found: HandoverPosition) -> HandoverPosition:
-    """What is committed with the records cannot lie beside them, unless somebody moved it, who may have meant it."""
+    """Offsets committed with their records differ from them only if an operator moved them on purpose."""
     if found.verdict not in (Verdict.AHEAD, Verdict.BEHIND):
         return found
     why = f"{found.proof}; was the offset moved by hand?"

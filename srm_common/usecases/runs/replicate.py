@@ -133,7 +133,7 @@ class _Run:
                 ]
                 self._free(owner, job, self._copies)
                 self._find_cut_copies(owner)
-            # Anew, since offsets may have been moved by hand until the flow became ours.
+            # Read again, since offsets may have been moved by hand until the flow became ours.
             known = self._store.read_all("topics", "start", prefix=PREFIX)
             presence.forget_others(drivers(known))
             points = self._points(source, state, known, topics)
@@ -203,7 +203,7 @@ class _Run:
                 self._journal.copy_ends[place] = end
 
     def _remember_copy_ends(self, owner: Ownership, undecided: Container[TopicPartition]) -> None:
-        """For the run that comes next; one that was cut meanwhile, or that nobody has decided about, is for that to
+        """For the run that comes next; one that was cut meanwhile, or that is undecided, is for that to
         find."""
         for place, end in self._ends_of_copies(owner).items():
             decided = place in self._cut and place not in undecided

@@ -120,7 +120,7 @@ async function reload() {
   }
 }
 
-/** Nobody looks at a hidden page, and a dialog wants no surprises behind it. */
+/** No refresh on a hidden page, or behind an open dialog. */
 function later() {
   if (document.hidden || document.querySelector("dialog[open]")) timer = setTimeout(later, 1000);
   else reload();

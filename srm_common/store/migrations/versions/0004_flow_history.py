@@ -63,8 +63,8 @@ def upgrade() -> None:
                 history["error"] = json.loads(last["partition_errors"])[0]
             if last["lost_records"]:
                 history["losing"] = True
-                told = [*json.loads(last["partition_errors"] or "[]"), *json.loads(last["notes"] or "[]")]
-                text = next((one for one in told if "on.data.loss" in one), None)
+                texts = [*json.loads(last["partition_errors"] or "[]"), *json.loads(last["notes"] or "[]")]
+                text = next((one for one in texts if "on.data.loss" in one), None)
                 history |= {} if text is None else {"lost_text": text}
                 if not last["ok"]:
                     history["lost_held"] = last["lost_records"]
