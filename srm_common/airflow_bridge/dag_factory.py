@@ -1,4 +1,4 @@
-"""From flows to DAGs: the one place where plain task values become Airflow objects.
+"""From flows to DAGs: the only module in which plain task values become Airflow objects.
 
 Runs whenever Airflow parses the DAG file, so it reads one properties file and nothing else: no broker, no Spark, no
 database. Its result depends on that file alone; a value that changed from parse to parse would give each flow a new

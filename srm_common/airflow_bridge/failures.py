@@ -1,4 +1,4 @@
-"""The project's errors in Airflow's words: which ones end a task, and which ones are worth another try."""
+"""The project's errors as Airflow's exceptions: which fail a task at once, and which are retried."""
 
 from __future__ import annotations
 

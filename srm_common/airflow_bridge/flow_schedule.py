@@ -1,4 +1,4 @@
-"""The schedule of a flow's DAG in the hands of a task of another DAG: pause it, run it once more, let it continue.
+"""The schedule of a flow's DAG, controlled by a task of another DAG: pause it, run it once, resume it.
 
 Airflow 3.3 lets a task look at other DAGs and start runs of them. Pausing a DAG and ending a run are for users: they go
 by the REST API, as the login of the Airflow connection ``srm_airflow`` (``conn_type`` http; its host may be left out),

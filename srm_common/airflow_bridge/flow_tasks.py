@@ -1,4 +1,4 @@
-"""What the DAG of a flow consists of, as plain values: no Airflow here, so that rules are tested without it.
+"""The tasks of a flow's DAG as plain values: no Airflow here, so that rules are tested without it.
 
 ::
 

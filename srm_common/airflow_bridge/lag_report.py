@@ -1,4 +1,4 @@
-"""How far behind a flow is, after a run: out of the run record, into metrics, the asset's state and the task's log."""
+"""The lag of a flow after a run: from the run record to metrics, the asset's state and the task's log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the DAGs that move consumer groups consist of, as plain values: no Airflow here.
+"""The tasks of the DAGs that move consumer groups, as plain values: no Airflow here.
 
 ::
 

@@ -1,4 +1,4 @@
-"""The tasks of a flow besides the copy itself: each one calls a use case and logs what it did.
+"""The tasks of a flow other than the copy: each one calls a use case and logs what it did.
 
 They hold names only. The configuration file is read when a task runs, so that no credential is ever part of a DAG.
 Use cases are imported then, too: parsing a DAG file must not load a Kafka client.

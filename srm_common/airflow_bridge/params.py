@@ -1,4 +1,4 @@
-"""What an operator chose for one run or one move, out of a DAG run's params."""
+"""The params of a DAG run: an operator's choices for one run or one move."""
 
 from __future__ import annotations
 

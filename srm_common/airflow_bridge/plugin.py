@@ -1,5 +1,5 @@
-"""What Airflow loads of this project by itself: one web app, mounted under ``/srm`` of the API server, the Replications
-page in the menu, and a tab with it on every DAG.
+"""What Airflow loads of this project: one web app, mounted under ``/srm`` of the API server, the Replications page in
+the menu, and a tab with it on every DAG.
 
 Every Airflow process imports this file, each task's among them, so it imports nothing itself.
 

@@ -1,4 +1,4 @@
-"""Imports, once in the processes that Airflow forks others from, what those would import each for itself.
+"""Imports modules once, in the processes that Airflow forks others from, instead of in each of those.
 
 With LocalExecutor the scheduler forks its workers, and they fork a process for each task: nearly all CPU of a task with
 little to do goes into imports, and what the scheduler has imported costs it nothing. The DAG processor forks a process

@@ -1,4 +1,5 @@
-"""The task that copies: the Spark provider's operator, with this project's job and submit wrapper.
+"""The task that copies: the Spark provider's operator, with this project's job and submit wrapper. Runs below
+``spark.min.bytes`` are copied in its own process.
 
 What is not worth starting Spark for (``spark.min.bytes``) it copies in its own process.
 """

@@ -1,4 +1,4 @@
-"""What tasks keep in Airflow and read from it: variables, and the states of assets."""
+"""Airflow variables and asset states that tasks read and write."""
 
 from __future__ import annotations
 

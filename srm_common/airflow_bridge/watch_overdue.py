@@ -1,4 +1,4 @@
-"""What the triggerer does when a run of ``srm.watch`` does not end: it reports that no flow is being watched.
+"""What the triggerer does when a run of ``srm.watch`` is overdue: it reports that no flow is being watched.
 
 A task may wait forever, for a slot of the executor or of its pool; the triggerer needs neither. The alarm
 that the watch has stalled is raised only here and resolved only by the next check, and each writes its record only when

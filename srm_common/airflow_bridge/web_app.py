@@ -1,4 +1,4 @@
-"""Who asks, by Airflow's login, and what Airflow lets them do.
+"""The caller, by Airflow's authentication, and the caller's permissions in Airflow.
 
 Airflow mounts apps of plugins without a login of their own, and keeps the modules that know about logins to itself:
 they may change. This file and :mod:`srm_common.airflow_bridge.airflow_scheduler` are the only ones that know them.

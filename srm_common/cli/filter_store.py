@@ -1,6 +1,5 @@
-"""Where the edited lists of a flow are kept, as the environment says: an Airflow by its REST API, an Airflow on this
-machine, or ``srm-control.internal`` alone.
-"""
+"""Where edited filters are stored, depending on the environment: an Airflow through its REST API, an Airflow on this
+machine, or ``srm-control.internal`` alone."""
 
 from __future__ import annotations
 

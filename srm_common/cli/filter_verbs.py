@@ -1,5 +1,5 @@
-"""What ``topics``, ``groups`` and ``reverse-checkpointed-topics`` have in common: the options of Streams Replication
-Manager's srm-control, the newer words for them, and the edit itself."""
+"""What ``topics``, ``groups`` and ``reverse-checkpointed-topics`` share: the options of Streams Replication Manager's
+srm-control, their newer synonyms, and the edit itself."""
 
 from __future__ import annotations
 

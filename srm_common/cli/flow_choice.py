@@ -1,4 +1,4 @@
-"""Which flow a command is about, by options of ours or of Streams Replication Manager, and overrides of its clients."""
+"""The flow that a command is about, by our options or Streams Replication Manager's, and overrides of its clients."""
 
 from __future__ import annotations
 

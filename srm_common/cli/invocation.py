@@ -1,4 +1,4 @@
-"""What all commands share: the configuration file, the flow asked for, and the form of the answer."""
+"""What all commands share: the configuration file, the selected flow, and the output format."""
 
 from __future__ import annotations
 

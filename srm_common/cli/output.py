@@ -1,4 +1,4 @@
-"""How answers are printed: a command returns an :class:`Answer`, and :func:`show` is the one place that prints it."""
+"""Output: a command returns an :class:`Answer`, and only :func:`show` prints it."""
 
 from __future__ import annotations
 

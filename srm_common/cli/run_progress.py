@@ -1,4 +1,4 @@
-"""A run on a terminal: a bar a topic, and how fast it goes."""
+"""Progress of a run on a terminal: one bar per topic, and the rate."""
 
 from __future__ import annotations
 

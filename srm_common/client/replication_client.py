@@ -1,4 +1,4 @@
-"""Questions about one cluster that flows copy into."""
+"""Queries about one cluster that flows copy into."""
 
 from __future__ import annotations
 

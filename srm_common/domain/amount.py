@@ -1,4 +1,4 @@
-"""Numbers and spans of time for people: an amount as far as it is known, sums of amounts, durations."""
+"""Amounts and durations in words: an amount that may be known only in part, sums of amounts, durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How to reach one cluster, in the words of both Kafka clients."""
+"""Connection settings of one cluster, in the terms of both Kafka clients."""
 
 from __future__ import annotations
 

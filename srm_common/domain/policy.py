@@ -1,4 +1,4 @@
-"""How a topic is named on the other side, and what a name reveals about its past.
+"""Replication policies: the name of a topic's copy, and what a name reveals about its origin.
 
 The rules are those of ``org.apache.kafka.connect.mirror.DefaultReplicationPolicy`` and
 ``IdentityReplicationPolicy``, down to how Java splits strings. Policies of users have the methods of

@@ -1,4 +1,4 @@
-"""The web app, put together."""
+"""Builds the web app."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the routes of the web app work with: its context, the caller, and the rights of the caller."""
+"""What the routes of the web app share: the context, the caller, and the caller's permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the history, with the lag of this moment in place of the last report's, as far as it is known."""
+"""Figures of the history, with the current lag, where it is known, in place of the last report's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All that is known of the flows at one moment, from the file, the history and the scheduler, as far as they answer."""
+"""The flows at one moment, from the file, the history and the scheduler, as far as each is available."""
 
 from __future__ import annotations
 

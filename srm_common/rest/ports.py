@@ -1,4 +1,4 @@
-"""What the web app needs of its surroundings: logins and a scheduler. Airflow's plugin has one kind of each,
+"""The ports of the web app: authentication and a scheduler. Airflow's plugin has one implementation of each,
 ``srm-control serve`` another."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the store and the scheduler know, as the JSON of the API."""
+"""From rows of the store and the scheduler to the JSON of the API."""
 
 from __future__ import annotations
 

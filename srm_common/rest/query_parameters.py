@@ -1,4 +1,4 @@
-"""Query parameters that routes share: the time that a request asks about, and which part of a long list."""
+"""Query parameters that routes share: the time range, and offset and limit of lists."""
 
 from __future__ import annotations
 

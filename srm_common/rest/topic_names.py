@@ -1,4 +1,4 @@
-"""Topics by their whole names, on either side of a flow."""
+"""Resolves full topic names on either side of a flow."""
 
 from __future__ import annotations
 

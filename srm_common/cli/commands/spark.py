@@ -1,4 +1,4 @@
-"""``srm-control pack`` and ``srm-control warmup``: what makes Spark ready."""
+"""``srm-control pack`` and ``srm-control warmup``: preparations for Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the bindings that copies are to have to changes of the target, limited to bindings that we made ourselves.
+"""From the desired bindings of copies to changes on the target, limited to bindings that the flow created.
 
 What was made is recorded before it is made. A binding that is there without a record was created by others: it
 is never deleted, and where it equals a wanted one there is nothing to do.

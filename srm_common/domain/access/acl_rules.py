@@ -1,4 +1,4 @@
-"""Which bindings the copies of a flow are to have, from the bindings of its source.
+"""The desired bindings of a flow's copies, derived from the bindings of its source.
 
 Readers of the source may read the copy, and only the replicator writes. What MirrorMaker 2 does
 (``MirrorSourceConnector.updateTopicAcls``) is kept for literal patterns, ALLOW READ, ALLOW DESCRIBE, ALLOW ALL and

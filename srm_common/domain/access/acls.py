@@ -1,4 +1,5 @@
-"""Access control bindings on topics, as values, with what Kafka's authorizer makes of patterns, hosts and principals.
+"""Access control bindings on topics as values, with the semantics of Kafka's authorizer for patterns, hosts and
+principals.
 
 The words are Kafka's (``org.apache.kafka.common.acl``, ``org.apache.kafka.common.resource``); how bindings match is
 that of ``org.apache.kafka.metadata.authorizer.StandardAuthorizer``: a DENY wins over every ALLOW, and what nothing

@@ -1,5 +1,5 @@
-"""What a flow copies, as it may be edited while the flow runs: the lists of the Airflow variable
-``srm_filters__<source>__<target>``, and what they make of the lists in the properties file.
+"""The filters of a flow, which may be edited while it runs: the lists of the Airflow variable
+``srm_filters__<source>__<target>`` on top of those in the properties file.
 
 The variable holds a JSON object. Each key replaces the list of the same name; a key that is not there leaves the
 properties file's list as it is::

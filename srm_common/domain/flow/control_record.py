@@ -1,4 +1,4 @@
-"""One change that a person, or a program for them, made to a flow while it ran."""
+"""One change to a flow, made by an operator or a program while it ran."""
 
 from __future__ import annotations
 

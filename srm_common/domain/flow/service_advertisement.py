@@ -1,4 +1,4 @@
-"""What a service says of itself in the Kafka of its targets, so that others find it."""
+"""The advertisement of a service in the Kafka clusters of its targets, by which others find it."""
 
 from __future__ import annotations
 

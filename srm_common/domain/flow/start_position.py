@@ -1,4 +1,4 @@
-"""Where partitions without progress start: a position, and the rules that give one topic by topic.
+"""Where partitions without progress start: start positions, and the rules that assign them to topics.
 
 The rules: ``start.positions``, else ``auto.offset.reset``.
 """

@@ -1,4 +1,4 @@
-"""Judges the health of a flow by what was observed: one state with its cause, and the alarms that it raises.
+"""Judges the health of a flow from an observation: one state with its cause, and its alarms.
 
 docs/operations.md describes the same rules for operators; keep both in agreement.
 """

@@ -1,4 +1,4 @@
-"""The one place that puts together what health is judged by: history, scheduler and settings of a flow."""
+"""Builds the observation from which health is judged: history, scheduler and settings of a flow."""
 
 from __future__ import annotations
 

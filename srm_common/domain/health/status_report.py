@@ -1,4 +1,4 @@
-"""How a flow stands, partition by partition: its last run, and the source's ends where they could be asked."""
+"""The status of a flow, partition by partition: its last run, and the source's end offsets where available."""
 
 from __future__ import annotations
 

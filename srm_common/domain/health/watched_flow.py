@@ -1,5 +1,5 @@
-"""A flow as the watch sees it, which looks from outside of its runs: at what the last of them left behind, and at what
-the scheduler has of the flow now.
+"""A flow as ``srm.watch`` sees it from outside its runs: what the last of them left behind, and what the scheduler has
+of it now.
 
 The alarm ``stalled`` is the watch's alone, since runs that never start cannot send it; all others
 are sent by the runs. So each alarm has one sender, which keeps its own record.

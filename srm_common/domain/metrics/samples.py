@@ -1,4 +1,4 @@
-"""What the report of a run says of every metric, of its flow, topics and partitions."""
+"""From the report of a run to samples of every metric, for its flow, topics and partitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of one metric, the smallest thing that statistics are made of, and their statistics over a span of time."""
+"""Samples of one metric, the smallest unit of statistics, and their statistics over a time range."""
 
 from __future__ import annotations
 

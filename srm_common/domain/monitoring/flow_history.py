@@ -1,4 +1,4 @@
-"""What the runs of a flow say together: how the newest went, since when it fails or is too far behind, what it lost.
+"""The history of a flow, folded from its reports: the newest runs, since when it fails or lags, what it lost.
 
 Everything that shows or reports a flow reads this history and nothing else of the past: alarms, the page, REST,
 Prometheus, ``status`` and ``top``. It is folded from reports, so that two who saw the same reports know the same.

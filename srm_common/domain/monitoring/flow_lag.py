@@ -1,4 +1,4 @@
-"""How far a flow is behind its source at one moment, partition by partition."""
+"""The lag of a flow at one moment, partition by partition."""
 
 from __future__ import annotations
 

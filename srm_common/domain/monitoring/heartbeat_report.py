@@ -1,4 +1,4 @@
-"""Which heartbeats a flow has brought to its target, how old the newest is, and how long it was on its way."""
+"""The heartbeats that a flow has copied to its target: the age of the newest, and its latency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report task of one run hands to the metrics store, to Airflow's metrics and to the raw metrics topic."""
+"""The report of one run, for the metrics store, Airflow's metrics and the raw metrics topic."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where a flow continues when it changes hands: the stored offset of each partition, held against the ends of both
-logs.
+"""Where a flow continues after a take-over or hand-back: the stored offset of each partition, compared with the ends of
+both logs.
 
 MirrorMaker 2 copies a partition's records in their order, so its copy ends with the source's records up to one place:
 the one to continue from. The stored offset names that place, except where MirrorMaker 2 was killed between a copy and

@@ -1,5 +1,5 @@
-"""Moving consumer groups from a flow's source to its target: what is asked for, step by step what was done, and where
-each group resumes.
+"""A move of consumer groups from a flow's source to its target: the request, the result of each step, and where each
+group resumes.
 
 A failover moves groups along a flow. A failback is the same along the flow in the other direction; a change of
 direction is a failover of everything, once. They share these types.

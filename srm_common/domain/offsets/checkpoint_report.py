@@ -1,4 +1,4 @@
-"""What one round of writing offset syncs and checkpoints did."""
+"""The result of one round of writing offset syncs and checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints: where a consumer group stands, said in offsets of both clusters."""
+"""Checkpoints: positions of consumer groups in offsets of both clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Floors made exact by what is seen in the logs: records counted before a position, records between two offsets.
+"""Makes floors exact by reading the logs: counts records before a position, or between two offsets.
 
 A log may have lost records since they were copied (compaction, retention), but none comes back. So what is seen on
 either side of a position are lower bounds, and the place of the position stays within what they leave:

@@ -1,4 +1,4 @@
-"""Records in a copy that the flow did not write: what the offset map does not account for.
+"""Records in a copy that the flow did not write: those that the offset map does not cover.
 
 In a copy that only its flow writes to, every offset is a record of some run of the map, or the marker of one of the
 flow's transactions, or was aborted. So whatever can be read between the runs came from another writer.

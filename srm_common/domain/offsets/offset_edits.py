@@ -1,4 +1,4 @@
-"""Moving committed source offsets by hand: what would change, what that means, and why it cannot be done.
+"""Manual edits of committed source offsets: the change, its consequences, and why it may be refused.
 
 An offset here is always the next one to copy. MirrorMaker 2's record holds the last one copied.
 """

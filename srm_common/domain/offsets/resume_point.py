@@ -1,4 +1,4 @@
-"""Where a group that moves to another cluster continues in one partition there.
+"""Where a moved group resumes in one partition of the other cluster.
 
 The partition may have three kinds of records: copies of the topic that the group leaves (``along`` the flow), records
 of its own that were copied to that topic before (``back``), and records of its own that never got there, because the

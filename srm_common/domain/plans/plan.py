@@ -1,6 +1,5 @@
-"""A plan: every decision on the source's topics, and the actions that follow. A value that is printed, compared and
-carried out, its file and its record; making it is the business of :mod:`srm_common.domain.plans.planning`.
-"""
+"""A plan: every decision on the source's topics, and the resulting actions. A value that is printed, compared, stored
+and applied; :mod:`srm_common.domain.plans.planning` makes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has to change on the target before a flow can copy: from two views of the clusters to a :class:`Plan`.
+"""The changes that the target needs before a flow can copy: from two views of the clusters to a :class:`Plan`.
 
 Applying a plan twice is harmless, and a plan never deletes a topic or takes partitions away.
 """

@@ -1,5 +1,4 @@
-"""Records that disappeared at the source before they were copied: how that is noticed, and what is done about
-it.
+"""Records that disappeared at the source before they were copied: how they are detected, and what the flow does then.
 
 What always holds: nothing is found exactly when the topic is the one the position belongs to, the position lies inside
 its log, and the log still has what was read before it (as far as that is known); a decision never passes over a

@@ -1,4 +1,4 @@
-"""One partition over the passes of a run: where it starts, where it is, what was copied, whether it is tried again."""
+"""One partition over the passes of a run: its start, its position, what was copied, and whether it is retried."""
 
 from __future__ import annotations
 

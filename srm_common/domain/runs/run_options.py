@@ -1,4 +1,4 @@
-"""What an operator may choose for one run, beyond the flow's settings."""
+"""Options that an operator may set for one run, on top of the flow's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one run of a flow did, partition by partition: written to the flow-state topic, read by everything else."""
+"""The record of one run of a flow, partition by partition: written to the flow-state topic, read by everything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a setting is: a key with a type, a unit, a default, a meaning, and the levels it may be written at.
+"""A setting: a key with its type, unit, default, meaning, and the levels at which it may be set.
 
 The table of all keys is in :mod:`srm_common.domain.settings.table`; where values come from is in
 :mod:`srm_common.domain.settings.layers`.

@@ -1,4 +1,4 @@
-"""The levels of a configuration file, and which of several values of a key counts.
+"""The levels of a configuration file, and which of several values of a key takes effect.
 
 The longest prefix wins, and presence decides, never truth: ``false``, ``0`` and an empty value override.
 """

@@ -1,4 +1,4 @@
-"""Keys for how a run copies and when it starts."""
+"""Keys that determine how a run copies, and when it starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every key of the configuration file that describes flows: the one place for types, units, defaults and meanings.
+"""Every key of the configuration file that describes flows, with type, unit, default and meaning.
 
 docs/configuration.md is written from this table.
 """

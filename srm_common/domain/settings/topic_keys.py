@@ -1,4 +1,4 @@
-"""Keys for what is copied and for the properties of remote topics."""
+"""Keys that determine what is copied, and the properties of remote topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan consists of: small frozen actions, each of which changes one thing on one cluster and says why.
+"""The actions of a plan: small frozen values, each of which changes one thing on one cluster and has a reason.
 
 A new kind of action is one class here (or beside the rules that make it) with the parts of :class:`Action`, and one
 handler in :mod:`srm_common.usecases.topics.apply`. Printing, comparing and storing plans need nothing else.

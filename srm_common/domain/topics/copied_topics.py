@@ -1,4 +1,4 @@
-"""What a flow copies: which topics, under which names, by what is recorded on its target."""
+"""The topics that a flow copies and the names of their copies, by the records on its target."""
 
 from __future__ import annotations
 

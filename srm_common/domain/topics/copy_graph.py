@@ -1,4 +1,5 @@
-"""Which topic's records come into which other topic, over any number of clusters: what a flow asks before it copies.
+"""The graph of copies over any number of clusters: which topic's records reach which other topic. A flow checks it
+before it copies.
 
 Two rules keep a graph of copies sound, whatever topics are called:
 

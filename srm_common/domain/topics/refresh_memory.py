@@ -1,4 +1,4 @@
-"""What ``refresh_topics`` remembers between runs: when it last did what, and which settings it changed.
+"""What ``refresh_topics`` remembers between runs: when it last did each job, and which settings it changed.
 
 MirrorMaker 2's three periodic jobs (topics, configurations, ACLs) have a switch and an interval each. They begin when
 the process starts; here that is a flow's first run, and every change of the settings that decide about topics.

@@ -1,4 +1,4 @@
-"""Which topics of a cluster are copies, of what: by what is recorded on the cluster, else by their names."""
+"""Which topics of a cluster are copies of what: by the records on the cluster, otherwise by their names."""
 
 from __future__ import annotations
 

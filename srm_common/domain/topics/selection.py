@@ -1,4 +1,4 @@
-"""Which topics of the source a flow copies, each with a decision a person can read.
+"""Which topics of the source a flow copies, each with a decision and its reason.
 
 Filters and policy decide by names; whether a copy would form a loop or bring records twice is decided by what
 is recorded on the clusters (:mod:`srm_common.domain.topics.copy_graph`).

@@ -1,4 +1,4 @@
-"""The topics that hold a flow's state: where each lies, with which settings, and what its loss would mean.
+"""The topics that hold a flow's state: the cluster and the settings of each, and what its loss would mean.
 
 :func:`judge` compares one with what a cluster has; it decides and changes nothing.
 """

@@ -1,4 +1,4 @@
-"""What is known of every topic that a flow copies: the records of ``srm-meta.internal``.
+"""The records of ``srm-meta.internal``: what is known of every topic that a flow copies.
 
 A cluster's records are about what is copied *into* it, so that two clusters' records answer what a flow between
 them has to know: where the data of an upstream topic came from, and who else feeds the downstream topic. Nothing

@@ -1,4 +1,4 @@
-"""What a remote topic's settings must be, given those of its source topic.
+"""The settings that a remote topic needs, given those of its source topic.
 
 MirrorMaker 2's rules (``MirrorSourceConnector.targetConfig``) decide first. A few settings are then pinned to what
 the source has in effect, wherever its value comes from: with others, batches would be recompressed, refused, or

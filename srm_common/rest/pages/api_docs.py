@@ -1,4 +1,4 @@
-"""GET /docs: the API's description to read and to try out, by a copy of Swagger UI that comes with this package."""
+"""GET /docs: interactive API documentation, by a copy of Swagger UI in this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A service says in the Kafka of its targets that it is there, as long as it is."""
+"""Advertises this service in the Kafka clusters of its targets, for as long as it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking another service: one GET within a time limit, and an answer that is what it should be."""
+"""Queries another service: one GET within a time limit, and a validated response."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""Flows of other services, as a gateway shows them among its own: to be read, with the service's name. Questions about
-one of them are passed on, and the answer as it is.
-"""
+"""Flows of other services, which a gateway shows read-only among its own, with the service's name. Requests for one of
+them are forwarded, and the response is returned unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GET /metrics: what Prometheus scrapes.
+"""GET /metrics, for Prometheus.
 
 A login with the right to read opens it, as everything else. Where the file allows that, so does a token that opens
 nothing else, or nothing at all is needed.

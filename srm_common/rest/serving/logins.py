@@ -1,4 +1,4 @@
-"""Who may ask ``srm-control serve``: names, passwords and roles, from the environment or a file.
+"""Users of ``srm-control serve``: names, passwords and roles, from the environment or a file.
 
 A line of the file is ``NAME:ROLE:PASSWORD``, with a role of viewer, user and op as Airflow has them. The password is
 plain text, or hashed by ``srm-control serve --hash-password``. Empty lines and lines that begin with # do not count.

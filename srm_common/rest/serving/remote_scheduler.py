@@ -1,4 +1,4 @@
-"""The scheduler, an Airflow elsewhere, by its REST API."""
+"""The scheduler of a remote Airflow, through its REST API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web app as a service of its own, for those who have no Airflow, or want it beside theirs."""
+"""The web app as a standalone service, without Airflow or next to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are read again when they have changed: the configuration, and the certificate of the service."""
+"""Files that are reloaded when they change: the configuration, and the certificate of the service."""
 
 from __future__ import annotations
 

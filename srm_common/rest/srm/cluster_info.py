@@ -1,4 +1,4 @@
-"""GET /cluster-info/{kafkaClusterId}: the flows of a cluster, as Streams Replication Manager's version 2 tells them."""
+"""GET /cluster-info/{kafkaClusterId}: the flows of a cluster, as in Streams Replication Manager's version 2."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/flows/{source}/{target}/filters: what a flow copies, as it may be edited while it runs."""
+"""/flows/{source}/{target}/filters: the filters of a flow, which may be edited while it runs."""
 
 from __future__ import annotations
 

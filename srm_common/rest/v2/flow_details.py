@@ -1,4 +1,4 @@
-"""What one flow is made of: topics, partitions, groups, runs, decisions and the last plan."""
+"""Details of one flow: topics, partitions, groups, runs, decisions and the last plan."""
 
 from __future__ import annotations
 

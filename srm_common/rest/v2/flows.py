@@ -1,4 +1,4 @@
-"""GET /flows and /flows/{source}/{target}: how the flows do."""
+"""GET /flows and /flows/{source}/{target}: health and figures of flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""/flows/{source}/{target}/group-offsets and /offsets: where consumer groups stand on both sides, and setting it."""
+"""/flows/{source}/{target}/group-offsets and /offsets: offsets of consumer groups on both sides, and setting them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""POST /flows/{source}/{target}/plan, /pause, /resume, /runs: what the next run would do, and the schedule of a flow,
-which is that of its DAG.
-"""
+"""POST /flows/{source}/{target}/plan, /pause, /resume, /runs: what the next run would change, and the schedule of the
+flow's DAG."""
 
 from __future__ import annotations
 

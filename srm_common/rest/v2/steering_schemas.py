@@ -1,4 +1,4 @@
-"""JSON of the requests that steer, and of their answers; see :mod:`srm_common.rest.schemas`."""
+"""JSON of the requests that change something, and of their responses; see :mod:`srm_common.rest.schemas`."""
 
 from __future__ import annotations
 
