@@ -1,4 +1,4 @@
-"""Airflow connections that say how to reach a cluster: ``<alias>.connection = kafka_east``.
+"""Airflow connections as connection settings of a cluster: ``<alias>.connection = kafka_east``.
 
 A connection's extra holds librdkafka settings, as for Airflow's Kafka provider; its host and port give the address, its
 login and password the user. Where a process finds it:

@@ -1,4 +1,4 @@
-"""Everything there is to say about a configuration: its faults, its keys, and how its flows fit together."""
+"""All findings about a configuration: its faults, its keys, and conflicts between its flows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Java client settings of a cluster in the words of librdkafka and of kafka-python.
+"""Java client settings of a cluster, translated for librdkafka and kafka-python.
 
 What neither library can do is refused, and the message names the replacement.
 """

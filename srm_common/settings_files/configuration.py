@@ -1,4 +1,4 @@
-"""The configuration file as a whole: clusters, flows, and what is wrong with which flow."""
+"""The configuration as a whole: clusters, flows, and the faults of each flow."""
 
 from __future__ import annotations
 

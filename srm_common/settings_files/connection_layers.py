@@ -1,4 +1,4 @@
-"""Which of several values of a connection setting counts for a client of a cluster, or of one side of a flow."""
+"""Which of several values of a connection setting applies to a client of a cluster, or of one side of a flow."""
 
 from __future__ import annotations
 

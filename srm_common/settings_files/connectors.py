@@ -1,4 +1,4 @@
-"""MirrorMaker 2's connectors of a Connect cluster as entries of a properties file.
+"""MirrorMaker 2's connectors in a Connect cluster, as entries of a properties file.
 
 They are read as Strimzi's ``KafkaConnector`` resources, as what Connect's REST API takes and answers, and as the
 properties of a standalone worker.

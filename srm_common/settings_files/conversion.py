@@ -1,4 +1,4 @@
-"""One properties file out of the configuration of MirrorMaker 2, Streams Replication Manager, Strimzi or Connect.
+"""Converts the configuration of MirrorMaker 2, Streams Replication Manager, Strimzi or Connect to one properties file.
 
 Whatever would do nothing here becomes a comment with its reason; secrets become references to the environment.
 """

@@ -1,4 +1,4 @@
-"""Where the value of a key comes from, what it overrides and what it means; values that are secrets are masked."""
+"""The origin of a key's value, what it overrides and what it means; secrets are masked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a key of another tool does here: it works, works under another name, has no effect, or stops the flow."""
+"""The effect of other tools' keys here: a key works, works under another name, has no effect, or stops the flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is worth saying about a configuration: faults, warnings and notes, each one sentence with its place."""
+"""Findings about a configuration: faults, warnings and notes, each one sentence with its file and line."""
 
 from __future__ import annotations
 

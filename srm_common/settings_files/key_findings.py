@@ -1,4 +1,4 @@
-"""Keys without effect: unknown ones, known ones at a level they do not have, and those without effect here.
+"""Keys without effect: unknown keys, keys at a level they do not have, and keys of other tools.
 
 Each is reported with the nearest key that has an effect. Streams Replication Manager ignores them silently.
 """

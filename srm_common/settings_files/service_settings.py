@@ -1,4 +1,4 @@
-"""How the web app of this installation is set up: what ``metrics.prometheus.*`` and ``service.*`` say."""
+"""Settings of this installation's web app: the keys ``metrics.prometheus.*`` and ``service.*``."""
 
 from __future__ import annotations
 

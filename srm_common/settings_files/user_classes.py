@@ -1,5 +1,5 @@
-"""Classes that the configuration file names: the policy of ``replication.policy.class``, one of those shipped or a
-class of the user's own, and the filters of ``topic.filter.class`` and its like."""
+"""Python classes that the configuration names: the policy of ``replication.policy.class``, shipped or the user's own,
+and the filters of ``topic.filter.class`` and the like."""
 
 from __future__ import annotations
 

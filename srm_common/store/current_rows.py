@@ -1,4 +1,4 @@
-"""How things stand, read from the database: flows, partitions, groups, runs, documents."""
+"""The newest status in the database: flows, partitions, groups, runs, documents."""
 
 from __future__ import annotations
 

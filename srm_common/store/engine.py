@@ -1,4 +1,4 @@
-"""The way to the database: SQLite or PostgreSQL, its faults as sentences."""
+"""The connection to the database, SQLite or PostgreSQL, and its errors as sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How figures went: statistics of ranges, series, sparklines."""
+"""Metrics over time: statistics of ranges, series, sparklines."""
 
 from __future__ import annotations
 

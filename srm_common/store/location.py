@@ -1,4 +1,4 @@
-"""Where the metrics store of an installation is, and how long it keeps what."""
+"""Where the metrics store of an installation is, and its retention."""
 
 from __future__ import annotations
 

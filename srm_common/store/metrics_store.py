@@ -1,4 +1,4 @@
-"""The one door to the history: reports in, figures out."""
+"""The only interface to the history: reports in, figures out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keeping one report: how things stand, what the run did, and its samples."""
+"""Stores one report: the newest status, what the run did, and its samples."""
 
 from __future__ import annotations
 

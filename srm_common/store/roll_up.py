@@ -1,4 +1,5 @@
-"""From finer to coarser buckets, and forgetting what is too old; for one flow, within the transaction of a report."""
+"""Rolls samples up into coarser buckets, and deletes what has expired; for one flow, within the transaction of a
+report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the store answers."""
+"""The rows that the store returns."""
 
 from __future__ import annotations
 

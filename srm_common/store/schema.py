@@ -1,4 +1,4 @@
-"""Which version the database has, and bringing it up to date. Versions are Alembic's, in ``migrations``."""
+"""The version of the database's schema, and its migration. Versions are Alembic's, in ``migrations``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables of the metrics store, as this software has them; ``migrations`` makes them.
+"""The tables of the metrics store in this version; ``migrations`` creates them.
 
 Times are epoch milliseconds. ``flow``, ``topic``, ``partition`` and ``consumer_group`` say how it stood at the newest
 report, ``run`` what each run did, ``sample`` how figures went.

@@ -1,4 +1,4 @@
-"""How finely history is kept: as reported first, then in ever longer buckets. Pure.
+"""The tiers of the history: as reported first, then in ever longer buckets. Pure.
 
 A bucket is made when a report of a later bucket comes, from the tier below. So a tier is complete up to the bucket of
 the newest report, and what comes after is in the tiers below.

@@ -1,4 +1,5 @@
-"""Kafka's own jars, fetched once into a cache folder by the Ivy that PySpark bundles: no Maven, Docker or build needed.
+"""Kafka's own jars, downloaded once into a cache folder by the Ivy that PySpark bundles: no Maven, Docker or build
+needed.
 
 ``$SRM_CACHE`` (default ``~/.cache/srm-kafka``) holds::
 

@@ -1,4 +1,4 @@
-"""A class-data archive of the broker's JVM: two fifths less CPU for each broker that starts with it.
+"""A class-data archive of the broker's JVM: two fifths less CPU for each broker that uses it.
 
 Java's dynamic class-data sharing (JEP 350): one broker writes down which classes it loaded, in the form the JVM uses;
 later ones map that file instead of reading, verifying and linking the classes out of jars. The archive belongs to one

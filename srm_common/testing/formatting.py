@@ -1,4 +1,4 @@
-"""Formatting of KRaft data folders without a JVM a node.
+"""Formats KRaft data folders without a JVM per node.
 
 Kafka's StorageTool runs once for each version and choice of features; its checkpoint of the feature levels that a new
 cluster starts with does not depend on the cluster and is kept in the cache. ``meta.properties`` is

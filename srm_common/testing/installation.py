@@ -1,4 +1,4 @@
-"""Is the installed PySpark whole?
+"""Checks that the installed PySpark is complete.
 
 ``apache-airflow-providers-apache-spark`` requires ``pyspark-client``, which installs its files into pyspark's own
 folder. With different versions the later one wins silently: SQL works, Python functions die inside the JVM, and

@@ -1,4 +1,4 @@
-"""Processes under our control, JVMs above all: started, measured, paused, ended, and never outliving us."""
+"""Child processes, mainly JVMs: started, measured, paused, ended, and never outliving this one."""
 
 from __future__ import annotations
 

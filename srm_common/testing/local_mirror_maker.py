@@ -1,4 +1,4 @@
-"""The real MirrorMaker 2 as one process, to compare with, to take over from and to hand back to."""
+"""The real MirrorMaker 2 as one process, for comparison, take-over and hand-back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of one's own: this machine's programs, data in a folder that goes away."""
+"""A temporary PostgreSQL server: this machine's binaries, data in a folder that is removed."""
 
 from __future__ import annotations
 

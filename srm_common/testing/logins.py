@@ -1,4 +1,4 @@
-"""Logins with passwords and checked rights for :class:`~srm_common.testing.LocalKafka`."""
+"""Authentication with passwords and enforced ACLs for :class:`~srm_common.testing.LocalKafka`."""
 
 from __future__ import annotations
 

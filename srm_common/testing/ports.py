@@ -1,4 +1,4 @@
-"""TCP ports of the loopback address that stay ours."""
+"""TCP ports of the loopback address that stay reserved."""
 
 from __future__ import annotations
 

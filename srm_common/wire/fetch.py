@@ -1,4 +1,4 @@
-"""Fetch version 12 answers as views into the receive buffer.
+"""Fetch version 12 responses as views into the receive buffer.
 
 kafka-python decodes these too, but copies every partition's records once more (0.1 CPU-seconds per GB); all else of
 the Fetch exchange is the library's. Version 12 is the newest that addresses topics by name (KIP-516 came with 13),

@@ -1,4 +1,4 @@
-"""Reading flexible protocol versions (KIP-482): unsigned varints, compact strings, tagged fields."""
+"""Decodes flexible protocol versions (KIP-482): unsigned varints, compact strings, tagged fields."""
 
 from __future__ import annotations
 

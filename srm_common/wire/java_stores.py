@@ -1,4 +1,4 @@
-"""Java's key stores, JKS and PKCS12, as PEM texts, and the keys in such texts; nothing is written anywhere.
+"""Java's key stores, JKS and PKCS12, as PEM texts, and the keys in such texts; nothing is written to disk.
 
 JKS is the format of ``sun.security.provider.JavaKeyStore``, and its keys are hidden as
 ``sun.security.provider.KeyProtector`` does. Java takes either for the other, by what the file begins with, and so does

@@ -1,4 +1,4 @@
-"""Small record batches of state topics: the body of one of our own, and the keys and values of any."""
+"""Small record batches of state topics: encodes our own, and decodes keys and values of any."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce requests as a list of buffers: headers of ours, bodies that stay where they were received.
+"""Produce requests as a list of buffers: our headers, and bodies that stay where they were received.
 
 kafka-python encodes Produce into one contiguous buffer, which would copy every record batch; that encoding is replaced,
 and the decoding of its answer, which comes once per few batches and so must cost little. Versions 9 to 12 share this

@@ -1,4 +1,4 @@
-"""Re-encoding of batches that cannot be copied unopened: holes, wanted offsets inside a batch, append times, merging.
+"""Re-encodes batches that cannot be copied unopened: holes, start offsets inside a batch, append times, merging.
 
 The fast path walks the varints of each record and copies everything from the key on as one slice; no record becomes
 a Python object. It renumbers offset deltas to 0..n-1 (a copied hole would be refused, and a header patched to hide

@@ -1,4 +1,4 @@
-"""What happens to each fetched batch: copied unopened, re-encoded, merged, split, or refused.
+"""Decides for each fetched batch: copy unopened, re-encode, merge, split or reject.
 
 | batch | becomes |
 |---|---|

@@ -1,4 +1,4 @@
-"""Many segments of one source partition as they lie in the log, decoded one by one when they are looked at.
+"""The segments of one source partition in log order, decoded one by one on access.
 
 A flow that has run for long has a million segments; for most of them only their start is needed.
 """

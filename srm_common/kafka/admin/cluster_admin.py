@@ -1,4 +1,4 @@
-"""Topics and settings of one cluster, through confluent-kafka's AdminClient: our values in, our values out."""
+"""Topics and configs of one cluster, through confluent-kafka's AdminClient: our values in, our values out."""
 
 from __future__ import annotations
 

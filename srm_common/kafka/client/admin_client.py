@@ -1,4 +1,4 @@
-"""librdkafka's admin client, as all of this project makes it."""
+"""librdkafka's admin client, with this project's settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers offer, and which of them this software can work with."""
+"""The API versions that brokers offer, and which of these brokers this software supports."""
 
 from __future__ import annotations
 

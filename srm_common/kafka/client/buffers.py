@@ -1,4 +1,4 @@
-"""Receive buffers that are used again: what bounds a task's memory.
+"""Receive buffers that are reused; they bound a task's memory.
 
 A lease holds one buffer while a Fetch answer is received and as long as batches of it wait to be acknowledged.
 """

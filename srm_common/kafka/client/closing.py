@@ -1,4 +1,4 @@
-"""What holds connections is closed at the end of its ``with`` block."""
+"""A base for objects that hold connections and close them at the end of their ``with`` block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kafka's error codes, grouped by what a copier does about them. Names and flags come from kafka-python's table."""
+"""Kafka's error codes, grouped by how a copy handles them. Names and flags are from kafka-python's table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a server's name to a connected socket: all its addresses, side by side, those that were silent lately last.
+"""From a server's name to a connected socket: all its addresses in parallel, recently silent ones last.
 
 A machine that is gone answers nothing at all, and one that hangs takes connections without a word: each attempt to
 reach it would last to its time limit. As in RFC 8305 (Happy Eyeballs), the next address is tried a quarter of a second

@@ -1,4 +1,4 @@
-"""Requests and answers as frames: a Fetch answer into a leased buffer, a Produce request as a list of buffers."""
+"""Requests and responses as frames: a Fetch response in a leased buffer, a Produce request as a list of buffers."""
 
 from __future__ import annotations
 

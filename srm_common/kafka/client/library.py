@@ -1,4 +1,4 @@
-"""All that is used of kafka-python, and where it is today: this module alone imports it.
+"""Everything that is used of kafka-python, under our names: this module alone imports it.
 
 ``tests/unit/kafka/client/test_library.py`` holds what is used of each class, private members too.
 """

@@ -1,4 +1,4 @@
-"""All that is used of confluent-kafka, and where it is today: this module alone imports it.
+"""Everything that is used of confluent-kafka, under our names: this module alone imports it.
 
 What its type stubs lack is made up for here.
 """

@@ -1,4 +1,4 @@
-"""Wakes a coroutine of kafka-python's loop; a wake-up that comes while no one waits is kept."""
+"""Wakes a coroutine of kafka-python's loop; a wake-up without a waiter is kept."""
 
 from __future__ import annotations
 

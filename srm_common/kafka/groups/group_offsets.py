@@ -1,4 +1,4 @@
-"""Consumer groups of one cluster: which there are, their states, and what they have committed."""
+"""Consumer groups of one cluster: their names, states and committed offsets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the consumer groups of a cluster stand, asked every few seconds over connections that are kept.
+"""Committed offsets of a cluster's consumer groups, queried every few seconds over persistent connections.
 
 One ListGroups a broker and one OffsetFetch a coordinator, however many groups there are (KIP-709, Kafka 3.0); an older
 cluster is asked group by group.

@@ -1,4 +1,4 @@
-"""Groups that read topics and are no consumer groups: share groups and streams groups.
+"""Groups that read topics but are not consumer groups: share groups and streams groups.
 
 confluent-kafka lists consumer groups only, so these are asked for over kafka-python. Their offsets are not translated:
 a share group (KIP-932) has a start offset for each partition and delivery states of single records behind it, which

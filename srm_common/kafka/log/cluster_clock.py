@@ -1,4 +1,4 @@
-"""A cluster's clock against this host's, without writing anything.
+"""Measures a cluster's clock against this host's, without writing anything.
 
 The leader of a KRaft quorum puts its own time into every description of the quorum (``LastCaughtUpTimestamp`` of the
 leader: "the current time", KIP-836). Half of the way there and back is the measurement's error, as with NTP.

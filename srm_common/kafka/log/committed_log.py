@@ -1,4 +1,4 @@
-"""The committed records of a topic, read over a link as they lie in the log: the one way to read long state topics.
+"""The committed records of a topic, read over a link in log order: the only way to read long state topics.
 
 A read goes to the ends that were listed before, and to nothing less: an answer without records says nothing (the broker
 may be slow, throttled or just elected). A position moves only past batches that came. Where compaction has taken what

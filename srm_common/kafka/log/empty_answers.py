@@ -1,4 +1,4 @@
-"""What an answer without records means where a log continues: nothing, until there is proof.
+"""Responses without records although the log continues: they prove nothing by themselves.
 
 A broker says "no records, no error" of a log that was compacted there, and also when a remote read (KIP-405) took
 longer than ``remote.fetch.max.wait.ms``, when the quota of remote reads (KIP-956) is used up, when another partition of

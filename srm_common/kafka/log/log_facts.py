@@ -1,5 +1,5 @@
-"""What a cluster says of a partition's log: where it starts, what of it is on the brokers' own disks, where it ends,
-whether it is compacted, and where its leader epochs end.
+"""What a cluster reports about a partition's log: its start, which part is on the brokers' own disks, its end, whether
+it is compacted, and where its leader epochs end.
 
 None of it is in a Fetch answer, and an answer without records or with an error means one thing or another by it.
 """

@@ -1,4 +1,4 @@
-"""Which records lie between two offsets of a log: small bounded reads of many partitions, by raw fetches.
+"""The records between two offsets of a log: small bounded reads of many partitions, by raw fetches.
 
 A batch without holes is counted by its header; only others are opened.
 """

@@ -1,4 +1,4 @@
-"""When the first record beyond an offset was written, by searches of the log by timestamp: no record is fetched."""
+"""The timestamp of the first record after an offset, by searches of the log by timestamp: no record is fetched."""
 
 from __future__ import annotations
 

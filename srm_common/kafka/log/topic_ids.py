@@ -1,4 +1,4 @@
-"""The ids of topics as a broker tells them now, never as an earlier answer did."""
+"""Current topic ids, requested from a broker and never from a cache."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looks for the markers of transactions in the logs of their leaders, behind what was fetched.
+"""Finds the markers of transactions in the logs of their leaders, after the end of what was fetched.
 
 Brokers do not list all aborted transactions (:mod:`srm_common.wire.visibility`), but whoever reads uncommitted sees
 all markers.

@@ -1,4 +1,4 @@
-"""Which bindings of the target were made by a flow: one record in ``srm-flow-state.<source>.internal``.
+"""The bindings that a flow created on the target: one record in ``srm-flow-state.<source>.internal``.
 
 It is written before bindings are created and after they are deleted, so that a crash in between leaves a record
 without a binding, and never a binding without a record.

@@ -1,4 +1,4 @@
-"""The checkpoints topic: the newest checkpoint of every group and partition, whoever wrote it."""
+"""The checkpoints topic: the newest checkpoint of every group and partition, by any writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clients of one cluster that everything which a task reads and writes there shares."""
+"""The clients of one cluster that a task shares for all its reads and writes there."""
 
 from __future__ import annotations
 

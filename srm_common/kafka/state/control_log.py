@@ -1,4 +1,4 @@
-"""``srm-control.internal`` on the target: who changed what about a flow, and when.
+"""``srm-control.internal`` on the target: who changed what in a flow, and when.
 
 Every record has a key of its own, so compaction keeps all of them. One partition, so that they have one order.
 """

@@ -1,4 +1,5 @@
-"""Where flows into one cluster stand, read on from look to look: what they committed, and the record of their run."""
+"""Progress of the flows into one cluster, read incrementally: their committed offsets, and the records of their
+runs."""
 
 from __future__ import annotations
 

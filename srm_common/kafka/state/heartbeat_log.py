@@ -1,4 +1,4 @@
-"""Heartbeats as they lie in their topics, and when a copied one arrived."""
+"""Heartbeats in their topics, and when a copied one arrived."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw metrics in ``srm-metrics.<source>.internal``: reports of runs in the order of time."""
+"""Raw metrics in ``srm-metrics.<source>.internal``: reports of runs in order of time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``srm-services.internal`` of one cluster: the services that write to that cluster, and where they can be asked.
+"""``srm-services.internal`` of one cluster: the services that write to that cluster, and their addresses.
 
 Each renews its record every while; the key is its address. Who stops well takes its record back, of the others the time
 of the last renewal tells (:meth:`srm_common.domain.flow.service_advertisement.Advertisement.stale`).

@@ -1,4 +1,4 @@
-"""Makes and checks the topics that hold a flow's state, before anything is read from them or written to them."""
+"""Creates and checks the topics that hold a flow's state, before anything is read from or written to them."""
 
 from __future__ import annotations
 

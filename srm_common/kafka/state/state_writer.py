@@ -1,4 +1,4 @@
-"""Writing records to state topics, outside the copy's transactions."""
+"""Writes records to state topics, outside the copy's transactions."""
 
 from __future__ import annotations
 

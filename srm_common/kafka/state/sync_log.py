@@ -1,4 +1,4 @@
-"""The offset syncs of a flow, MirrorMaker 2's and ours, as they lie in the offset-syncs topic."""
+"""The offset syncs of a flow, MirrorMaker 2's and ours, in the offset-syncs topic."""
 
 from __future__ import annotations
 

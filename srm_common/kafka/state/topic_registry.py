@@ -1,4 +1,4 @@
-"""The records of ``srm-meta.internal`` of one cluster: read whole, written by key."""
+"""The records of ``srm-meta.internal`` of one cluster: read in full, written by key."""
 
 from __future__ import annotations
 

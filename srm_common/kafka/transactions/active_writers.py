@@ -1,4 +1,4 @@
-"""Who else writes what a flow writes: open transactions of its ids, and MirrorMaker 2's workers."""
+"""Other active writers to what a flow writes: open transactions of its ids, and MirrorMaker 2's workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Transactions of a producer that the coordinator believes ended, but a partition does not.
+"""Hanging transactions of a producer: ended according to the coordinator, but not in a partition.
 
 After a broker was killed it can happen that the markers of an aborted transaction never reach its partitions, although
 the coordinator reports it complete. The next transaction of the same producer would then commit the aborted records

@@ -1,4 +1,4 @@
-"""Producer ids and epochs, as the coordinator hands them out (KIP-98, KIP-360)."""
+"""Producer ids and epochs from the transaction coordinator (KIP-98, KIP-360)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies that a hanging transaction of any slot holds back, freed by the driver.
+"""Ends hanging transactions of any slot that block copies; done by the driver.
 
 A slot ends its own leftovers in the partitions it writes to. But the next run may deal a partition to another slot, or
 to none when nothing is new there; its readers would then wait forever.

@@ -1,4 +1,4 @@
-"""Whether the source's logs are those that were copied, by their leader epochs (KIP-101, KIP-320).
+"""Whether the source's logs are still those that were copied, by their leader epochs (KIP-101, KIP-320).
 
 Within one leader epoch a log only grows. So a position is asked about when its log has another leader than the one that
 wrote what was read last, once for each leader; logs at their end are asked about, too: they may have been cut and have

@@ -1,4 +1,4 @@
-"""Who may copy a flow: fencing by InitProducerId on the target, done by the driver alone.
+"""Ownership of a flow: fencing by InitProducerId on the target, done by the driver alone.
 
 Taking ownership fences the driver's id and every slot id that may have been used: the stored highest slot count, and
 whatever ids of the flow the target's coordinators know (ListTransactions), MirrorMaker 2's included. Fencing only

@@ -1,4 +1,4 @@
-"""How far a pass is while it runs, seen from outside: the target's committed ends.
+"""Progress of an active pass, observed from outside: the target's committed end offsets.
 
 Workers report when their slot is done, wherever they run. Meanwhile what they have committed shows in the ends of
 the remote topics, so no channel from the workers is needed. Transaction markers take offsets too; the figure is

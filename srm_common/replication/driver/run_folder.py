@@ -1,4 +1,4 @@
-"""Where a run keeps what lives no longer than it: a folder of its own in the temporary one (``TMPDIR``).
+"""The temporary files of a run: a folder of its own in ``TMPDIR``.
 
 Spark's driver puts most into it: libraries that its JVM unpacks, folders for blocks. Whoever is killed cannot tidy up,
 so a run removes the folders of runs that are gone before it makes its own.

@@ -1,5 +1,5 @@
-"""What the driver asks the source: ends, starts and topic ids of many partitions, one request a broker
-each."""
+"""The driver's queries to the source: end offsets, start offsets and topic ids of many partitions, one request per
+broker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Records of state topics written in one transaction of the flow's owner: all of them or none, and no other
-writer's."""
+"""Writes records of state topics in one transaction of the flow's owner: all or none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Fetch answers say of ranges: batches, faults, and what an answer without either means.
+"""Interprets Fetch responses for ranges: batches, faults, and responses with neither.
 
 A position moves past offsets for two reasons only: a batch that has them, or begins behind them; or a proof that
 compaction took them (:mod:`srm_common.kafka.log.empty_answers`). And offsets are lost only when the leader's own words

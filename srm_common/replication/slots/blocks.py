@@ -1,4 +1,4 @@
-"""Blocks: what one Fetch answer brought, on its way into chunks."""
+"""Blocks: the content of one Fetch response, on its way into chunks."""
 
 from __future__ import annotations
 

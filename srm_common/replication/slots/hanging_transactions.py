@@ -1,4 +1,4 @@
-"""Ends what a coordinator has forgotten to end, before the next commit of the same producer would make it visible.
+"""Ends hanging transactions before the next commit of the same producer would make their records visible.
 
 Kafka 4.3 skips the markers of partitions that have no leader at the moment, as right after the start of a
 broker that was killed, and reports the transaction complete (KAFKA-20734). Its records then wait in the partition for

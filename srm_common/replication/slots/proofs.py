@@ -1,4 +1,4 @@
-"""Nothing of a transaction is copied before its marker says that it was committed.
+"""Proves transactions: none of their records is copied before the COMMIT marker was read.
 
 Brokers do not list all aborted transactions (:mod:`srm_common.wire.visibility`). So where an answer ends between
 records and their marker, the marker is looked for, and remembered for the answers that follow.

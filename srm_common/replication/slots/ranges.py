@@ -1,4 +1,4 @@
-"""One range while a slot works on it: positions, the open chunk's share, and what went wrong."""
+"""The state of one range in a slot: positions, its share of the open chunk, and errors."""
 
 from __future__ import annotations
 

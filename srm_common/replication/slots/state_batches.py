@@ -1,4 +1,4 @@
-"""Records of state topics as batches of an open transaction; what a slot may use, too."""
+"""Records of state topics as batches of an open transaction; usable in slots, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A class-data archive of Spark's JVM: a third less CPU for each application that starts with it.
+"""A class-data archive of Spark's JVM: a third less CPU for each application that uses it.
 
 Java's dynamic class-data sharing (JEP 350): one run writes down which classes it loaded, in the form the JVM uses;
 later ones map that file instead of reading, verifying and linking the classes out of jars. The archive belongs to one

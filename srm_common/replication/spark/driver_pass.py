@@ -1,4 +1,4 @@
-"""A pass that is not worth a Spark job: the driver copies it itself, with the code that Spark's workers run."""
+"""A pass too small for a Spark job: the driver copies it itself, with the code that Spark's workers run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that Spark forks Python workers from, with what they need already imported: workers start at no cost.
+"""The process from which Spark forks Python workers, with their imports done: workers start at no cost.
 
 Spark runs it by ``spark.python.daemon.module``, for local masters only: elsewhere the package may have to reach the
 workers first, and a daemon that cannot be imported is a puzzle where a task that cannot be is a sentence.

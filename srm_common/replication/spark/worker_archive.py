@@ -1,4 +1,4 @@
-"""What a Spark worker needs to copy, as one archive that Spark can send to it (docs/spark.md)."""
+"""The archive that Spark can send to workers without an installation (docs/spark.md)."""
 
 from __future__ import annotations
 

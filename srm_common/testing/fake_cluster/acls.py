@@ -1,4 +1,4 @@
-"""ACLs of a cluster: kept and listed, not enforced; what a right is missing for a test refuses by itself.
+"""ACLs of a cluster: stored and listed, not enforced; a test denies a permission by a fault.
 
 Rules: Kafka's ``AclApis`` and ``AccessControlEntryFilter``.
 """

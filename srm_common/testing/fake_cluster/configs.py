@@ -1,4 +1,4 @@
-"""Settings of topics and brokers: Kafka's defaults, what brokers were started with, what was altered.
+"""Configs of topics and brokers: Kafka's defaults, the brokers' settings, and alterations.
 
 Names, defaults and synonyms: Kafka 4.3's ``TopicConfig``, ``LogConfig`` and ``ServerTopicConfigSynonyms``.
 """

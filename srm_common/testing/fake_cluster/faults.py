@@ -1,4 +1,4 @@
-"""What a test lets go wrong: refusals, lost answers, silence, a cluster that is gone between two steps."""
+"""Faults that a test injects: refusals, lost responses, silence, a cluster that disappears between two steps."""
 
 from __future__ import annotations
 

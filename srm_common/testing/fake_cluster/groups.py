@@ -1,4 +1,4 @@
-"""Consumer groups of a cluster: which there are, what they have committed, who coordinates them.
+"""Consumer groups of a cluster: their names, committed offsets and coordinators.
 
 Rules: Kafka's ``GroupMetadataManager`` and ``OffsetMetadataManager``, for classic groups.
 """

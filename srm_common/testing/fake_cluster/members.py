@@ -1,4 +1,4 @@
-"""Members of a classic group: joining, the leader's assignment, heartbeats (KIP-62), and members that a test places.
+"""Members of a classic group: joining, the leader's assignment, heartbeats (KIP-62), and members that a test adds.
 
 Rules: Kafka's ``ClassicGroup``.
 """

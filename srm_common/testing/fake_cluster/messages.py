@@ -1,4 +1,4 @@
-"""Requests out of frames and frames out of answers, by kafka-python's schemas; which versions the brokers offer.
+"""Decodes requests and encodes responses with kafka-python's schemas; the API versions that the brokers offer.
 
 Handlers answer with plain mappings, in the snake case of Kafka's field names; what one leaves out has the default of
 the schema.

@@ -1,4 +1,4 @@
-"""What clients ask of partitions: Produce, Fetch, offsets, leader epochs, DeleteRecords, producers."""
+"""Requests about partitions: Produce, Fetch, offsets, leader epochs, DeleteRecords, producers."""
 
 from __future__ import annotations
 

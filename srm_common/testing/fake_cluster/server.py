@@ -1,4 +1,4 @@
-"""Listens for clients: one port a node on the loopback address, all of them served by one thread.
+"""Listens for clients: one port per node on the loopback address, all served by one thread.
 
 As brokers do, it answers the requests of a connection one after another.
 """

@@ -1,4 +1,4 @@
-"""The requests about topics: Metadata, their creation, growth and deletion, and the cluster that they are on."""
+"""Requests about topics: Metadata, creation, growth and deletion, and the cluster itself."""
 
 from __future__ import annotations
 

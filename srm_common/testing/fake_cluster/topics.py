@@ -1,4 +1,4 @@
-"""Topics of a cluster: which there are, on which nodes their partitions lie, how they come and go.
+"""Topics of a cluster: their names, the nodes of their partitions, their creation and deletion.
 
 Rules: Kafka's ``ReplicationControlManager`` and ``Topic``.
 """

@@ -1,4 +1,4 @@
-"""Transactions of a cluster: producer ids and epochs, what a transaction comprises, how it ends.
+"""Transactions of a cluster: producer ids and epochs, the partitions of a transaction, its end.
 
 Rules: Kafka's ``TransactionCoordinator`` and ``TransactionMetadata`` (KIP-98, KIP-360, KIP-890). Markers are written
 before an end is answered, where brokers write them a moment later.

@@ -1,4 +1,4 @@
-"""Where the edited lists of a flow are kept: in an Airflow variable, or in ``srm-control.internal`` alone."""
+"""Where edited filters of a flow are stored: in an Airflow variable, or only in ``srm-control.internal``."""
 
 from __future__ import annotations
 

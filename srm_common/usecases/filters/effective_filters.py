@@ -1,4 +1,4 @@
-"""Which filters count for a flow now: the edited lists where there are any, else those of the properties file.
+"""The filters in effect for a flow: the edited lists if there are any, otherwise those of the properties file.
 
 Edits are kept in the Airflow variable of the flow. Where that does not exist, the last edit that srm-control made
 without an Airflow counts (its record in ``srm-control.internal``). A variable that cannot be read leaves the last good

@@ -1,4 +1,4 @@
-"""What an edit of a flow's lists starts and stops being copied."""
+"""The effect of an edit of a flow's filters: which topics and groups it starts and stops."""
 
 from __future__ import annotations
 

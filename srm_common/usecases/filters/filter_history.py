@@ -1,4 +1,4 @@
-"""The history of a flow's filters in ``srm-control.internal``: reading it, and adding to it."""
+"""The history of a flow's filters in ``srm-control.internal``: reads it, and adds to it."""
 
 from __future__ import annotations
 

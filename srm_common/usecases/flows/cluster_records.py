@@ -1,4 +1,4 @@
-"""Read what is recorded on a flow's clusters, and decide about its topics with it."""
+"""Reads the records on a flow's clusters, and decides about its topics with them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The topics that a flow copies now: accepted, and present on both sides."""
+"""The topics that a flow copies at this moment: accepted, and present on both sides."""
 
 from __future__ import annotations
 

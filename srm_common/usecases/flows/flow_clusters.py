@@ -1,4 +1,4 @@
-"""The two clusters of a flow, as one task, command or request works with them."""
+"""The two clusters of a flow, as one task, command or request uses them."""
 
 from __future__ import annotations
 

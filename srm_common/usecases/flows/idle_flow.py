@@ -1,4 +1,4 @@
-"""A flow held while nothing runs it: who moves its offsets, or hands it over, must be alone.
+"""Holds a flow while it is idle, for edits of its offsets and for hand-overs.
 
 "Not running" is proved in two steps. There must be no sign of life: no beat of a run, no open transaction of the flow's
 ids, no worker of MirrorMaker 2. Then the flow is taken by the fence, which makes the target refuse whatever an

@@ -1,4 +1,4 @@
-"""Set the offsets of consumer groups on a cluster, and look at what became of it."""
+"""Commit offsets for consumer groups on a cluster, and verify the result."""
 
 from __future__ import annotations
 

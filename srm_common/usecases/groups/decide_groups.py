@@ -1,4 +1,4 @@
-"""Which consumer groups of the source a flow translates the offsets of, each with a reason."""
+"""Decide which consumer groups of the source a flow translates, each with a reason."""
 
 from __future__ import annotations
 

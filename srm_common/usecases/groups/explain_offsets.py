@@ -1,4 +1,4 @@
-"""Why positions of consumer groups have no translation, as far as the source can be asked."""
+"""Explain why positions of consumer groups have no translation, as far as the source responds."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where consumer groups of the source stand on the target, by the checkpoints there: asks the target only, so that it
-works while the source is down."""
+"""Export where consumer groups of the source resume on the target, by the checkpoints there. Queries only the target,
+so that it works while the source is down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where one consumer group stands on both sides of a flow, asked of the clusters now."""
+"""The positions of one consumer group on both sides of a flow, queried from the clusters now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leave a flow so that MirrorMaker 2 continues where it stands.
+"""Hand a flow back, in a state from which MirrorMaker 2 continues.
 
 MirrorMaker 2 with exactly-once support waits behind open transactions, so the flow is fenced. Without it, it believes
 the offsets of aborted transactions, so the committed ones are written once more. It knows nothing of starting points

@@ -1,4 +1,4 @@
-"""What both directions of a hand-over look at: stored offsets, the topics they are about, and whether copies grow."""
+"""What take-over and hand-back both read: stored offsets, their topics, and whether copies grow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Take a flow over from a MirrorMaker 2 that was stopped: without a gap, without a repetition, and with a map.
+"""Take a flow over from a stopped MirrorMaker 2: without a gap or a repetition, and with an offset map.
 
 Carried out in this order, so that it can be repeated after a fault at any place: prove that nothing writes; fence
 MirrorMaker 2's tasks; find where each partition continues; adopt the topics (records, settings, missing partitions);

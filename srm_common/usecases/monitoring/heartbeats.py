@@ -1,4 +1,4 @@
-"""Which heartbeats a flow has brought, and how long they were on their way."""
+"""The heartbeats that a flow has copied, and their latency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How all flows of a file do, from the history where it knows them, from the clusters where it does not."""
+"""The health of all flows of a file, from the history where available, otherwise from the clusters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Raw metrics into Kafka, and from there into a history elsewhere."""
+"""Write raw metrics to Kafka, and read them from there into the history of another installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the last task of a run does: put together what is known of the run, for whoever keeps or shows it."""
+"""The last task of a run: build the report of the run, for all that store or show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a source's logs end at this moment, and how old the first record is that a flow has not copied."""
+"""Current end offsets of a source, and the age of the first record that a flow has not copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a flow stands now."""
+"""The current status of a flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Move consumer groups from a flow's source to its target, step by step; each step can be done again at any time.
+"""Move consumer groups from a flow's source to its target, step by step; each step may be repeated at any time.
 
 A failback is the same along the flow in the other direction, and a change of direction one of everything. What a step
 found and did is kept in the flow's state on the target, under ``move``, so that the steps may run in processes of their

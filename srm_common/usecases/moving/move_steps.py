@@ -1,4 +1,4 @@
-"""The steps of a move: what each looks at, does and says."""
+"""The steps of a move: what each one checks, does and reports."""
 
 from __future__ import annotations
 

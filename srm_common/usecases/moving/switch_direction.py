@@ -1,4 +1,4 @@
-"""The last step of a migration: the flow in the other direction takes over, behind what was copied.
+"""The last step of a migration: the flow in the other direction takes over, after what was copied.
 
 Under a policy whose names tell where a topic came from there is nothing to do: copies never go back. Where names stay
 as they are, the topics on the new source hold two kinds of records: first those that were copied there, then those that

@@ -1,4 +1,4 @@
-"""What a flow has not copied yet, asked of both clusters at this moment."""
+"""What a flow has not copied yet, queried from both clusters."""
 
 from __future__ import annotations
 

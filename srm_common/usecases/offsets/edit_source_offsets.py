@@ -1,4 +1,4 @@
-"""Move, or forget, the committed source offsets of a flow that is not running."""
+"""Move or delete the committed source offsets of a flow that is not running."""
 
 from __future__ import annotations
 

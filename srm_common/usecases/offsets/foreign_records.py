@@ -1,4 +1,4 @@
-"""Look for records in a flow's copies that the flow did not write: the offset map held against the logs."""
+"""Find records in a flow's copies that the flow did not write, by comparing the offset map with the logs."""
 
 from __future__ import annotations
 

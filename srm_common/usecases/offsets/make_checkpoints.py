@@ -1,4 +1,4 @@
-"""Translate what the source's consumer groups have committed into checkpoints."""
+"""Translate the committed offsets of the source's consumer groups into checkpoints."""
 
 from __future__ import annotations
 

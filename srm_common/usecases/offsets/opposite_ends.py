@@ -1,4 +1,4 @@
-"""How far the flow in the other direction has written into the topics of this flow's source.
+"""How far the flow in the other direction has written to the topics of this flow's source.
 
 After a change of direction the topics at the new source hold two kinds of records: first those that came from the new
 target, which must not go back, then those that producers wrote since. The offset map of the former flow, which lies on

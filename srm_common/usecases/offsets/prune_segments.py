@@ -1,4 +1,4 @@
-"""Keep the offset map small: drop what says nothing about the target's log any more, and join small segments.
+"""Keep the offset map small: delete segments of records that have left the target's log, and join small segments.
 
 Readers never miss a part of the map meanwhile. A joined segment is written before the first of those that it holds is
 dropped, and while both are there, they say the same. Its key is its own: two rounds at the same time may write

@@ -1,4 +1,4 @@
-"""Write lost source offsets again, from the offset map."""
+"""Restore lost source offsets from the offset map."""
 
 from __future__ import annotations
 

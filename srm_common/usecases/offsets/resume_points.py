@@ -1,5 +1,4 @@
-"""Where groups that move from a flow's source to its target go on there: queried and translated again, nothing
-changed."""
+"""Where groups that move from a flow's source to its target resume: queried and translated again, nothing changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints for the way back: what groups at a flow's source have read of copies, as positions in the originals.
+"""Checkpoints for the way back: positions on copies of groups at a flow's source, translated to the originals.
 
 The copies were made by the flow in the other direction, whose originals are on this flow's target. Its offset map lies
 beside the copies. Names play no part.

@@ -1,4 +1,4 @@
-"""The committed source offsets of a flow, beside the logs they point into."""
+"""The committed source offsets of a flow, next to the logs to which they refer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checkpoints while a run copies, so that a source which dies in the middle of a long run is not known as of its start.
+"""Checkpoints during a run, so that they are not as old as its start if the source dies in a long run.
 
 What the task ``sync_checkpoints`` does after a run is done here for the common case only, cheaply and often: groups
 that moved, on copies that are as the last round of the task left them, at places that the offset map tells exactly.

@@ -1,4 +1,4 @@
-"""Say on a flow's clusters that it is alive."""
+"""Write a heartbeat of a flow to its clusters."""
 
 from __future__ import annotations
 

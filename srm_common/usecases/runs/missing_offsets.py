@@ -1,4 +1,4 @@
-"""A flow without any progress, whose copies MirrorMaker 2 has made: copying would start again behind what is there."""
+"""Refuse to run a flow without progress whose copies MirrorMaker 2 has filled: it would copy everything again."""
 
 from __future__ import annotations
 

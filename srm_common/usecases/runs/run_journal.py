@@ -1,4 +1,4 @@
-"""What a run writes down of itself: notes, topics left out, sizes of records, and its record in the flow's state."""
+"""What a run records: notes, topics that were left out, sizes of records, and its run record in the flow's state."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Carry out a plan: one handler for each kind of action, kinds in a fixed order, every action with its own result."""
+"""Apply a plan: one handler per kind of action, kinds in a fixed order, one result per action."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Handlers of the actions on ACLs. What is about to be created is recorded first; see
-:mod:`srm_common.kafka.state.acl_record`."""
+"""Handlers of ACL actions. Creations are recorded first; see :mod:`srm_common.kafka.state.acl_record`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Look at both clusters, decide about every topic, plan. Changes nothing.
+"""Query both clusters, decide about every topic, and plan. Changes nothing.
 
 One metadata request to each side, the settings of accepted topics and of their copies in batches, and nothing per
 topic in a loop: with nothing to change that is all.

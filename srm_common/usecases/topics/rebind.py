@@ -1,4 +1,4 @@
-"""Let an alias mean another Kafka cluster from now on, wherever flows have recorded which one it means."""
+"""Bind an alias to another Kafka cluster, wherever flows have recorded its former one."""
 
 from __future__ import annotations
 

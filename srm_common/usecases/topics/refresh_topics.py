@@ -1,4 +1,4 @@
-"""What the task ``refresh_topics`` does: find out what is due, plan it, carry it out, write down what was done."""
+"""The task ``refresh_topics``: determine what is due, plan it, apply the plan, record the result."""
 
 from __future__ import annotations
 
