@@ -77,7 +77,7 @@ def _round(flow: FlowSettings, run_id: str, store: MetricsStore, taken: dict[str
         taken.setdefault(step, []).append(_since(start))
         return result
 
-    report = timed("put together (records, heartbeats, clocks)", lambda: make_report(flow, run_id))
+    report = timed("build (records, heartbeats, clocks)", lambda: make_report(flow, run_id))
     fault = timed("write to the metrics store", lambda: keep_report(report, store))
     lag = LagReport.of(report)
     timed("metrics for Airflow", lambda: list(lag.metrics()))

@@ -42,7 +42,7 @@ class Bench:
     def __init__(self, url: str, flows: int, topics: int, partitions: int, days: float, processor_time: bool) -> None:
         self.processor_time = processor_time
         self.url, self.flows, self.topics, self.partitions, self.days = url, flows, topics, partitions, days
-        # In the middle of the shortest bucket: what is asked for has to be put together from all tiers.
+        # In the middle of the shortest bucket: the result is combined from all tiers.
         self.end = bucket_start(int(time.time() * 1000), 1) + 4 * 60_000
         self.store = MetricsStore(url, timeout_seconds=120)
         self.figures: dict[str, Any] = {}

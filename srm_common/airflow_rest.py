@@ -1,6 +1,6 @@
 """An Airflow, by its REST API (v2): variables, pausing and runs.
 
-Where it is and who asks come from the environment: ``SRM_AIRFLOW_URL``, ``SRM_AIRFLOW_USER``, ``SRM_AIRFLOW_PASSWORD``.
+Its address and the user come from the environment: ``SRM_AIRFLOW_URL``, ``SRM_AIRFLOW_USER``, ``SRM_AIRFLOW_PASSWORD``.
 The password may also be in the keyring (service ``srm-control``), where the package keyring is installed; a token that
 another program created may be given in ``SRM_AIRFLOW_TOKEN``.
 """

@@ -15,7 +15,7 @@
      |    +-- FlowOwnedElsewhere
      |    +-- FlowRunning         the flow is active, and must be idle for this
      |    +-- Fenced              a slot's producer was fenced
-     +-- PartitionError           one partition cannot go on; the others do
+     +-- PartitionError           one partition cannot continue; the others do
      |    +-- DataLost            records disappeared at the source before they were copied
      |    +-- RecordTooLarge      a single record is larger than the target takes
      |    +-- CorruptBatch        a batch's checksum or layout is wrong

@@ -58,7 +58,7 @@ class FlowSchedule:
     def pause(self, why: str) -> list[str]:
         """Pause the DAG, and end the runs that it would keep frozen; what was done, for people.
 
-        A task that is killed is no harm: whatever it copied last is committed whole, or not at all.
+        Killing a task does no harm: what it copied last is committed completely, or not at all.
         """
         said = []
         if self.is_paused():

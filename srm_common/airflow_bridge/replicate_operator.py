@@ -186,7 +186,7 @@ def recorded_as_final(flow: FlowSettings, run_id: str) -> bool:
     try:
         record = last_run(flow)
     except SrmError:
-        # The run's own error is the one to show; that its record cannot be read either is no reason to give up.
+        # The run's own error is the one to show; that its record cannot be read either does not matter.
         return False
     return record is not None and record.run_id == run_id and only_an_operator_can_mend(record)
 

@@ -150,7 +150,7 @@ class ReplicationClient(Closing):
         return self._names().remote_topics(source)
 
     def source_topics(self, remote_topic: str) -> tuple[SourceTopic, ...]:
-        """What ``remote_topic`` is a copy of: one topic, several where flows merge into it, none where it is no copy.
+        """What ``remote_topic`` is a copy of: one topic, several where flows merge into it, none if it is not a copy.
 
         Also for copies that were deleted since, as long as their record is there.
         """
@@ -159,7 +159,7 @@ class ReplicationClient(Closing):
     # ---- offsets
 
     def translated_offsets(self, cluster: str, group: str) -> dict[TopicPartition, TranslatedOffset]:
-        """Where consumer group ``group`` of ``cluster`` goes on reading here, by the newest checkpoints; empty where
+        """Where consumer group ``group`` of ``cluster`` resumes here, by the newest checkpoints; empty where
         there are none of it."""
         return self.translated_offsets_of_groups(cluster, [group]).get(group, {})
 

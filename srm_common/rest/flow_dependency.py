@@ -21,7 +21,7 @@ from srm_common.rest.schemas import Fault
 def local_flow(flow: ReadableFlow, context: AppContextDep, peers: PeersDep, local: Local = False) -> FlowName:
     """The flow of the path, unless another service has it; this service need not know it either.
 
-    A flow that the list of flows shows as this service's own is its own, whoever else knows it.
+    A flow that the list of flows shows as this service's own is its own, even if others know it.
 
     Raises:
         ServedByPeer: a gateway is asked, and another service tells of the flow.

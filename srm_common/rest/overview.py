@@ -57,7 +57,7 @@ class Overview:
 
 
 def load_overview(context: AppContext, caller: Caller, now_ms: int, only: FlowName | None = None) -> Overview:
-    """Ask the file, the store and the scheduler; whoever does not respond is named in the faults.
+    """Query the file, the store and the scheduler; those that do not respond are named in the faults.
 
     Raises:
         ApiError: the flow ``only`` is unknown (404), or a service that may know it does not respond (503).

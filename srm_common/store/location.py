@@ -37,7 +37,7 @@ def store_location(configuration: Configuration | None, environment: Mapping[str
     """The database's address, as SQLAlchemy writes it. It may hold a password.
 
     Raises:
-        ConfigError: what is named is no such address.
+        ConfigError: it is not such an address.
     """
     named = environment.get(VARIABLE, "").strip()
     if named:

@@ -43,7 +43,7 @@ class MetricsStore:
         of flows that are never forgotten for being silent.
 
         Raises:
-            ConfigError: ``url`` is no address of a database that can be used.
+            ConfigError: ``url`` is not the address of a supported database.
         """
         self._open = open_engine(parsed_url(url), timeout_seconds)
         self._retention = retention or Retention()
@@ -88,7 +88,7 @@ class MetricsStore:
             return current_rows.flow_rows(connection, only) if connection is not None else []
 
     def flow_stats(self, span: TimeRange, only: Collection[str] | None = None) -> Mapping[str, Mapping[Metric, Stats]]:
-        """By flow and metric; figures of a flow are put together from its partitions (docs/metrics.md)."""
+        """By flow and metric; figures of a flow are aggregated from its partitions (docs/metrics.md)."""
         with self._reading() as connection:
             return history.flow_stats(connection, span, self._retention, only) if connection is not None else {}
 
@@ -179,7 +179,7 @@ class MetricsStore:
         self._open.dispose()
 
     def _is_current(self) -> bool:
-        # A file that was deleted, or re-created, is another database; open connections would go on with the old one.
+        # A file that was deleted, or re-created, is another database; open connections would keep the old one.
         file = sqlite_file(self.engine.url)
         found = file_identity(file) if file is not None else None
         if found != self._file:

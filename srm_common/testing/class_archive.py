@@ -2,7 +2,7 @@
 
 Java's dynamic class-data sharing (JEP 350): one broker writes down which classes it loaded, in the form the JVM uses;
 later ones map that file instead of reading, verifying and linking the classes out of jars. The archive belongs to one
-JDK and one set of jars; where it does not fit, the JVM goes on without it.
+JDK and one set of jars; if it does not match, the JVM continues without it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def kafka_class_archive(version: str = DEFAULT_KAFKA_VERSION) -> Path:
             log = kafka.log_path().read_text(errors="replace")
         if not made.is_file():
             raise LocalKafkaError(f"Kafka {version} left no class archive; its log ends with:\n{log[-1000:]}")
-        # At once: whoever starts meanwhile finds none or the whole.
+        # Atomically: a process that starts meanwhile finds no file or the complete one.
         made.replace(wanted)
     return wanted
 

@@ -87,7 +87,7 @@ def _pem(certificates: Iterable[x509.Certificate]) -> str:
 
 
 def _chain(own: x509.Certificate, others: Iterable[x509.Certificate]) -> list[x509.Certificate]:
-    """The certificate, then whoever vouches for the one before."""
+    """The certificate, then each issuer of the one before."""
     by_subject = {one.subject: one for one in others}
     chain = [own]
     while chain[-1].issuer != chain[-1].subject and (above := by_subject.pop(chain[-1].issuer, None)) is not None:

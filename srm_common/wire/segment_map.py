@@ -269,5 +269,5 @@ def _candidates(known: SegmentMap, first: int, read_up_to: int, newest: int) -> 
             continue
         try:
             yield Candidate(number, known[number], size)
-        except CorruptRecord:  # whoever translates by it tells
+        except CorruptRecord:  # reported when it is needed for a translation
             yield None

@@ -54,7 +54,7 @@ class _AclAction:
 
 @dataclass(frozen=True)
 class CreateAcls(_AclAction):
-    """Create bindings of one permission on one pattern. Those that exist by then are left to whoever made them."""
+    """Create bindings of one permission on one pattern. Those that exist by then belong to their creator."""
 
     kind: ClassVar[str] = "create_acls"
     word: ClassVar[str] = "create ACL"

@@ -2,7 +2,7 @@
 
 Readers of the source may read the copy, and only the replicator writes. What MirrorMaker 2 does
 (``MirrorSourceConnector.updateTopicAcls``) is kept for literal patterns, ALLOW READ, ALLOW DESCRIBE, ALLOW ALL and
-named DENYs; docs/acls.md lists where this goes further and why. What always holds, and is tested as such:
+named DENYs; docs/acls.md lists where this goes further and why. Invariant, tested as such:
 
 * for every copied topic, these bindings permit no principal to do with the copy what it may not do with the topic;
 * none of them gives a right to change a copy;

@@ -131,7 +131,7 @@ class AclBinding:
 
     @classmethod
     def from_json(cls, parts: Sequence[str]) -> AclBinding:
-        """Raises ValueError for what is no binding."""
+        """Raises ValueError if it is not a binding."""
         pattern, name, principal, host, operation, permission = parts
         return cls(TopicPattern(Pattern(pattern), name), principal, host, Operation(operation), Permission(permission))
 

@@ -91,7 +91,7 @@ class FilterLists:
         return {key: list(patterns) for key, patterns in self.lists}
 
     def format(self) -> str:
-        """The variable's text: a line a list, for whoever edits it in a browser."""
+        """The variable's text: one line per list, for editing in a browser."""
         return json.dumps(self.to_json(), indent=2, ensure_ascii=False)
 
     def get(self, key: str) -> tuple[str, ...] | None:

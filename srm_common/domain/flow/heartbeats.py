@@ -30,7 +30,7 @@ class Heartbeat:
 
 
 def ancestry(policy: ReplicationPolicy, topic: str) -> tuple[str, ...]:
-    """The clusters that ``topic`` came through, nearest first; empty for a topic that is no copy.
+    """The clusters that ``topic`` came through, nearest first; empty for a topic that is not a copy.
 
     It ends where an alias comes again, for policies that do not keep circles out (``MirrorClient.allSources``).
     """

@@ -40,7 +40,7 @@ class Right(NamedTuple):
         return f"{self.operation} on {self.kind.replace('-', ' ')} '{self.name}'"
 
     def missing(self, cluster: ClusterSettings) -> str:
-        """Half a sentence for whoever can give it: who needs which right on what, and the command."""
+        """A clause for the administrator who can grant it: principal, permission, resource, and the command."""
         who = login_principal(cluster) or "User:..."
         resource = f"--{self.kind} {shlex.quote(self.name)}" if self.name else f"--{self.kind}"
         return (

@@ -5,7 +5,7 @@ MirrorMaker 2 copies a partition's records in their order, so its copy ends with
 the one to continue from. The stored offset names that place, except where MirrorMaker 2 was killed between a copy and
 its next flush, or believed the offset of an aborted transaction. What both logs show counts more than what is stored.
 
-What always holds: a position that is not proved is never ahead of the stored one, so that no record is left out which
+Invariant: a position that is not proved is never ahead of the stored one, so that no record is left out which
 MirrorMaker 2 would have copied.
 """
 

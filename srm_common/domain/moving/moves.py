@@ -107,7 +107,7 @@ class MoveRequest:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """Read plain values. Raises ValueError, TypeError or KeyError for what is no request."""
+        """Read plain values. Raises ValueError, TypeError or KeyError if it is not a request."""
         groups = found["groups"]
         return cls(
             MoveKind(found["kind"]),
@@ -231,7 +231,7 @@ class StepResult:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """Read plain values. Raises ValueError, TypeError or KeyError for what is no result."""
+        """Read plain values. Raises ValueError, TypeError or KeyError if it is not a result."""
         return cls(
             StepName(found["step"]),
             StepState(found["state"]),
@@ -308,7 +308,7 @@ class MoveReport:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """Read plain values. Raises ValueError, TypeError or KeyError for what is no report."""
+        """Read plain values. Raises ValueError, TypeError or KeyError if it is not a report."""
         return cls(
             str(found["flow"]),
             MoveRequest.from_json(found["request"]),

@@ -151,7 +151,7 @@ class SlotResult:
 
 # Cutting the ranges of a pass into slots of about equal work.
 #
-# What always holds: every range that has something to read, or may have, is in exactly one slot, whole; there are never
+# Invariant: every range that has something to read, or may have, is in exactly one slot, whole; there are never
 # more slots than ``tasks_max`` nor than such ranges; and the result depends on the set of ranges alone, not on their
 # order. A partition is never split, since its order must be kept.
 

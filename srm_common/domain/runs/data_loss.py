@@ -1,6 +1,6 @@
 """Records that disappeared at the source before they were copied: how they are detected, and what the flow does then.
 
-What always holds: nothing is found exactly when the topic is the one the position belongs to, the position lies inside
+Invariant: nothing is found exactly when the topic is the one the position belongs to, the position lies inside
 its log, and the log still has what was read before it (as far as that is known); a decision never passes over a
 record that can still be read and was not copied, except where the log was truncated and the operator chose to skip; and
 under ``fail`` nothing is ever started.

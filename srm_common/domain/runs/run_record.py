@@ -33,7 +33,7 @@ class Installation:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any] | None) -> Self | None:
-        """Read plain values; None for what is no such record, which costs one warning at most."""
+        """Read plain values; None if it is not such a record, which costs one warning at most."""
         try:
             if found is None:
                 return None

@@ -22,7 +22,7 @@ from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 
-#: Refusals by the filters. The others mean that the topic must not be copied, whoever wants it.
+#: Refusals by the filters. The others mean that the topic must not be copied at all.
 _BY_FILTERS = frozenset({"excluded", "not_included"})
 #: Codes of the decisions made here.
 SOURCE_DELETED, TARGET_DELETED, TARGET_RECREATED = "source_deleted", "target_deleted", "target_recreated"

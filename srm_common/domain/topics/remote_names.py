@@ -59,7 +59,7 @@ class RemoteNames:
         )
 
     def source_topics(self, topic: str) -> tuple[SourceTopic, ...]:
-        """What ``topic`` is a copy of, more than one where flows merge; empty for a topic that is no copy.
+        """What ``topic`` is a copy of, more than one where flows merge; empty for a topic that is not a copy.
 
         The records in ``srm-meta.internal`` count. A topic without a record is identified by its name, as MirrorMaker
         2 does; where names do not tell, as under the identity policy, it is a copy only on a cluster without any

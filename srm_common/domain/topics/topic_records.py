@@ -108,7 +108,7 @@ class TopicRecord:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """Read plain values. Raises ValueError, TypeError or KeyError for what is no such record."""
+        """Read plain values. Raises ValueError, TypeError or KeyError if it is not such a record."""
         return cls(
             flow=str(found["flow"]),
             upstream_topic=str(found["upstream_topic"]),
@@ -140,7 +140,7 @@ class ClusterBinding:
 
     @classmethod
     def from_json(cls, found: Mapping[str, Any]) -> Self:
-        """Read plain values. Raises ValueError, TypeError or KeyError for what is no such record."""
+        """Read plain values. Raises ValueError, TypeError or KeyError if it is not such a record."""
         return cls(str(found["alias"]), str(found["cluster_id"]), int(found["since_ms"]))
 
 

@@ -16,7 +16,7 @@ _tuple = tuple.__new__  # as in srm_common/wire/batch.py
 
 #: A connection is looked at so many times within its time limit.
 _LOOKS = 4
-#: While more requests than these wait for their answers, the broker has enough to go on with.
+#: While more requests than these wait for their answers, the broker has enough to do.
 _ENOUGH_REQUESTS = 2
 #: What is waited for when a server takes a connection: ApiVersions.
 FIRST_REQUEST = "the first request"

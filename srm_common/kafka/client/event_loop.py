@@ -40,7 +40,7 @@ _OF_THREAD = threading.local()
 def interrupt() -> None:
     """What a handler of signals calls to end what its thread is doing, by KeyboardInterrupt.
 
-    A running loop raises it between two of its tasks. Within one the library would write it into the log and go on, and
+    A running loop raises it between two of its tasks. Within one the library would log it and continue, and
     whoever waits for that task would wait forever.
     """
     loop: EventLoop | None = getattr(_OF_THREAD, "loop", None)

@@ -81,7 +81,7 @@ __all__ = [
 def messages() -> dict[str, tuple[Any, Any]]:
     """The request and the response class of every API that the library knows, by Kafka's name of it (``Fetch``).
 
-    For whoever takes the broker's side (:mod:`srm_common.testing.fake_cluster`).
+    For the broker's side (:mod:`srm_common.testing.fake_cluster`).
     """
     modules: tuple[ModuleType, ...] = (_admin_messages, _consumer_messages, _metadata_messages, _producer_messages)
     classes = {name: getattr(module, name) for module in modules for name in module.__all__}

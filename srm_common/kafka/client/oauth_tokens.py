@@ -23,7 +23,7 @@ _REQUEST_SECONDS = 10.0
 _BACKOFF_SECONDS, _LONGEST_BACKOFF_SECONDS, _PATIENCE_SECONDS = 0.1, 10.0, 10.0
 #: A token is renewed when this share of its life is over (Java's sasl.login.refresh.window.factor).
 _RENEW_AT = 0.8
-#: The endpoint knows who asks and refuses; anything else may pass.
+#: The endpoint identified the client and refused; other errors may be temporary.
 _REFUSED = (400, 401, 403)
 
 

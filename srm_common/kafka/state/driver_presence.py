@@ -1,9 +1,9 @@
 """A run announces itself, so that its offsets are not edited in the meantime.
 
 It writes a record of its own before it takes the flow, renews it every few seconds, and takes it back at its end. A
-record that is not renewed is that of a run which died. Clocks play no part: whoever asks watches for the next beat.
+record that is not renewed is that of a run which died. Clocks play no part: the reader waits for the next renewal.
 
-Presence protects from mistakes only. What protects the data is the fence: whoever takes the flow after the run makes
+Presence only protects from mistakes. What protects the data is the fence: whoever takes the flow after the run makes
 the target refuse all that the run still sends.
 """
 

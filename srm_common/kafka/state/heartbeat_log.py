@@ -54,7 +54,7 @@ def arrival_ms(
     reader: StateReader, source_alias: str, upstream_topic: str, downstream_offset: int, not_before_ms: int
 ) -> int | None:
     """When the chunk was committed that brought ``downstream_offset`` of partition 0 of the copy of
-    ``upstream_topic``, in epoch milliseconds by the clock of whoever copied it.
+    ``upstream_topic``, in epoch milliseconds by the clock of the host that copied it.
 
     None where the offset map does not tell, as for what MirrorMaker 2 copied, and for a chunk whose segment was joined
     with others since. Reads the stretch of the map that was written since.

@@ -134,7 +134,7 @@ def decode(value: bytes, parse: Callable[[dict[str, Any]], T], place: str, remed
         place: where the record lies, as :func:`place_of` says it.
 
     Raises:
-        CorruptRecord: it is no such document, or one of another version; names place and remedy.
+        CorruptRecord: it is not such a document, or one of another version; names offset and remedy.
     """
     try:
         document = json.loads(value)

@@ -69,7 +69,7 @@ class MetricsLog:
                 self._next = start = until
 
     def _start(self, reader: StateReader, end: int) -> int:
-        """Where to go on. Records may have been deleted for their age, or the topic re-created."""
+        """Where to continue. Records may have been deleted by retention, or the topic re-created."""
         first = reader.offsets(self._topic, [0], EARLIEST)[0]
         if self._next is None:
             found = reader.offsets(self._topic, [0], OffsetSpec.for_timestamp(max(0, self._since_ms)))[0]

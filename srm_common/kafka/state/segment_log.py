@@ -40,7 +40,7 @@ class SegmentBatch:
         return sum(len(found) for found in self.segments.values())
 
     def put(self, key: bytes, value: bytes | None, offset: int) -> None:
-        """The log's next record, which lies at ``offset``. Raises CorruptRecord where it is no segment."""
+        """The log's next record, which is at ``offset``. Raises CorruptRecord if it is not a segment."""
         place = place_of_key(key)
         key = plain_key(key)
         prefix = key[:-START_BYTES]
@@ -183,7 +183,7 @@ class SegmentLog:
         def take(record: LogRecord) -> None:
             assert record.key is not None
             if starts.get(record.partition) and place_of_key(record.key) is not None:
-                return  # what it holds was committed before the stretch, and is no news
+                return  # its content was committed before the stretch, and is not new
             try:
                 batch.put(record.key, record.value, record.offset)
             except CorruptRecord as error:

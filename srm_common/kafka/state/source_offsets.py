@@ -27,7 +27,7 @@ from srm_common.wire.mm2 import (
 
 STABLE_WITHIN_SECONDS = 10.0
 _PAUSE_SECONDS = 0.05
-#: Where whoever waits for a command's answer asks; a run is as patient as with what it copies.
+#: For interactive commands; a run is as patient as with what it copies.
 _PATIENCE_SECONDS = 10.0
 
 

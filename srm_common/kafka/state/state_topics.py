@@ -92,7 +92,7 @@ def ensure_state_topics(
 
 
 def present_state_topics(reader: StateReader, flow: FlowSettings, offsets_topic: str = "") -> StateTopics:
-    """The state topics of a flow for whoever only looks: nothing is made or fixed, and what does not exist has no
+    """The state topics of a flow for reading only: nothing is created or fixed, and what does not exist has no
     partitions.
 
     Args:

@@ -74,7 +74,7 @@ class Producer:
 
     @property
     def identity(self) -> ProducerIdentity | None:
-        """The identity for whoever continues after this process, None when it must not be used again.
+        """The identity for the process that continues after this one, None when it must not be used again.
 
         Under transaction.version 2 each commit hands out a fresh epoch. Otherwise sequences of the epoch are spent,
         and starting at 0 again would be taken for a repetition: the broker answers with success and stores nothing.

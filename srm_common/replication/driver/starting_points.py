@@ -1,7 +1,7 @@
 """Where each partition is read from: what was committed, unless a start position, a first sight or lost data
 says otherwise. Every answer that no commit carries yet is pinned before anything is copied from there.
 
-What always holds: where a topic starts is decided once, when it is first seen, and remembered; a partition that it got
+Invariant: where a topic starts is decided once, when it is first seen, and remembered; a partition that it got
 later starts at its beginning, and so does a topic that was created again, since what is in them was written while the
 flow existed.
 """
@@ -90,7 +90,7 @@ class StartingPoints:
         self._identity = LogIdentity(self.source)
         #: Partitions known not to hold anything that would go back.
         self._checked: set[TopicPartition] = set()
-        #: Cut copies; whoever set an offset back has decided about the gap.
+        #: Truncated copies; an operator who set an offset back has decided about the gap.
         self.undecided = {
             place: cut
             for place, cut in self.cut_copies.items()

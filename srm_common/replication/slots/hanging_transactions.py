@@ -5,7 +5,7 @@ broker that was killed, and reports the transaction complete (KAFKA-20734). Its 
 the producer's next marker, whichever that is. Here a transaction over such partitions brings the right one: an abort
 where the offset map, committed in the same transaction as the records, does not have them, else a commit.
 
-Whoever dies between the beginning and the end of that transaction leaves it to be aborted: by the next fence
+If a slot dies between the beginning and the end of that transaction, it is aborted: by the next fence
 (InitProducerId, KIP-98: ``TransactionCoordinator.handleInitProducerId`` aborts what is ongoing) or by its timeout.
 So all must be arranged in a way that an abort is right at every moment. Where the verdict is "abort", it is. Where it
 is "commit", two transactions are needed:

@@ -230,7 +230,7 @@ class _Slot:
 
     def _more_to_come(self, fetching: Fetching, chunk: Chunk) -> bool:
         """Whether the chunk waits for another block. While tailing it is committed as soon as all that the source had
-        is in it, and in a backlog after a second, so that whoever is not behind has to wait no longer."""
+        is in it, and in a backlog after a second, so that ranges that are not behind wait no longer than that."""
         if not self._tails or self._suspects.on_trial:
             return fetching.busy and any(state.behind for state in self._states if not state.held)
         if not chunk.open:

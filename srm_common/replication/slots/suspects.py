@@ -1,6 +1,6 @@
 """Suspects: ranges that made a chunk fail. They are retried in chunks of their own, so that they do not delay others.
 
-What always holds: a chunk carries suspects or others, never both; suspects are tried only when nothing of the others
+Invariant: a chunk carries suspects or others, never both; suspects are tried only when nothing of the others
 waits for its commit; and trials that are soon over take at most a fifth of the time.
 """
 

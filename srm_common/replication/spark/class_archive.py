@@ -40,7 +40,7 @@ def make_class_archive(path: Path | None = None) -> Path:
         if done.returncode or not made.is_file():
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
             raise RunFailed(f"Spark's class archive could not be created: {reason}")
-        # At once: whoever starts meanwhile sees the former file or the new one.
+        # Atomically: a process that starts meanwhile sees the former file or the new one.
         made.replace(wanted)
     return wanted
 

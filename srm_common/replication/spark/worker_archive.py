@@ -55,7 +55,7 @@ def _files() -> Iterator[tuple[Path, str]]:
 
 
 def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    """The same archive whoever packs it."""
+    """The same archive on every machine."""
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry

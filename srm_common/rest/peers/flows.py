@@ -133,7 +133,7 @@ def _plain(help: Helping | None) -> Helping | None:
     return None if help is None else help.model_copy(update={"action": None})
 
 
-#: What whoever asked can fix; other refusals are the service's own trouble.
+#: Refusals that the caller can fix; others are the service's own problem.
 _OF_THE_QUESTION = frozenset({404, 409, 422})
 
 AnswerType = TypeVar("AnswerType", bound=Answer)

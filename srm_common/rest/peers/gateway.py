@@ -126,10 +126,10 @@ class Peers:
         *,
         held_against: bool = True,
     ) -> Answer:
-        """GET ``path`` of one of them. ``held_against``: whoever lets the time limit pass is left alone for a while.
+        """GET ``path`` of one of them. ``held_against``: a service that exceeds the time limit is skipped for a while.
 
         Raises:
-            PeerError: as :func:`srm_common.rest.peer_client.ask`, or this is no gateway any more.
+            PeerError: as :func:`srm_common.rest.peer_client.ask`, or this is no longer a gateway.
         """
         setting = self._setting()
         if setting is None:
@@ -157,7 +157,7 @@ class Peers:
             self._book.tellers.pop(flow, None)
 
     def _setting(self) -> tuple[Collection[ClusterSettings], ServiceSettings] | None:
-        """None where this is no gateway; also where the file is broken, of which whoever shows flows tells."""
+        """None if this is not a gateway; also if the file is invalid, which the list of flows reports."""
         try:
             configuration = self._configuration()
             settings = service_settings(configuration)
@@ -241,7 +241,7 @@ def peers(request: Request) -> Peers:
 
 
 PeersDep = Annotated[Peers, Depends(peers)]
-#: What a gateway asks the others with, so that two gateways do not ask each other forever.
+#: The parameter of a gateway's requests, so that two gateways do not query each other forever.
 Local = Annotated[bool, Query(description="what this service knows by itself, even where it is a gateway")]
 
 

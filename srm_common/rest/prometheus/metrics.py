@@ -1,7 +1,7 @@
 """GET /metrics, for Prometheus.
 
-A login with the right to read opens it, as everything else. Where the file allows that, so does a token that opens
-nothing else, or nothing at all is needed.
+It requires a login with read permission, as everything else, unless the file allows a token that is valid for nothing
+else, or access without a login.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ router = APIRouter(tags=["service"])
 
 
 class Scraper:
-    """Whoever needs no login of his own; sees all flows, and nothing but figures."""
+    """A caller without a login; sees all flows, and only metrics."""
 
     name = "scraper"
 

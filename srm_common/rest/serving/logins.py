@@ -202,7 +202,7 @@ class WatchedLogins:
         return Logins([*self._others, *read_logins(self._path)])
 
 
-# Callers of ``srm-control serve``: by HTTP's Basic login, or, on this machine only, whoever asks.
+# Callers of ``srm-control serve``: by HTTP's Basic login, or, on this machine only, without a login.
 
 
 _CHALLENGE = {"WWW-Authenticate": 'Basic realm="Replication flows", charset="UTF-8"'}
@@ -246,7 +246,7 @@ class BasicAccess:
 
 
 class OpenAccess:
-    """Whoever asks may do everything.
+    """Every caller may do everything.
 
     Args:
         this_machine: the service listens on loopback. Requests to it must call it by a name of this machine, as a page

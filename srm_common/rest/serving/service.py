@@ -69,7 +69,7 @@ _GRACE_SECONDS = 5
 @dataclass(frozen=True)
 class Listener:
     """Where the service listens. ``port`` 0: any. ``certificate`` and ``key`` are PEM files; the key may be in the
-    certificate's. ``insecure``: whoever started it answers for what is missing."""
+    certificate's. ``insecure``: a proxy in front provides what is missing."""
 
     host: str = "127.0.0.1"
     port: int = 8090

@@ -60,7 +60,7 @@ def move(flow: EditableFlow, request: MoveRequest, caller: CallerDep, context: A
         "mode": mode.value,
         "groups": request.groups or None,
         "dry_run": request.dry_run,
-        # Whoever sends this has seen the dry run, or wants none.
+        # The caller has seen the dry run, or does not want one.
         "approved": request.approved,
         "wait_seconds": request.wait_seconds,
     }

@@ -54,7 +54,7 @@ def known(context: AppContext, flow: FlowName) -> None:
 
 @router.post("/flows/{source}/{target}/pause", responses=responses(404, 409, 415, 422, 502, 503))
 def pause(flow: TriggerableFlow, note: Note, caller: CallerDep, context: AppContextDep) -> Done:
-    """Start no more runs. A run that is active goes on to the end of the task it is in."""
+    """Start no more runs. An active run continues to the end of its current task."""
     known(context, flow)
     scheduler_of(context, "stop whatever starts srm-control run").set_paused(flow, True, caller)
     return Done(done=f"{flow} is paused: no more runs start", now_ms=now_ms())

@@ -37,7 +37,7 @@ class FlowCluster:
     """One of them. What it gives out shares one admin client, one consumer and one producer, which are made by their
     first use; only links have connections of their own.
 
-    Nothing is remembered of what a cluster answered: whoever asks again gets a new answer.
+    Responses of a cluster are not cached: another request gets a new response.
     """
 
     def __init__(self, flow: FlowSettings, cluster: ClusterSettings, timeout_seconds: float | None) -> None:
@@ -80,7 +80,7 @@ class FlowCluster:
 
     @property
     def reader(self) -> StateReader:
-        """Reads topics, as patient as whoever waits for a command."""
+        """Reads topics, with the patience of an interactive command."""
         if self._timeout is None:
             return self.clients.reader
         return self.clients.reader.with_patience(timeout_seconds=self._timeout)
@@ -100,7 +100,7 @@ class FlowCluster:
         return ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)[0]
 
     def link(self, part: str) -> ClusterLink:
-        """New connections of kafka-python, to be closed by the caller; ``part`` is who asks, for client ids."""
+        """New connections of kafka-python, to be closed by the caller; ``part`` is the purpose, for client ids."""
         from srm_common.kafka.client.link import ClusterLink
 
         return ClusterLink(self.settings, part=part, request_timeout_ms=self._flow.request_timeout_ms)
@@ -155,7 +155,7 @@ class FlowClusters:
         return other
 
     def state_topics(self, *, patience_seconds: float = 0.0) -> StateTopics:
-        """Those of the flow, made and mended as :func:`ensure_state_topics` does."""
+        """Those of the flow, created and fixed as :func:`ensure_state_topics` does."""
         return ensure_state_topics(
             self.flow,
             patience_seconds=patience_seconds,

@@ -51,7 +51,7 @@ def idle_flow(
     prefix = None if mirror_maker is None else mirror_maker.task_id_prefix
     owner = Ownership.take(flow, 1, max(highest, flow.tasks_max), task_id_prefix=prefix)
     try:
-        # Whoever took the flow before us had said so before that.
+        # An owner that took the flow before us had announced itself before that.
         begun = living_driver(store, seen, 0)
         if begun is not None:
             raise FlowRunning(f"{undone}: {begun} started at the same moment, and was fenced: start it again")

@@ -47,7 +47,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 #: The longest to wait for a cluster, whatever ``admin.timeout.ms`` says.
 _REQUEST_SECONDS = 30.0
 
-#: No log is so long: who asks for such a position wants to know the end of the copy.
+#: No log is so long: a query for such a position is for the end of the copy.
 _NO_OFFSET = 1 << 50
 
 Position = tuple[str, int, int]

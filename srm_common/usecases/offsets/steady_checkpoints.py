@@ -202,7 +202,7 @@ class CheckpointRounds:
         return faults[0] if faults else ""
 
     def keep_samples(self) -> None:
-        """For whoever reports the run: when groups got their newest checkpoints. Whatever else is known of them is the
+        """For the report of the run: when groups got their newest checkpoints. Whatever else is known of them is the
         task's to find out."""
         if not self._samples or self._ended():
             return

@@ -156,7 +156,7 @@ def _remembered(state: FlowState, skipped: list[str]) -> CheckpointMemory:
 
 
 def _keep_untranslated(state: FlowState, made: CheckpointsMade) -> None:
-    """For who asks while the source is down; written only when it has changed."""
+    """For queries while the source is down; written only when it has changed."""
     record = untranslated_record(made.untranslated, made.unsupported)
     try:
         known = state.read(UNTRANSLATED)
@@ -169,7 +169,7 @@ def _keep_untranslated(state: FlowState, made: CheckpointsMade) -> None:
 def _keep_groups(
     clusters: FlowClusters, made: CheckpointsMade, acknowledged: float, synced: Collection[str] | None
 ) -> None:
-    """How each group stands, for whoever reports the run."""
+    """The state of each group, for the report of the run."""
     state = clusters.state
     found_out = CheckpointRound(
         at_ms=clusters.now_ms(),

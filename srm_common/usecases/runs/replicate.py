@@ -87,7 +87,7 @@ class _Run:
         try:
             self._copy()
         except OwnershipError as error:
-            # The record belongs to whoever owns the flow now.
+            # The record belongs to the flow's current owner.
             who = new_owner(self._clusters)
             if who is None:
                 raise
