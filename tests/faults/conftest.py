@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.faults.fork_server import ForkServer
 from tests.faults.scenario import Scenario
 
 SOAK_ROUNDS = int(os.environ.get("SOAK_ROUNDS", "100"))
@@ -28,15 +29,23 @@ def seed(request: pytest.FixtureRequest) -> int:
     return chosen
 
 
+@pytest.fixture(scope="session")
+def fork_server() -> Iterator[ForkServer]:
+    """What the session's runs are forked from."""
+    with ForkServer() as server:
+        yield server
+
+
 @pytest.fixture
-def scenario(tmp_path: Path, seed: int) -> Iterator[Callable[..., Scenario]]:
+def scenario(tmp_path: Path, seed: int, fork_server: ForkServer) -> Iterator[Callable[..., Scenario]]:
     """Makes scenarios and ends their processes; pytest keeps their logs, and shows where when the test fails."""
     made: list[Scenario] = []
 
     def make(source: Any, target: Any, **options: Any) -> Scenario:
         number = next(_numbers)
         print(f"the runs' logs are in {tmp_path / f'scenario-{number}'}")
-        one = Scenario(source, target, tmp_path / f"scenario-{number}", seed + number, name=f"t{number}", **options)
+        folder = tmp_path / f"scenario-{number}"
+        one = Scenario(source, target, folder, seed + number, fork_server, name=f"t{number}", **options)
         made.append(one)
         return one
 

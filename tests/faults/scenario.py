@@ -12,7 +12,6 @@ import pickle
 import random
 import re
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -31,13 +30,13 @@ from srm_common.errors import SrmError
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.testing import LocalKafka
-from srm_common.testing.java import LocalProcess
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
+from tests.faults.copier import WORKER
+from tests.faults.fork_server import ForkServer
 from tests.faults.live_writer import LiveWriter
 from tests.faults.verification import differences, ends, numbered_once, ongoing, read_committed, unstable
 
-ROOT = Path(__file__).resolve().parents[2]
 SOURCE, TARGET = "src", "dst"
 DONE, OWNED_ELSEWHERE = 0, 5
 #: For targets that are killed: 4.3 skips transaction markers of partitions that have no leader yet (KAFKA-20734), and
@@ -72,6 +71,7 @@ class Scenario:
         target: LocalKafka,
         folder: Path,
         seed: int,
+        fork_server: ForkServer,
         *,
         name: str,
         partitions: int = 4,
@@ -88,6 +88,7 @@ class Scenario:
         self.remote = f"{SOURCE}.{name}"
         self.partitions = partitions
         self.folder = folder
+        self.fork_server = fork_server
         self._module = module
         self._runs = 0
         self._started: list[Run] = []
@@ -249,11 +250,8 @@ class Run:
         folder.mkdir(parents=True)
         flow_file, self._report = folder / "flow.pickle", folder / "report.json"
         flow_file.write_bytes(pickle.dumps(scenario.flow))
-        self.process = LocalProcess(
-            [sys.executable, "-m", scenario._module, str(flow_file), str(max_seconds), str(self._report)],
-            output=folder / "log",
-            environment={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
+        arguments = (str(flow_file), str(max_seconds), str(self._report))
+        self.process = scenario.fork_server.start(scenario._module, arguments, folder / "log")
 
     def outcome(self) -> str:
         """What the run reported."""
@@ -294,14 +292,13 @@ class Run:
         return next(one for one in self.processes() if _command(one)[:1] and _command(one)[0].endswith("java"))
 
     def workers(self) -> list[int]:
-        """Process ids of those that copy: forked by Spark's Python daemon, or spawned by the driver itself."""
+        """Process ids of those that copy: forked by Spark's Python daemon, or by the driver itself."""
         found = []
         for one in self.processes():
-            command = " ".join(_command(one))
             with suppress(psutil.NoSuchProcess):
                 parent = one.parent()
-                if "multiprocessing.spawn" in command or (
-                    _DAEMON in command and parent is not None and _DAEMON in " ".join(_command(parent))
+                if one.name() == WORKER or (
+                    _DAEMON in " ".join(_command(one)) and parent and _DAEMON in " ".join(_command(parent))
                 ):
                     found.append(one.pid)
         return sorted(found)

@@ -1,12 +1,8 @@
-"""A flow's driver with a Spark application of its own, as ``spark_jobs/replicate.py`` has it.
-
-python -m tests.faults.spark_copier FLOW_FILE MAX_SECONDS REPORT_FILE
-"""
+"""A flow's driver with a Spark application of its own, as ``spark_jobs/replicate.py`` has it."""
 
 from __future__ import annotations
 
 import pickle
-import sys
 from pathlib import Path
 
 from srm_common.domain.flow import FlowSettings
@@ -24,7 +20,3 @@ def main(flow_file: str, max_seconds: str, report_file: str) -> int:
         )
     )
     return run(flow, float(max_seconds), Path(report_file), runner)
-
-
-if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))

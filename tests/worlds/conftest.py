@@ -8,6 +8,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.faults.conftest import fork_server as fork_server
 from tests.faults.conftest import scenario as scenario
 from tests.faults.conftest import seed as seed
 from tests.worlds.world import Stage, World
