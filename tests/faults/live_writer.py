@@ -34,7 +34,7 @@ class LiveWriter:
         *,
         plain: int = 2,
         transactional: int = 2,
-        rate: float = 4000.0,
+        rate: float = 2000.0,
         value_bytes: int = 300,
     ) -> None:
         self._servers = bootstrap_servers

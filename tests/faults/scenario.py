@@ -42,6 +42,8 @@ DONE, OWNED_ELSEWHERE = 0, 5
 #: For targets that are killed: 4.3 skips transaction markers of partitions that have no leader yet (KAFKA-20734), and
 #: a cluster of one node has none right after its start.
 KEEPS_ITS_MARKERS = "4.1.1"
+#: Where the slots of a run are: in worker processes, or in Spark.
+WORKERS, SPARK = "tests.faults.copier", "tests.faults.spark_copier"
 _DAEMON = "spark_daemon"
 #: What must come comes, however slow the machine is: waiting for it costs nothing where it comes soon.
 PATIENCE = 300.0
@@ -49,7 +51,7 @@ PATIENCE = 300.0
 LONG = 900.0
 #: A few seconds hold dozens of transactions, and nothing waits for long.
 SMALL_CHUNKS: dict[str, Any] = {
-    "chunk_bytes": 96 << 10,
+    "chunk_bytes": 48 << 10,
     "chunk_seconds": 0.3,
     "fetch_bytes": 1 << 20,
     "fetch_partition_bytes": 16 << 10,
@@ -75,7 +77,8 @@ class Scenario:
         *,
         name: str,
         partitions: int = 4,
-        module: str = "tests.faults.copier",
+        module: str = WORKERS,
+        aliases: tuple[str, str] = (SOURCE, TARGET),
         target_address: str | None = None,
         clusters: tuple[ClusterSettings, ClusterSettings] | None = None,
         topic_settings: Mapping[str, str] | None = None,
@@ -85,7 +88,7 @@ class Scenario:
         self.dice = random.Random(seed)
         self.seed = seed
         self.topic = name
-        self.remote = f"{SOURCE}.{name}"
+        self.remote = f"{aliases[0]}.{name}"
         self.partitions = partitions
         self.folder = folder
         self.fork_server = fork_server
@@ -99,12 +102,12 @@ class Scenario:
         chosen |= SMALL_CHUNKS | settings
         self.flow = replace(
             FlowSettings(
-                FlowName(SOURCE, TARGET),
+                FlowName(*aliases),
                 *(
                     clusters
                     or (
-                        ClusterSettings.plaintext(SOURCE, source.bootstrap_servers),
-                        ClusterSettings.plaintext(TARGET, target_address or target.bootstrap_servers),
+                        ClusterSettings.plaintext(aliases[0], source.bootstrap_servers),
+                        ClusterSettings.plaintext(aliases[1], target_address or target.bootstrap_servers),
                     )
                 ),
             ),
@@ -138,13 +141,13 @@ class Scenario:
 
     # ---- runs
 
-    def start_run(self, max_seconds: float, *, until_copying: bool = False) -> Run:
+    def start_run(self, max_seconds: float, *, until_copying: bool = False, module: str | None = None) -> Run:
         """Start a run as a process; 0: one pass to the end as it is then.
 
         ``until_copying``: return when its workers are there. A run that finds a cluster away at its start ends.
         """
         self._runs += 1
-        run = Run(self, self._runs, max_seconds)
+        run = Run(self, self._runs, max_seconds, module or self._module)
         self._started.append(run)
         self.note(f"run {self._runs} started")
         deadline = time.monotonic() + PATIENCE
@@ -154,10 +157,10 @@ class Scenario:
             time.sleep(0.05)
         return run
 
-    def last_run(self, timeout_seconds: float = PATIENCE) -> Run:
-        """A clean run to the end, which must be done without an error."""
-        run = self.start_run(0)
-        code = run.process.wait(timeout_seconds)
+    def last_run(self, *, module: str = WORKERS) -> Run:
+        """A clean run to the end, which must be done without an error; what earlier runs left is the same to all."""
+        run = self.start_run(0, module=module)
+        code = run.process.wait(PATIENCE)
         self.note(f"it ended with {code}")
         assert code == DONE, f"the last run ended with {code}: {run.outcome()}; {run.process.tail()}"
         return run
@@ -210,6 +213,14 @@ class Scenario:
             assert time.monotonic() < deadline, f"not caught up: {positions}, not {wanted}; {run.process.tail()}"
             time.sleep(0.1)
 
+    def strike(self, run: Run, fault: Fault, before: tuple[float, float]) -> None:
+        """The fault, a random moment (from, to; seconds) after the run has copied something more."""
+        self.wait_for_copied(run, self.copied_offsets() + 1)
+        self.pause(*before)
+        self.note(f"fault, {self.copied_offsets()} offsets copied")
+        fault(self, run)
+        self.note("fault is over")
+
     def pause(self, low: float, high: float) -> None:
         """A random moment."""
         time.sleep(self.dice.uniform(low, high))
@@ -244,14 +255,14 @@ class Scenario:
 class Run:
     """A run of the flow: the driver's process, leader of a process group that holds its workers too."""
 
-    def __init__(self, scenario: Scenario, number: int, max_seconds: float) -> None:
+    def __init__(self, scenario: Scenario, number: int, max_seconds: float, module: str) -> None:
         self._seen: dict[tuple[int, float], psutil.Process] = {}
         folder = scenario.folder / f"run-{number}"
         folder.mkdir(parents=True)
         flow_file, self._report = folder / "flow.pickle", folder / "report.json"
         flow_file.write_bytes(pickle.dumps(scenario.flow))
         arguments = (str(flow_file), str(max_seconds), str(self._report))
-        self.process = scenario.fork_server.start(scenario._module, arguments, folder / "log")
+        self.process = scenario.fork_server.start(module, arguments, folder / "log")
 
     def outcome(self) -> str:
         """What the run reported."""
@@ -339,21 +350,17 @@ Fault = Callable[[Scenario, Run], None]
 
 def survive(
     scenario: Scenario,
-    fault: Fault,
-    *,
+    *faults: Fault,
     before_fault: tuple[float, float] = (0.0, 0.8),
     exactly: bool = True,
     **writing: Any,
 ) -> int:
-    """The run itself must outlive the fault and catch up; it is then killed, and a last run finishes."""
+    """The run itself must outlive one fault after another and catch up; it is then killed, and a last run finishes."""
     with scenario.writing(**writing):
         run = scenario.start_run(LONG)
-        scenario.wait_for_copied(run)
-        scenario.pause(*before_fault)
-        scenario.note(f"fault, {scenario.copied_offsets()} offsets copied")
-        fault(scenario, run)
-        scenario.note("fault is over")
-        scenario.pause(0.2, 0.6)
+        for fault in faults:
+            scenario.strike(run, fault, before_fault)
+            scenario.pause(0.2, 0.6)
     scenario.wait_until_caught_up(run)
     run.kill_all()
     scenario.last_run()
@@ -361,16 +368,12 @@ def survive(
 
 
 def take_over(
-    scenario: Scenario, fault: Fault, *, before_fault: tuple[float, float] = (0.0, 0.8), **writing: Any
+    scenario: Scenario, *faults: Fault, before_fault: tuple[float, float] = (0.0, 0.8), **writing: Any
 ) -> int:
-    """The fault ends the run; another one takes over while records are still written, and a last one finishes."""
+    """Each fault ends its run; the next one takes over while records are still written, and a last one finishes."""
     with scenario.writing(**writing):
-        run = scenario.start_run(LONG)
-        scenario.wait_for_copied(run)
-        scenario.pause(*before_fault)
-        scenario.note(f"fault, {scenario.copied_offsets()} offsets copied")
-        fault(scenario, run)
-        scenario.note("fault is over")
+        for fault in faults:
+            scenario.strike(scenario.start_run(LONG, until_copying=True), fault, before_fault)
         if scenario.dice.random() < 0.5:
             scenario.last_run()
     scenario.last_run()

@@ -32,30 +32,34 @@ def clusters() -> Iterator[Clusters]:
         yield source, target
 
 
-@pytest.mark.parametrize("round_", range(3))
-def test_driver_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
+def test_driver_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     """Its workers live on as orphans while the next run takes over."""
-    take_over(scenario(*clusters), lambda _, run: run.kill_driver())
+
+    def kill(one: Scenario, run: Run) -> None:
+        run.kill_driver()
+
+    take_over(scenario(*clusters), *[kill] * 3)
 
 
-@pytest.mark.parametrize("round_", range(2))
-def test_driver_and_workers_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
+def test_driver_and_workers_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     """Open transactions are left behind."""
-    take_over(scenario(*clusters), lambda _, run: run.kill_all())
+
+    def kill(one: Scenario, run: Run) -> None:
+        run.kill_all()
+
+    take_over(scenario(*clusters), *[kill] * 2)
 
 
-@pytest.mark.parametrize("round_", range(3))
-def test_worker_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
+def test_workers_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     """The run notices, fences and goes on."""
 
     def kill(one: Scenario, run: Run) -> None:
         run.kill_a_worker(one.dice)
 
-    survive(scenario(*clusters), kill)
+    survive(scenario(*clusters), *[kill] * 3)
 
 
-@pytest.mark.parametrize("round_", range(2))
-def test_target_broker_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
+def test_target_broker_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     """And started again after a moment; the same run goes on."""
 
     def kill(one: Scenario, run: Run) -> None:
@@ -63,7 +67,7 @@ def test_target_broker_killed(clusters: Clusters, scenario: MakeScenario, round_
         one.pause(0.0, 1.5)
         one.target.restart()
 
-    survive(scenario(*clusters), kill)
+    survive(scenario(*clusters), *[kill] * 2)
 
 
 @pytest.mark.soak
@@ -78,8 +82,7 @@ def test_target_away_for_longer_than_a_write_is_waited_for(clusters: Clusters, s
     survive(scenario(*clusters, retry_timeout_seconds=180.0), stay_away)
 
 
-@pytest.mark.parametrize("round_", range(2))
-def test_source_broker_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
+def test_source_broker_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     """And started again after a moment; the same run goes on."""
 
     def kill(one: Scenario, run: Run) -> None:
@@ -87,29 +90,30 @@ def test_source_broker_killed(clusters: Clusters, scenario: MakeScenario, round_
         one.pause(0.0, 1.5)
         one.source.restart()
 
-    survive(scenario(*clusters), kill)
+    survive(scenario(*clusters), *[kill] * 2)
 
 
-@pytest.mark.parametrize("stopped", ["everything", "driver", "workers"])
-def test_zombie_is_refused(clusters: Clusters, scenario: MakeScenario, stopped: str) -> None:
+def test_zombies_are_refused(clusters: Clusters, scenario: MakeScenario) -> None:
     """A run that stood still while another took over, wakes up: it may write nothing, and says who owns the flow."""
     one = scenario(*clusters)
     with one.writing():
-        zombie = one.start_run(LONG)
-        one.wait_for_copied(zombie)
-        one.pause(0.0, 0.8)
-        if stopped == "everything":
-            zombie.signal_all(signal.SIGSTOP)
-        elif stopped == "driver":
-            zombie.signal_driver(signal.SIGSTOP)
-        else:
-            for worker in zombie.workers():
-                os.kill(worker, signal.SIGSTOP)
-        one.pause(0.0, 0.3)
-        one.last_run()
-        zombie.signal_all(signal.SIGCONT)
-        assert zombie.process.wait(PATIENCE) == OWNED_ELSEWHERE, zombie.outcome()
-        assert "another run took over flow" in zombie.outcome()
+        for stopped in ("everything", "driver", "workers"):
+            zombie = one.start_run(LONG, until_copying=True)
+            one.wait_for_copied(zombie, one.copied_offsets() + 1)
+            one.pause(0.0, 0.8)
+            one.note(f"{stopped} of it stands still")
+            if stopped == "everything":
+                zombie.signal_all(signal.SIGSTOP)
+            elif stopped == "driver":
+                zombie.signal_driver(signal.SIGSTOP)
+            else:
+                for worker in zombie.workers():
+                    os.kill(worker, signal.SIGSTOP)
+            one.pause(0.0, 0.3)
+            one.last_run()
+            zombie.signal_all(signal.SIGCONT)
+            assert zombie.process.wait(PATIENCE) == OWNED_ELSEWHERE, zombie.outcome()
+            assert "another run took over flow" in zombie.outcome()
     one.last_run()
     one.verify()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from confluent_kafka import Producer
@@ -88,23 +89,18 @@ def test_requests_throttled(clusters: Clusters, scenario: MakeScenario) -> None:
     assert one.verify() == 1000
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_broker_stands_still(clusters: Clusters, scenario: MakeScenario, side: str) -> None:
+def test_brokers_stand_still(clusters: Clusters, scenario: MakeScenario) -> None:
     """Longer than requests are waited for; connections stay open all the while."""
 
-    def stand_still(one: Scenario, run: Run) -> None:
-        broker = one.source if side == "source" else one.target
+    def stand_still(broker: LocalKafka, one: Scenario, run: Run) -> None:
         broker.pause()
         one.pause(3.0, 4.5)
         broker.resume()
 
-    survive(scenario(*clusters, request_timeout_ms=2000), stand_still)
+    survive(scenario(*clusters, request_timeout_ms=2000), *[partial(stand_still, broker) for broker in clusters])
 
 
-@pytest.mark.parametrize("round_", range(2))
-def test_at_least_once_loses_nothing(
-    clusters: Clusters, scenario: MakeScenario, proxy: LossyProxy, round_: int
-) -> None:
+def test_at_least_once_loses_nothing(clusters: Clusters, scenario: MakeScenario, proxy: LossyProxy) -> None:
     """Without transactions answers get lost, of data and of offsets; all is copied, in order, some of it twice."""
     one = scenario(*clusters, exactly_once=False, target_address=proxy.address)
 
@@ -117,4 +113,4 @@ def test_at_least_once_loses_nothing(
             time.sleep(0.01)
         proxy.calm()
 
-    survive(one, lose, exactly=False)
+    survive(one, *[lose] * 2, exactly=False)

@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from srm_common.testing import LocalKafka
-from tests.faults.scenario import LONG, OWNED_ELSEWHERE, PATIENCE, Run, Scenario, survive, take_over
+from tests.faults.scenario import LONG, OWNED_ELSEWHERE, PATIENCE, SPARK, Run, Scenario, survive, take_over
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka, pytest.mark.spark]
 
 Clusters = tuple[LocalKafka, LocalKafka]
 MakeScenario = Callable[..., Scenario]
-SPARK = "tests.faults.spark_copier"
 
 
 @pytest.fixture(scope="module")
@@ -35,14 +34,13 @@ def test_jvm_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     take_over(scenario(*clusters, module=SPARK), kill)
 
 
-@pytest.mark.parametrize("round_", range(2))
-def test_worker_killed(clusters: Clusters, scenario: MakeScenario, round_: int) -> None:
+def test_workers_killed(clusters: Clusters, scenario: MakeScenario) -> None:
     """Spark starts its task again, which copies nothing; the run fences and goes on."""
 
     def kill(one: Scenario, run: Run) -> None:
         run.kill_a_worker(one.dice)
 
-    survive(scenario(*clusters, module=SPARK), kill)
+    survive(scenario(*clusters, module=SPARK), *[kill] * 2)
 
 
 def test_zombie_is_refused(clusters: Clusters, scenario: MakeScenario) -> None:
@@ -53,7 +51,7 @@ def test_zombie_is_refused(clusters: Clusters, scenario: MakeScenario) -> None:
         one.wait_for_copied(zombie)
         one.pause(0.0, 0.8)
         zombie.signal_all(signal.SIGSTOP)
-        one.last_run()
+        one.last_run(module=SPARK)
         zombie.signal_all(signal.SIGCONT)
         assert zombie.process.wait(PATIENCE) == OWNED_ELSEWHERE, zombie.outcome()
     one.last_run()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 
@@ -29,14 +31,36 @@ PAIRS = [
 TRANSACTION_VERSION = {"2.8.2": 0, "3.3.2": 0, "3.9.1": 0, "4.1.1": 2, DEFAULT_KAFKA_VERSION: 2, NEWEST: 2}
 
 
+@pytest.fixture(scope="module")
+def cluster_of() -> Iterator[Callable[[str], LocalKafka]]:
+    """A cluster of each version, for all pairs that it is part of."""
+    with ExitStack() as stack:
+        yield cache(lambda version: stack.enter_context(LocalKafka(version=version, name=f"kafka-{version}")))
+
+
 @pytest.mark.parametrize(("source_version", "target_version"), PAIRS)
-def test_exactly_once_between(source_version: str, target_version: str, scenario: Callable[..., Scenario]) -> None:
-    with (
-        LocalKafka(version=source_version, name="source") as source,
-        LocalKafka(version=target_version, name="target") as target,
-    ):
+def test_exactly_once_between(
+    source_version: str,
+    target_version: str,
+    cluster_of: Callable[[str], LocalKafka],
+    scenario: Callable[..., Scenario],
+) -> None:
+    with ExitStack() as stack:
+        target = cluster_of(target_version)
+        if source_version == target_version:
+            source = stack.enter_context(LocalKafka(version=source_version, name="source"))
+        else:
+            source = cluster_of(source_version)
         assert _transaction_version(target) == TRANSACTION_VERSION[target_version]
-        take_over(scenario(source, target), lambda _, run: run.kill_driver())
+        # Clusters remember which cluster an alias means.
+        aliases = (f"from-{_plain(source_version)}", f"to-{_plain(target_version)}")
+        if source_version != target_version:
+            aliases = (_plain(source_version), _plain(target_version))
+        take_over(scenario(source, target, aliases=aliases), lambda _, run: run.kill_driver())
+
+
+def _plain(version: str) -> str:
+    return f"kafka{version.replace('.', '')}"
 
 
 def _transaction_version(kafka: LocalKafka) -> int:
