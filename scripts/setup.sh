@@ -332,8 +332,13 @@ if [ "${SRM_SETUP_KAFKA:-1}" != 0 ]; then
         fi
     done
     # Brokers start quicker with it, and as well without it.
-    if ! compgen -G "$CACHE/kafka/$version-*.jsa" > /dev/null; then
-        say "keeping the classes of Kafka $version as Java has them in memory, once"
-        "$VENV/bin/python" -m srm_common.testing archive > /dev/null || say "it goes on without them"
-    fi
+    versions=$version
+    # The targets that fault tests kill are of this one.
+    if [ "${1:-}" = --tests ]; then versions+=" $(sed -n 's/^KEEPS_ITS_MARKERS = "\([0-9.]*\)".*/\1/p' tests/faults/scenario.py)"; fi
+    for version in $versions; do
+        if ! compgen -G "$CACHE/kafka/$version-*.jsa" > /dev/null; then
+            say "keeping the classes of Kafka $version as Java has them in memory, once"
+            "$VENV/bin/python" -m srm_common.testing archive "$version" > /dev/null || say "it goes on without them"
+        fi
+    done
 fi

@@ -1,5 +1,5 @@
 """``python -m srm_common.testing fetch [kafka] [mirror-maker] [tools] [tiered]``: Kafka's jars into the cache;
-``archive``: a class-data archive beside them, with which brokers start quicker;
+``archive [VERSION ...]``: class-data archives beside them, with which brokers start quicker;
 ``check-spark``: is the installed PySpark whole? Errors go to standard error, with exit code 1.
 """
 
@@ -9,7 +9,13 @@ import sys
 from collections.abc import Sequence
 
 from srm_common.errors import LocalKafkaError
-from srm_common.testing.artifacts import kafka_jars, kafka_tools_jars, mirror_maker_jars, tiered_storage_jars
+from srm_common.testing.artifacts import (
+    DEFAULT_KAFKA_VERSION,
+    kafka_jars,
+    kafka_tools_jars,
+    mirror_maker_jars,
+    tiered_storage_jars,
+)
 from srm_common.testing.class_archive import kafka_class_archive
 from srm_common.testing.installation import spark_faults
 
@@ -31,9 +37,10 @@ def main(arguments: Sequence[str]) -> int:
                 print(failure, file=sys.stderr)
                 return 1
             return 0
-        case ["archive"]:
+        case ["archive", *versions]:
             try:
-                print(kafka_class_archive())
+                for version in versions or (DEFAULT_KAFKA_VERSION,):
+                    print(kafka_class_archive(version))
             except LocalKafkaError as failure:
                 print(failure, file=sys.stderr)
                 return 1
