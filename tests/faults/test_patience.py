@@ -10,19 +10,13 @@ import pytest
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.runs.run_options import RunOptions
-from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.source_view import SourceView
-from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
-from srm_common.usecases.flows.copied_topics import replicated_topics
-from srm_common.usecases.runs.replicate import replicate
-from tests.kafka.flows import flow_between, prepare, write
 
 pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
@@ -68,31 +62,3 @@ def test_a_run_waits_for_a_broker_that_is_started_again() -> None:
         assert results[1] == {"slots": 4}
         assert results[3] == {}
         assert results[5] == {"missing": None}
-
-
-def test_a_run_that_begins_while_the_source_is_away_waits_for_it(target_kafka: LocalKafka, name: str) -> None:
-    """What it needs of the target is there, so that the list of topics is the first that it asks the source for."""
-    with LocalKafka(name="away") as source:
-        flow = flow_between(
-            source,
-            target_kafka,
-            name,
-            offset_syncs_topic_location="target",
-            retry_timeout_seconds=180.0,
-        )
-        source.create_topic(name)
-        write(source, name, [b"x"] * 10)
-        prepare(flow)
-        source.kill()
-        flow = replace(flow, admin_timeout_ms=4000)
-        with ThreadPoolExecutor(1) as pool:
-            running = pool.submit(
-                replicate, flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks]
-            )
-            for _ in range(2):
-                with pytest.raises(UnreachableCluster):
-                    replicated_topics(flow)
-            assert not wait([running], 1.0).done
-            source.restart()
-            record = running.result(300)
-    assert (record.state, record.records) == (RunState.DONE, 10)

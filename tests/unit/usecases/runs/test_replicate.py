@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import pytest
 
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import AccessDenied
+from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import present_state_topics
+from srm_common.usecases.flows.copied_topics import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
@@ -111,6 +114,27 @@ def test_a_target_that_is_gone_for_a_moment_is_waited_for(sides: Sides, api: str
     assert sides.run().state is RunState.DONE
     assert sides.values("a.orders") == values
     assert positions(sides) == {("orders", 0): 12}
+
+
+def test_a_run_that_begins_while_the_source_is_away_waits_for_it(sides: Sides) -> None:
+    """What it needs of the target is there, so that the list of topics is the first that it asks the source for."""
+    flow = sides.set(offset_syncs_topic_location="target", retry_timeout_seconds=180.0)
+    sides.source.create_topic("orders")
+    values = written(sides, 0, 10)
+    sides.refresh()
+    sides.source.go_away()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(sides.run)
+        try:
+            for _ in range(2):
+                with pytest.raises(UnreachableCluster):
+                    replicated_topics(flow)
+            assert not wait([running], 1.0).done
+        finally:
+            sides.source.come_back()
+        record = running.result(300)
+    assert (record.state, record.records) == (RunState.DONE, 10)
+    assert sides.values("a.orders") == values
 
 
 def test_checkpoints_follow_groups_of_the_source(sides: Sides) -> None:
