@@ -176,14 +176,17 @@ class Engine:
 
     def segments(self, topic: str) -> dict[int, list[Segment]]:
         """The offset map of a topic by partition, in the order of the upstream offsets."""
+        return self.all_segments().get(topic, {})
+
+    def all_segments(self) -> dict[str, dict[int, list[Segment]]]:
+        """The same of all topics."""
         with StateReader(self.flow.target) as reader:
             batch = SegmentLog(reader, self.state.segments_topic, self.state.segments_partitions).read_all()
         assert not batch.unreadable
-        return {
-            partition: sorted(found, key=lambda one: one.upstream_start)
-            for (name, partition), found in batch.segments.items()
-            if name == topic
-        }
+        maps: dict[str, dict[int, list[Segment]]] = {}
+        for (topic, partition), found in batch.segments.items():
+            maps.setdefault(topic, {})[partition] = sorted(found, key=lambda one: one.upstream_start)
+        return maps
 
     def check(self, topic: str, *, isolation: str = "read_committed", complete: bool = True, held: bool = False) -> int:
         """Assert that the copy is exact, and return how many records it has.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from confluent_kafka import Producer
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.segments import Segment
 from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.testing import LocalKafka
 from tests.kafka.engine import Engine
@@ -58,12 +61,20 @@ class AwkwardSource:
 
     def write_more(self) -> None:
         """A little more of everything that takes no preparation."""
-        for kind in ("codecs", "tiny", "idle", "empty", "compacted", "stamped"):
-            topic = f"{self._name}-{kind}"
-            for partition in range(self.topics[topic]):
-                # Keys that are new, so that nothing in a compacted topic becomes old.
-                records = [replace(one, key=b"more%d" % n) for n, one in enumerate(mixed_records(30, partition))]
-                produce(self._kafka, topic, partition, records, compression_type="lz4")
+        with self._writer(compression_type="lz4") as producer:
+            for kind in ("codecs", "tiny", "idle", "empty", "compacted", "stamped"):
+                topic = f"{self._name}-{kind}"
+                for partition in range(self.topics[topic]):
+                    # Keys that are new, so that nothing in a compacted topic becomes old.
+                    records = [replace(one, key=b"more%d" % n) for n, one in enumerate(mixed_records(30, partition))]
+                    put(producer, topic, partition, records)
+
+    @contextmanager
+    def _writer(self, **settings: object) -> Iterator[Producer]:
+        """A producer for several partitions; what it was given is written at the end of the block."""
+        producer = writer(self._kafka, **settings)
+        yield producer
+        assert producer.flush(60) == 0
 
     def _topic(self, kind: str, partitions: int, config: dict[str, str] | None = None) -> str:
         topic = f"{self._name}-{kind}"
@@ -75,28 +86,30 @@ class AwkwardSource:
         """All codecs in each partition; null and empty keys and values, headers of all kinds."""
         for number, codec in enumerate([*CODECS, *reversed(CODECS)]):
             size, idempotent = [60, 3000][number % 2], {"enable_idempotence": True} if number % 3 == 0 else {}
-            for partition in range(self.topics[topic]):
-                records = mixed_records(150, number * 10 + partition, size)
-                produce(self._kafka, topic, partition, records, compression_type=codec, **idempotent)
+            with self._writer(compression_type=codec, **idempotent) as producer:
+                for partition in range(self.topics[topic]):
+                    put(producer, topic, partition, mixed_records(150, number * 10 + partition, size))
 
     def _write_tiny(self, topic: str) -> None:
         """One record a batch."""
-        for partition in range(self.topics[topic]):
-            records = mixed_records(400, partition, 60)
-            produce(self._kafka, topic, partition, records, batch_num_messages=1, linger_ms=0)
+        with self._writer(batch_num_messages=1, linger_ms=0) as producer:
+            for partition in range(self.topics[topic]):
+                put(producer, topic, partition, mixed_records(400, partition, 60))
 
     def _write_large(self, topic: str) -> None:
         """Batches of one record each that nearly reach the limit; no codec makes them smaller."""
         now = int(time.time() * 1000)
-        for partition in range(self.topics[topic]):
-            noise = [Seen(None, self._dice.randbytes(NEARLY_TOO_LARGE), (), now) for _ in range(2)]
-            produce(self._kafka, topic, partition, noise, message_max_bytes=2 << 20, batch_size=1000)
+        with self._writer(message_max_bytes=2 << 20, batch_size=1000) as producer:
+            for partition in range(self.topics[topic]):
+                noise = [Seen(None, self._dice.randbytes(NEARLY_TOO_LARGE), (), now) for _ in range(2)]
+                put(producer, topic, partition, noise)
 
     def _write_stamped(self, topic: str) -> None:
         """The broker says when these were written."""
-        for partition in range(self.topics[topic]):
-            for codec in CODECS:
-                produce(self._kafka, topic, partition, mixed_records(60, 3), compression_type=codec)
+        for codec in CODECS:
+            with self._writer(compression_type=codec) as producer:
+                for partition in range(self.topics[topic]):
+                    put(producer, topic, partition, mixed_records(60, 3))
 
     def _write_transactions(self, topic: str) -> None:
         """Transactions that were committed or aborted, side by side, with plain records between them.
@@ -159,7 +172,17 @@ class Comparison(Engine):
     def __init__(self, world: World, flow: FlowSettings) -> None:
         self.source, self.target = world.source.kafka, world.target.kafka
         self.flow, self.state, self.limits = flow, ensure_state_topics(flow), {}
+        self._positions: dict[tuple[str, int], int] | None = None
+        self._maps: dict[str, dict[int, list[Segment]]] | None = None
 
     def check_all(self, source: AwkwardSource) -> int:
         """All topics: equal, mapped exactly, and copied to the end. The number of records."""
+        # What the flow has recorded of all topics is read once.
+        self._positions, self._maps = super().committed(), self.all_segments()
         return sum(self.check(topic) for topic in source.topics)
+
+    def committed(self) -> dict[tuple[str, int], int]:
+        return super().committed() if self._positions is None else self._positions
+
+    def segments(self, topic: str) -> dict[int, list[Segment]]:
+        return super().segments(topic) if self._maps is None else self._maps.get(topic, {})
