@@ -12,6 +12,8 @@ from typing import Any, Self
 from confluent_kafka import KafkaException, Producer
 
 CODECS = ("none", "lz4", "zstd", "snappy", "gzip")
+#: So many records are written at the full rate.
+_FULL_SPEED = 10_000
 _SILENT = logging.getLogger("tests.faults.librdkafka")
 _SILENT.addHandler(logging.NullHandler())
 _SILENT.propagate = False
@@ -21,8 +23,8 @@ class LiveWriter:
     """Plain producers of several codecs, and transactional ones of which many transactions abort.
 
     Every record's value begins with its producer and number, so that a difference can be read. ``rate`` is records
-    per second of all producers together, roughly. A context manager; leaving it ends every transaction, so that the
-    source's last stable offset is its end.
+    per second of all producers together, roughly, of the first ten thousand. A context manager; leaving it ends every
+    transaction, so that the source's last stable offset is its end.
     """
 
     def __init__(
@@ -81,6 +83,10 @@ class LiveWriter:
         except BaseException as error:
             self._crash = error
 
+    def _rest(self, seconds: float) -> None:
+        """The more is written the longer, so that a slow machine has hardly more to copy and to compare."""
+        self._stopping.wait(seconds * max(1.0, self.written / _FULL_SPEED))
+
     def _settings(self, number: int, dice: random.Random) -> dict[str, Any]:
         return {
             "bootstrap.servers": self._servers,
@@ -117,7 +123,7 @@ class LiveWriter:
                 self._burst(producer, number, dice, count)
             except BufferError:
                 producer.poll(0.1)
-            self._stopping.wait(count / rate)
+            self._rest(count / rate)
         producer.flush(60)
 
     def _transactional(self, number: int, dice: random.Random, rate: float) -> None:
@@ -148,4 +154,4 @@ class LiveWriter:
                 producer = None
                 time.sleep(0.2)
                 continue
-            self._stopping.wait(count / rate)
+            self._rest(count / rate)
