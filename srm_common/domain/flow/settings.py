@@ -124,6 +124,8 @@ class FilterClass:
 
 #: Also with ``retry.timeout.seconds = 0``, which is about partitions that fail.
 _LEAST_PATIENCE_SECONDS = 30.0
+#: Whatever ``admin.timeout.ms`` says: nothing is copied meanwhile, and who has asked is waiting.
+_LONGEST_REQUEST_SECONDS = 30.0
 
 
 class OnDataLoss(StrEnum):
@@ -245,6 +247,12 @@ class FlowSettings:
         """How long a run waits for a cluster that has to answer before anything can be copied: as long as for a
         partition, but never less than a leader's move takes."""
         return max(_LEAST_PATIENCE_SECONDS, self.retry_timeout_seconds)
+
+    @property
+    def request_seconds(self) -> float:
+        """How long one request about state, groups or records of topics may take: ``admin.timeout.ms``, and since
+        they are small no more than 30 s."""
+        return min(_LONGEST_REQUEST_SECONDS, self.admin_timeout_ms / 1000)
 
     @property
     def compression(self) -> Compression | None:

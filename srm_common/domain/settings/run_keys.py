@@ -217,7 +217,8 @@ def copying_keys() -> Iterator[Key]:
         section,
         Kind.WHOLE,
         "60000",
-        "How long to wait for topics, settings and ACLs to be listed or changed.",
+        "How long to wait for topics, settings and ACLs to be listed or changed; no more than 30 s where it is "
+        "consumer groups or what lies in state topics.",
         _TO_MM2,
         unit="milliseconds",
         minimum=1,

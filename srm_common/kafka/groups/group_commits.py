@@ -54,7 +54,7 @@ class GroupCommitter:
         """Commit the downstream offsets of each group; one that cannot be written is a fault, and only that."""
         out: dict[str, Committed] = {}
         waiting = list(wanted)
-        deadline = time.monotonic() + RETRY_SECONDS
+        deadline = time.monotonic() + min(RETRY_SECONDS, self._timeout)
         while waiting:
             batch, waiting = waiting[:GROUPS_AT_ONCE], waiting[GROUPS_AT_ONCE:]
             again = []

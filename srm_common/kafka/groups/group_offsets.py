@@ -82,7 +82,7 @@ class GroupReader:
             UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
         """
         doing = "list its consumer groups"
-        deadline = time.monotonic() + RETRY_SECONDS
+        deadline = time.monotonic() + min(RETRY_SECONDS, self._timeout)
         while True:
             try:
                 answer = self._admin.list_consumer_groups(request_timeout=self._timeout).result()
@@ -108,7 +108,7 @@ class GroupReader:
         out: list[GroupOffsets] = []
         faults: list[GroupFault] = []
         waiting = list(groups)
-        deadline = time.monotonic() + RETRY_SECONDS
+        deadline = time.monotonic() + min(RETRY_SECONDS, self._timeout)
         while waiting:
             batch, waiting = waiting[:GROUPS_AT_ONCE], waiting[GROUPS_AT_ONCE:]
             asked = time.monotonic()

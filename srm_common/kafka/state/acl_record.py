@@ -45,5 +45,6 @@ def write_acl_record(
         StateTopicInvalid, UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     name = names.flow_state_topic(flow.name.source)
-    ensure_topics(flow.target, [topic for topic in state_topics(flow) if topic.name == name], admin=admin)
+    topics = [topic for topic in state_topics(flow) if topic.name == name]
+    ensure_topics(flow.target, topics, timeout_seconds=flow.request_seconds, admin=admin)
     state.write(_KEY, {"bindings": [one.to_json() for one in sorted(bindings)]})

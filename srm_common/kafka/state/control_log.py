@@ -45,7 +45,7 @@ class ControlLog(Closing):
             flow.target,
             CONTROL_TOPIC,
             writes_to=writes_to,
-            timeout_seconds=flow.admin_timeout_ms / 1000,
+            timeout_seconds=flow.request_seconds,
             clients=clients,
         )
         #: One sentence for each record met that cannot be read; the others count all the same.

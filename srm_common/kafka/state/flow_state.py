@@ -34,6 +34,7 @@ class FlowState(Closing):
         self._topic = KeyedTopic(
             flow.target,
             names.flow_state_topic(flow.name.source),
+            timeout_seconds=flow.request_seconds,
             patience_seconds=patience_seconds,
             clients=clients,
         )

@@ -91,7 +91,7 @@ class KeyedTopic(Closing):
 
     def ensure(self, topic: StateTopic) -> None:
         """Make it, or check it, where records are written. Raises as :func:`ensure_topics`."""
-        ensure_topics(self._writes_to.cluster, [topic], admin=self._writes_to.admin)
+        ensure_topics(self._writes_to.cluster, [topic], timeout_seconds=self._timeout, admin=self._writes_to.admin)
 
     def parse(self, record: LogRecord, parse: Callable[[dict[str, Any]], T]) -> T:
         """What a record of :meth:`newest` says. Raises as :func:`decode`."""

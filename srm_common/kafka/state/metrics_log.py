@@ -26,7 +26,7 @@ def write_report(flow: FlowSettings, report: RunReport, clients: ClusterClients)
         StateTopicInvalid, UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     topic = metrics_topic(flow)
-    ensure_topics(flow.target, [topic], admin=clients.admin)
+    ensure_topics(flow.target, [topic], timeout_seconds=flow.request_seconds, admin=clients.admin)
     key = report.flow.encode()
     records = [NewRecord(topic.name, 0, key, part, report.reported_ms) for part in report_parts(report)]
     return clients.writer().write(f"write metrics of flow {flow.name}", records)
@@ -54,7 +54,7 @@ class MetricsLog:
         Raises:
             UnreachableCluster, AccessDenied, ClusterError: as the target answers; ask again later.
         """
-        with StateReader(self._flow.target) as reader:
+        with StateReader(self._flow.target, timeout_seconds=self._flow.request_seconds) as reader:
             if not reader.partitions(self._topic):
                 self._next = None
                 return

@@ -36,7 +36,6 @@ from srm_common.kafka.client.librdkafka import (
 )
 from srm_common.kafka.state.state_reader import StateReader
 
-#: The longest a request may take, whatever ``admin.timeout.ms`` says: nothing is copied meanwhile.
 _REQUEST_SECONDS = 30.0
 _LEADERS_SECONDS = 120.0
 _SETTLING_SECONDS = 15.0
@@ -75,7 +74,7 @@ def ensure_state_topics(
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
     topics = state_topics(flow)
-    seconds = request_seconds(flow)
+    seconds = flow.request_seconds
     on_target = [topic for topic in topics if topic.location == "target"]
     partitions, notes = ensure_topics(
         flow.target, on_target, timeout_seconds=seconds, patience_seconds=patience_seconds, admin=target
@@ -105,11 +104,6 @@ def present_state_topics(reader: StateReader, flow: FlowSettings, offsets_topic:
     offsets = offsets_topic or names.offsets_topic(flow.name.source)
     segments = names.segments_topic(flow.name.source)
     return StateTopics(offsets, reader.partitions(offsets), segments, reader.partitions(segments))
-
-
-def request_seconds(flow: FlowSettings) -> float:
-    """How long one request about state topics may take: ``admin.timeout.ms``, for they are small no more than 30 s."""
-    return min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
 
 
 def ensure_topics(

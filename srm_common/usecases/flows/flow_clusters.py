@@ -19,7 +19,7 @@ from srm_common.kafka.state.control_log import ControlLog
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics, ensure_topics, request_seconds
+from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics, ensure_topics
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.state.topic_registry import TopicRegistry
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from srm_common.kafka.admin.acl_admin import AclAdmin
     from srm_common.kafka.client.link import ClusterLink
     from srm_common.replication.driver.source_view import SourceView
-
-#: How long a group request, and a look at records of topics, may take.
-_REQUEST_SECONDS = 30.0
 
 
 class FlowCluster:
@@ -46,6 +43,10 @@ class FlowCluster:
         self.clients = ClusterClients(cluster)
         self._flow = flow
         self._timeout = timeout_seconds
+
+    @property
+    def _request_seconds(self) -> float:
+        return self._flow.request_seconds if self._timeout is None else self._timeout
 
     @property
     def admin(self) -> ClusterAdmin:
@@ -64,26 +65,25 @@ class FlowCluster:
         seconds = self._flow.admin_timeout_ms / 1000
         return AclAdmin(self.settings, timeout_seconds=seconds, admin=self.clients.admin)
 
-    def groups(self, timeout_seconds: float = _REQUEST_SECONDS) -> GroupReader:
-        """Consumer groups and what they have committed."""
-        return GroupReader(self.settings, timeout_seconds=timeout_seconds, admin=self.clients.admin)
+    def groups(self, timeout_seconds: float | None = None) -> GroupReader:
+        """Consumer groups and what they have committed; a request may take as long as the flow's small ones may."""
+        seconds = self._flow.request_seconds if timeout_seconds is None else timeout_seconds
+        return GroupReader(self.settings, timeout_seconds=seconds, admin=self.clients.admin)
 
     @property
     def group_offsets(self) -> GroupCommitter:
         """Commits offsets of groups."""
-        return GroupCommitter(self.settings)
+        return GroupCommitter(self.settings, timeout_seconds=self._flow.request_seconds)
 
     @property
     def registry(self) -> TopicRegistry:
         """The records of topics and clusters that lie here."""
-        return TopicRegistry(self.settings, timeout_seconds=self._timeout or _REQUEST_SECONDS, clients=self.clients)
+        return TopicRegistry(self.settings, timeout_seconds=self._request_seconds, clients=self.clients)
 
     @property
     def reader(self) -> StateReader:
         """Reads topics, with the patience of an interactive command."""
-        if self._timeout is None:
-            return self.clients.reader
-        return self.clients.reader.with_patience(timeout_seconds=self._timeout)
+        return self.clients.reader.with_patience(timeout_seconds=self._request_seconds)
 
     def writer(self, *, repeats_matter: bool = True) -> StateWriter:
         """Writes to topics, see :class:`StateWriter`."""
@@ -96,7 +96,7 @@ class FlowCluster:
 
     def ensure(self, topics: Sequence[StateTopic], *, timeout_seconds: float | None = None) -> dict[str, int]:
         """Make state topics, or check them, as :func:`ensure_topics`; their partitions by name."""
-        seconds = request_seconds(self._flow) if timeout_seconds is None else timeout_seconds
+        seconds = self._flow.request_seconds if timeout_seconds is None else timeout_seconds
         return ensure_topics(self.settings, topics, timeout_seconds=seconds, admin=self.clients.admin)[0]
 
     def link(self, part: str) -> ClusterLink:

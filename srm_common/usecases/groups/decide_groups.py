@@ -64,7 +64,7 @@ def decide_groups(flow: FlowSettings | FlowClusters) -> tuple[list[GroupDecision
     flow = clusters.flow
     decided = decide_group_names(flow, (group.name for group in listed))
     decisions = [replace(made, state=group.state) for made, group in zip(decided, listed, strict=True)]
-    others, unlisted = other_groups(flow.source)
+    others, unlisted = other_groups(flow.source, timeout_seconds=flow.request_seconds)
     decisions += map(GroupDecision.unsupported, others)
     return sorted(decisions, key=lambda made: made.group), faults or unlisted
 
@@ -78,7 +78,7 @@ def explain_group(flow: FlowSettings | FlowClusters, group: str) -> tuple[GroupD
 def _explained(clusters: FlowClusters, group: str) -> tuple[GroupDecision, list[GroupFault]]:
     flow, reader = clusters.flow, clusters.source.groups()
     listed, faults = reader.groups()
-    for other in other_groups(flow.source)[0]:
+    for other in other_groups(flow.source, timeout_seconds=flow.request_seconds)[0]:
         if other.name == group:
             return GroupDecision.unsupported(other), faults
     states = {found.name: found.state for found in listed}

@@ -44,9 +44,6 @@ from srm_common.kafka.state.source_offsets import next_offsets
 from srm_common.kafka.state.sync_log import read_syncs
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 
-#: The longest to wait for a cluster, whatever ``admin.timeout.ms`` says.
-_REQUEST_SECONDS = 30.0
-
 #: No log is so long: a query for such a position is for the end of the copy.
 _NO_OFFSET = 1 << 50
 
@@ -284,8 +281,8 @@ class ExactTranslation:
             flow = self._flow
             cluster = flow.source if side == "source" else flow.target
             committed = flow.read_committed if side == "source" else True
-            seconds = min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
-            found = self._stack.enter_context(LogWindows(cluster, committed=committed, timeout_seconds=seconds))
+            windows = LogWindows(cluster, committed=committed, timeout_seconds=flow.request_seconds)
+            found = self._stack.enter_context(windows)
             self._windows[side] = found
         return found
 

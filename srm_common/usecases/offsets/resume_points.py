@@ -167,7 +167,7 @@ def groups_left_out(
         found = other_groups_from(clusters.state.read(UNTRANSLATED))
     else:
         try:
-            listed, unlisted = other_groups(flow.source, timeout_seconds=_LIST_SECONDS)
+            listed, unlisted = other_groups(flow.source, timeout_seconds=min(_LIST_SECONDS, flow.request_seconds))
             found, faults = [(one.name, one.protocol) for one in listed], [str(fault) for fault in unlisted]
         except ClusterError as error:
             found, faults = [], [f"cannot tell whether there are share groups: {error}"]

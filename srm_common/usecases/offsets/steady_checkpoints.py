@@ -173,7 +173,7 @@ class CheckpointRounds:
         self._settled: dict[tuple[str, str, int], int] = {}
         self._copies: CopiedPlaces | None = None
         self._mapped = 0.0
-        seconds = min(_REQUEST_SECONDS, flow.admin_timeout_ms / 1000)
+        seconds = min(_REQUEST_SECONDS, flow.request_seconds)
         with ExitStack() as stack:
             # Its own, since it has a thread of its own and must not wait for what the run reads.
             self._clusters = clusters = stack.enter_context(FlowClusters(flow, timeout_seconds=seconds, clock=clock))

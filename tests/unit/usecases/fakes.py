@@ -21,7 +21,7 @@ TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FA
 
 @dataclass
 class Sides:
-    """The clusters of a flow ``a->b``. What is asked of a cluster that is gone fails after a second."""
+    """The clusters of a flow ``a->b``. What is asked of a cluster that is gone fails after five seconds."""
 
     source: FakeCluster
     target: FakeCluster
@@ -47,7 +47,7 @@ class Sides:
             sync_topic_acls=False,
             emit_checkpoints_interval_seconds=0.0,
             emit_checkpoints_in_runs_interval_seconds=0.0,
-            admin_timeout_ms=1000,
+            admin_timeout_ms=5000,
             retry_timeout_seconds=1.0,
         )
 
@@ -55,6 +55,10 @@ class Sides:
         """Change the flow."""
         self.flow = replace(self.flow, **settings)
         return self.flow
+
+    def impatient(self) -> FlowSettings:
+        """What is asked of a cluster that is gone fails after a second from now on."""
+        return self.set(admin_timeout_ms=1000)
 
     def refresh(self) -> Refreshed:
         return refresh_topics(self.flow, at_once=True)

@@ -21,8 +21,8 @@ def test_what_is_given_out_shares_its_clients() -> None:
         source, target = clusters.source, clusters.target
         assert source.clients.admin.client is source.clients.admin.client
         assert source.clients.admin.client is not target.clients.admin.client
-        assert target.reader is target.reader
-        assert source.reader is not target.reader
+        assert target.clients.reader is target.clients.reader
+        assert source.clients.reader is not target.clients.reader
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -47,9 +47,9 @@ def test_other_flows_between_the_same_clusters_use_the_same_clients() -> None:
 
 def test_a_verb_opens_clusters_only_where_its_caller_has_none() -> None:
     with FlowClusters(FLOW) as clusters:
-        before = clusters.target.reader
+        before = clusters.target.clients.reader
         with clusters_of(clusters) as found:
             assert found is clusters
-        assert clusters.target.reader is before
+        assert clusters.target.clients.reader is before
     with clusters_of(FLOW) as found:
         assert found.flow is FLOW

@@ -152,7 +152,9 @@ def test_what_is_not_due_is_not_asked_for(sides: Sides) -> None:
     sides.source.forget_requests()
     again = refresh_topics(sides.flow)
     assert (again.due, again.plan) == (frozenset(), None)
-    assert sides.source.requests == []
+    # An admin client of the first refresh may still ask for the brokers, which is a Metadata request without topics.
+    asked = [call for call in sides.source.requests if call.api != "Metadata" or call.body.topics != []]
+    assert asked == []
 
 
 # ---- rights
@@ -217,7 +219,7 @@ def test_a_registry_that_may_not_be_made_fails_the_refresh(sides: Sides) -> None
 
 def test_a_target_that_goes_after_the_plan_was_made(sides: Sides) -> None:
     sides.source.create_topic("orders")
-    plan = plan_topics(sides.flow)
+    plan = plan_topics(sides.impatient())
     sides.target.go_away()
     with pytest.raises(UnreachableCluster, match="cluster 'b'"):
         apply_plan(sides.flow, plan)
@@ -232,6 +234,7 @@ def test_a_target_that_goes_after_the_copy_was_made_is_gone_on_with(sides: Sides
     sides.refresh()
     sides.source.create_topic("orders-eu")
     sides.source.grow_topic("orders", 2)
+    sides.impatient()
     sides.target.after(1, "CreateTopics").go_away()
     with pytest.raises(UnreachableCluster):
         sides.refresh()
@@ -258,6 +261,6 @@ def test_a_source_that_is_gone_is_one_sentence(sides: Sides) -> None:
     sides.source.create_topic("orders")
     sides.source.go_away()
     with pytest.raises(UnreachableCluster, match="cluster 'a'") as caught:
-        plan_topics(sides.flow)
+        plan_topics(sides.impatient())
     assert "\n" not in str(caught.value)
     assert sides.target.changes() == []
