@@ -12,6 +12,8 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do rings+=("$1"); shift; done
 [ $# -gt 0 ] && shift
 # Java's and the native libraries' helper threads only get in each other's way on small machines.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} PYTHONUNBUFFERED=1
+# Where it is set, each of hundreds of Python processes compiles all that it imports, and pytest rewrites every assertion.
+unset PYTHONDONTWRITEBYTECODE
 
 summary=()
 skipped=()
