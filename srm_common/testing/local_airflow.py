@@ -18,11 +18,13 @@ import json
 import os
 import secrets
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Self
 
@@ -30,6 +32,7 @@ import psutil
 
 from srm_common.errors import LocalAirflowError
 from srm_common.testing.airflow_client import AirflowClient
+from srm_common.testing.artifacts import cache_folder
 from srm_common.testing.java import LocalProcess
 from srm_common.testing.local_server import LocalServer
 from srm_common.testing.ports import LOOPBACK, ReservedPort
@@ -44,6 +47,8 @@ _WRITER_SECONDS = 60
 #: The API server writes its log of actions on its event loop (``action_logging``), and whoever has the turn may need
 #: that loop to give it back: then nothing moves until this is over, and the request can be repeated.
 _API_SERVER_SECONDS = 10
+#: Sections of Airflow's settings on which the content of an empty database depends.
+_IN_DATABASE = ("AIRFLOW__CORE__", "AIRFLOW__DATABASE__", "AIRFLOW__LOGGING__")
 MARKER = "SRM_LOCAL_AIRFLOW"
 
 
@@ -52,9 +57,13 @@ class LocalAirflow(AirflowClient, LocalServer):
 
     ``environment`` is added for all processes (``AIRFLOW__SECTION__KEY``, ``AIRFLOW_CONN_...``, ``SRM_CONFIG``); no
     ``AIRFLOW`` variable of the caller is passed on. ``port`` is the API server's, a free one by default. ``users``
-    are logins of Airflow's simple auth manager, name to (role, password). ``idle_seconds`` is the scheduler's pause
-    between two looks: small makes tests quick. ``directory`` is kept when it is given. ``python`` is the interpreter of
-    another environment that has Airflow, which then finds this package only if it is installed there.
+    are logins of Airflow's simple auth manager, name to (role, password). ``connections`` are in Airflow's database
+    before anything runs: id to the fields of the REST API (``conn_type``, ``password``, ...). ``refresh_seconds`` is
+    the time between two parses of a DAG file, each of which takes about 0.2 CPU-seconds; ``reparse`` asks for one at
+    once.
+    ``idle_seconds`` is the scheduler's pause between two looks: small makes tests quick. ``directory`` is kept when it
+    is given. ``python`` is the interpreter of another environment that has Airflow, which then finds this package only
+    if it is installed there.
     """
 
     def __init__(
@@ -66,6 +75,7 @@ class LocalAirflow(AirflowClient, LocalServer):
         port: int | None = None,
         environment: Mapping[str, str] | None = None,
         users: Mapping[str, tuple[str, str]] | None = None,
+        connections: Mapping[str, Mapping[str, str]] | None = None,
         refresh_seconds: int = 5,
         idle_seconds: float = 0.2,
         parallelism: int = 4,
@@ -81,6 +91,8 @@ class LocalAirflow(AirflowClient, LocalServer):
             port = self._reserved[-1].number
         self.port = port
         self._users = dict(users or {"admin": ("admin", "admin")})
+        self._connections = dict(connections or {})
+        self._usual_database = python is None and not any(name.startswith(_IN_DATABASE) for name in environment or ())
         name, (_, password) = next(iter(self._users.items()))
         super().__init__(f"http://{LOOPBACK}:{port}", name, password)
         self._prepared = False
@@ -93,12 +105,13 @@ class LocalAirflow(AirflowClient, LocalServer):
     # ---- life
 
     def prepare(self) -> None:
-        """Makes the database; ``start`` does it too, unless it was done before."""
+        """Makes the database; ``start`` does it too, unless it was done before. An empty one is kept in the download
+        cache for each version of Airflow, since the migration takes three CPU-seconds."""
         if not self._prepared:
             self.directory.mkdir(parents=True, exist_ok=True)
             passwords = {name: password for name, (_, password) in self._users.items()}
             (self.directory / "passwords.json").write_text(json.dumps(passwords))
-            self.command("db", "migrate")
+            self._make_database()
             self._prepared = True
 
     def start(self) -> Self:
@@ -108,6 +121,9 @@ class LocalAirflow(AirflowClient, LocalServer):
             self.start_component(component)
             # Tasks that find no API server fail without a word, so nothing runs before it answers.
             self._wait_for_health(lambda status: True)
+            if component == "api-server":
+                for connection_id, fields in self._connections.items():
+                    self._create("/api/v2/connections", {"connection_id": connection_id, **fields})
         self._wait_for_health(lambda status: status == "healthy")
         return self
 
@@ -171,6 +187,25 @@ class LocalAirflow(AirflowClient, LocalServer):
         return found
 
     # ---- inside
+
+    def _make_database(self) -> None:
+        file = self.directory / "airflow.db"
+        empty = cache_folder() / f"airflow-{version('apache-airflow-core')}.db"
+        kept = self._usual_database and not file.exists()
+        if kept and empty.exists():
+            shutil.copyfile(empty, file)
+            return
+        self.command("db", "migrate")
+        if kept:
+            empty.parent.mkdir(parents=True, exist_ok=True)
+            # Complete from the moment it has its name: another process may look for it.
+            unfinished = empty.with_name(f"{empty.name}.{os.getpid()}")
+            with (
+                contextlib.closing(sqlite3.connect(file)) as made,
+                contextlib.closing(sqlite3.connect(unfinished)) as copy,
+            ):
+                made.backup(copy)
+            unfinished.replace(empty)
 
     def _end_descendants(self) -> None:
         deadline = time.monotonic() + END_TIMEOUT_SECONDS
