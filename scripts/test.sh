@@ -61,8 +61,12 @@ for name in "${rings[@]}"; do
         kafka)
             ring "$name" tests/kafka -n "${TEST_PROCESSES:-3}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
             ;;
-        spark | airflow | faults | worlds)
+        spark | airflow)
             ring "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile -q --durations=10 "$@"
+            ;;
+        # Files, or worlds, are handed out in the order of the ring's conftest.py.
+        faults | worlds)
+            ring "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
             ;;
         store) ring store tests/store -q --durations=5 "$@" ;;
         # One Airflow, two clusters and one browser for all of them.

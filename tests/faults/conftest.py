@@ -17,8 +17,31 @@ import pytest
 from tests.faults.fork_server import ForkServer
 from tests.faults.scenario import Scenario
 
+_HERE = Path(__file__).parent
+#: Files that take more than half a minute, the longest first (``--durations=0``): which file a worker gets next is
+#: settled by this order, so that no worker ends long after the other one.
+LONGEST_FIRST = (
+    "test_failover_story.py",
+    "test_exactly_once.py",
+    "test_mm2_handover.py",
+    "test_random.py",
+    "test_spark.py",
+    "test_unclean_election.py",
+    "test_leader_moves.py",
+    "test_lost_answers.py",
+    "test_slow_brokers.py",
+    "test_versions.py",
+)
 SOAK_ROUNDS = int(os.environ.get("SOAK_ROUNDS", "100"))
 _numbers = itertools.count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if gone := [name for name in LONGEST_FIRST if not (_HERE / name).is_file()]:
+        raise pytest.UsageError(f"{__file__}: LONGEST_FIRST names what is not there: {', '.join(gone)}")
+    place = {_HERE / name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path, len(place)))
 
 
 @pytest.fixture

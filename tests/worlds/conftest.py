@@ -14,6 +14,31 @@ from tests.faults.conftest import seed as seed
 from tests.worlds.world import Stage, World
 from tests.worlds.worlds import WORLDS
 
+#: The longest first (``--durations=0``), so that no process ends long after the others. Those of ``make soak`` follow.
+LONGEST_FIRST = (
+    "kafkas-defaults",
+    "slow-source",
+    "tls-with-scram",
+    "silent-bootstrap-hosts",
+    "slow-target",
+    "racks-and-follower-fetching",
+    "tiered-storage-with-a-quota",
+    "source-to-read-only",
+    "mutual-tls",
+)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if gone := set(LONGEST_FIRST) - WORLDS.keys():
+        raise pytest.UsageError(f"{__file__}: LONGEST_FIRST names worlds that are not there: {', '.join(sorted(gone))}")
+    place = {name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(_name_of_world(item.nodeid), len(place)))
+
+
+def _name_of_world(nodeid: str) -> str:
+    return nodeid.partition("[")[2].removesuffix("]")
+
 
 @pytest.fixture(scope="session")
 def world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
@@ -29,7 +54,7 @@ class _WorldByWorld(LoadScopeScheduling):  # type: ignore[misc]
     """Hands whole worlds to processes; files would be one piece of work, and single tests build worlds twice."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return nodeid.partition("[")[2] or nodeid
+        return _name_of_world(nodeid) or nodeid
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
