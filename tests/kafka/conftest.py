@@ -14,7 +14,6 @@ LONGEST_FIRST = (
     "rest/test_services.py",
     "access/test_rights.py",
     "runs/test_replicate.py",
-    "topics/test_loops.py",
     "client/test_silent_servers.py",
     "runs/test_equality.py",
     "monitoring/test_reports.py",

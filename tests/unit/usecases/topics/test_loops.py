@@ -1,9 +1,10 @@
-"""Circles of flows on real brokers: three clusters of their own, since the flows copy ``.*``."""
+"""Circles of flows between three clusters: the flows copy ``.*``."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import permutations
 from pathlib import Path
 
@@ -19,29 +20,24 @@ from srm_common.errors import ConfigError, UnreachableCluster
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.copied_topics import replicated_topics
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
-from tests.kafka.flows import read, write
 
-pytestmark = pytest.mark.kafka
-
-Clusters = Sequence[LocalKafka]
+Clusters = Sequence[FakeCluster]
 WriteFile = Callable[..., Path]
 
 
-@pytest.fixture(scope="module")
-def clusters() -> Iterator[Clusters]:
-    brokers = [LocalKafka(name=f"loops-{number}") for number in range(3)]
-    try:
-        for broker in brokers:
-            broker.start()
-        yield brokers
-    finally:
-        for broker in brokers:
-            broker.close()
+@pytest.fixture
+def clusters(impatience: None) -> Iterator[Clusters]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(FakeCluster(name=f"loops-{number}")) for number in range(3)]
+
+
+def write(kafka: FakeCluster, topic: str, values: Sequence[bytes]) -> None:
+    kafka.write(topic, [(None, value) for value in values])
 
 
 def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
@@ -88,7 +84,7 @@ def flows_of(
         "sync.topic.acls.enabled": "false",
         "tasks.max": "1",
         "topics": ".*",
-        "admin.timeout.ms": "8000",
+        "admin.timeout.ms": "1000",
         **{key.replace("__", "."): value for key, value in settings.items()},
     }
     configuration = load_configuration(write_file(properties))
@@ -99,8 +95,8 @@ def mesh(aliases: str) -> list[str]:
     return [f"{source}->{target}" for source, target in permutations(aliases, 2)]
 
 
-def counts(kafka: LocalKafka, topic: str) -> Counter[bytes | None]:
-    return Counter(one.value for one in read(kafka, topic))
+def counts(kafka: FakeCluster, topic: str) -> Counter[bytes | None]:
+    return Counter(record.value for record in kafka.records(topic))
 
 
 def test_a_full_mesh_under_the_default_policy(clusters: Clusters, configuration_file: WriteFile) -> None:
@@ -110,7 +106,7 @@ def test_a_full_mesh_under_the_default_policy(clusters: Clusters, configuration_
         write(kafka, "mesh", values[alias])
     assert rounds(flows_of(configuration_file, clusters, "abc", mesh("abc"))) <= 4
     for alias, kafka in zip("abc", clusters, strict=True):
-        topics = {name for name in kafka.admin().list_topics(timeout=60).topics if name.endswith("mesh")}
+        topics = {name for name in kafka.topics() if name.endswith("mesh")}
         x, y = sorted(set("abc") - {alias})
         assert topics == {"mesh", f"{x}.mesh", f"{y}.mesh", f"{x}.{y}.mesh", f"{y}.{x}.mesh"}
         for origin in (x, y):
@@ -150,7 +146,7 @@ def test_a_ring_with_one_cluster_down_keeps_the_other_flow_going(
     clusters[0].create_topic("ring")
     write(clusters[0], "ring", [b"early"])
     rounds(ring)
-    clusters[2].stop()
+    clusters[2].go_away()
     try:
         clusters[0].create_topic("ring-new")
         write(clusters[0], "ring-new", [b"new"])
@@ -163,7 +159,7 @@ def test_a_ring_with_one_cluster_down_keeps_the_other_flow_going(
         assert counts(clusters[1], "ring-new") == Counter([b"new"])
         assert counts(clusters[1], "ring") == Counter([b"early", b"late"])
     finally:
-        clusters[2].start()
+        clusters[2].come_back()
     rounds(ring)
     for kafka in clusters:
         assert counts(kafka, "ring") == Counter([b"early", b"late"])
