@@ -177,7 +177,7 @@ def _mirror_maker(
         "listeners": f"http://127.0.0.1:{port.number}",
         "offset-syncs.topic.replication.factor": "1",
     }
-    maker = LocalMirrorMaker(properties, directory=folder / "mm2", heap="2g").start()
+    maker = LocalMirrorMaker(properties, directory=folder / "mm2", heap="2g", tuned_for="throughput").start()
     try:
         started = time.monotonic()
         _wait(lambda: all(_copied(clusters[pair[1]], pair) for pair in flows), "MirrorMaker 2 to copy every flow")

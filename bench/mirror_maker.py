@@ -85,7 +85,7 @@ class MirrorMakerSide:
         properties = mirror_maker_properties(
             flow, clusters.source.bootstrap_servers, clusters.target.bootstrap_servers, self._port.number
         )
-        self._process = LocalMirrorMaker(properties, directory=folder, heap="2g").start()
+        self._process = LocalMirrorMaker(properties, directory=folder, heap="2g", tuned_for="throughput").start()
 
     @property
     def process(self) -> LocalMirrorMaker:

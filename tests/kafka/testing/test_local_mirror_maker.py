@@ -71,7 +71,7 @@ def test_one_that_ends_is_reported_with_its_own_words(monkeypatch: pytest.Monkey
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with (
         pytest.raises(LocalKafkaError, match="MirrorMaker ended before") as failure,
-        LocalMirrorMaker({"clusters": ""}) as mirror_maker,
+        LocalMirrorMaker({}) as mirror_maker,
     ):
         mirror_maker.wait_for_log("never said")
     assert "clusters" in str(failure.value)
