@@ -10,14 +10,21 @@ from tests.unit.usecases.fakes import Sides
 
 
 @pytest.fixture
-def impatience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pause between two checks whether producers still write is short: the test is the only one that could."""
-    monkeypatch.setattr(move_steps, "_PAUSE_SECONDS", 0.05)
+def steady_sides() -> Iterator[Sides]:
+    """Two clusters of one node and a flow between them, for tests in which no cluster goes away: what is asked may
+    take as long as the machine needs."""
+    with FakeCluster(name="source") as source, FakeCluster(name="target") as target:
+        sides = Sides(source, target)
+        sides.set(admin_timeout_ms=60_000, retry_timeout_seconds=60.0)
+        yield sides
+        assert source.made_on_demand() | target.made_on_demand() == set()
 
 
 @pytest.fixture
-def sides(impatience: None) -> Iterator[Sides]:
-    """Two clusters of one node and a flow between them."""
+def sides(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sides]:
+    """Two clusters of one node and a flow between them, whose own patience is short."""
+    # Between two checks whether producers still write; here the test is the only one that could.
+    monkeypatch.setattr(move_steps, "_PAUSE_SECONDS", 0.05)
     with FakeCluster(name="source") as source, FakeCluster(name="target") as target:
         yield Sides(source, target)
         assert source.made_on_demand() | target.made_on_demand() == set()

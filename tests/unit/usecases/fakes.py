@@ -74,3 +74,25 @@ class Sides:
     def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
         """What lies in a topic of the target, committed."""
         return [record.value for record in self.target.records(topic, partition)]
+
+
+def properties_of(flow: FlowSettings) -> dict[str, object]:
+    """A configuration file's content that gives this flow."""
+    source, target = flow.name.source, flow.name.target
+    replicas = (
+        *("replication.factor", "offset-syncs.topic.replication.factor"),
+        *(f"{kind}.storage.replication.factor" for kind in ("offset", "status", "config")),
+        *(f"{kind}.topic.replication.factor" for kind in ("checkpoints", "heartbeats")),
+    )
+    return {
+        "clusters": f"{source}, {target}",
+        f"{source}.bootstrap.servers": flow.source.bootstrap_servers,
+        f"{target}.bootstrap.servers": flow.target.bootstrap_servers,
+        f"{flow.name}.enabled": "true",
+        f"{flow.name}.topics": ", ".join(flow.topics),
+        f"{flow.name}.emit.heartbeats.enabled": "false",
+        f"{flow.name}.heartbeats.replication.enabled": "false",
+        f"{flow.name}.sync.topic.acls.enabled": "false",
+        f"{flow.name}.retry.timeout.seconds": 1,
+        **{f"{flow.name}.{key}": -1 for key in replicas},
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -31,7 +32,7 @@ WriteFile = Callable[..., Path]
 
 
 @pytest.fixture
-def clusters(impatience: None) -> Iterator[Clusters]:
+def clusters() -> Iterator[Clusters]:
     with ExitStack() as stack:
         yield [stack.enter_context(FakeCluster(name=f"loops-{number}")) for number in range(3)]
 
@@ -84,7 +85,6 @@ def flows_of(
         "sync.topic.acls.enabled": "false",
         "tasks.max": "1",
         "topics": ".*",
-        "admin.timeout.ms": "1000",
         **{key.replace("__", "."): value for key, value in settings.items()},
     }
     configuration = load_configuration(write_file(properties))
@@ -155,7 +155,7 @@ def test_a_ring_with_one_cluster_down_keeps_the_other_flow_going(
         assert replicate(ring[0], RunOptions("late"), here).records == 2
         for flow in ring[1:]:
             with pytest.raises(UnreachableCluster, match="cluster 'g'"):
-                refresh(flow)
+                refresh(replace(flow, admin_timeout_ms=1000))
         assert counts(clusters[1], "ring-new") == Counter([b"new"])
         assert counts(clusters[1], "ring") == Counter([b"early", b"late"])
     finally:
