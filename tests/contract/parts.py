@@ -21,6 +21,9 @@ class Cluster(Protocol):
     def bootstrap_servers(self) -> str: ...
 
     @property
+    def internal_servers(self) -> str: ...
+
+    @property
     def nodes(self) -> tuple[int, ...]: ...
 
     def create_topic(

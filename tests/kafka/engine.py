@@ -23,7 +23,7 @@ from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import StateTopics, ensure_state_topics
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka
+from tests.contract.parts import Cluster
 from tests.kafka.flows import flow_between
 from tests.kafka.markers import wait_until_readable
 from tests.kafka.records import Placed, read_all
@@ -59,7 +59,7 @@ class Outcome:
 class Engine:
     """A flow between two clusters; topics are its own to make, with any settings on either side."""
 
-    def __init__(self, source: LocalKafka, target: LocalKafka, alias: str, **settings: Any) -> None:
+    def __init__(self, source: Cluster, target: Cluster, alias: str, **settings: Any) -> None:
         self.source, self.target = source, target
         self.flow: FlowSettings = flow_between(source, target, alias, **settings)
         # Where clients need a login, the tests themselves come in by the open listener.

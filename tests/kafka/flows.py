@@ -12,9 +12,9 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.topics.actions import failed
-from srm_common.testing import LocalKafka
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
+from tests.contract.parts import Cluster
 from tests.kafka.markers import wait_until_readable
 
 
@@ -28,7 +28,7 @@ class Seen:
     timestamp_ms: int
 
 
-def flow_between(source: LocalKafka, target: LocalKafka, name: str, **settings: Any) -> FlowSettings:
+def flow_between(source: Cluster, target: Cluster, name: str, **settings: Any) -> FlowSettings:
     """A flow with state topics of its own that copies the topics whose names begin with ``name``."""
     alias = name.replace("-", "")
     flow = FlowSettings(
@@ -81,7 +81,7 @@ def properties_of(flow: FlowSettings) -> dict[str, object]:
     }
 
 
-def write(kafka: LocalKafka, topic: str, values: Iterable[bytes | None], partition: int = 0, **settings: Any) -> None:
+def write(kafka: Cluster, topic: str, values: Iterable[bytes | None], partition: int = 0, **settings: Any) -> None:
     """Records with keys, headers and times of their own."""
     producer = Producer(
         {"bootstrap.servers": kafka.bootstrap_servers, "linger.ms": 5, "queue.buffering.max.messages": 1_000_000}
@@ -103,7 +103,7 @@ def write(kafka: LocalKafka, topic: str, values: Iterable[bytes | None], partiti
 
 
 def read(
-    kafka: LocalKafka, topic: str, partition: int = 0, *, isolation: str = "read_committed", held: bool = False
+    kafka: Cluster, topic: str, partition: int = 0, *, isolation: str = "read_committed", held: bool = False
 ) -> list[Seen]:
     """All records of a partition, from its start to its end now; ``held``: a transaction is open on purpose."""
     if isolation == "read_committed" and not held:

@@ -6,10 +6,10 @@ import time
 
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
-from srm_common.testing import LocalKafka
+from tests.contract.parts import Cluster
 
 
-def commit(kafka: LocalKafka, group: str, *offsets: TopicPartition) -> None:
+def commit(kafka: Cluster, group: str, *offsets: TopicPartition) -> None:
     """Set a group's offsets without members.
 
     Retried: a coordinator that was just made refuses, and says so only for each partition.

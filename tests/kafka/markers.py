@@ -11,7 +11,7 @@ from confluent_kafka.admin import OffsetSpec
 from srm_common.domain.flow import FlowSettings, names
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.kafka.state.state_reader import StateReader
-from srm_common.testing import LocalKafka
+from tests.contract.parts import Cluster
 
 _SECONDS = 120.0
 
@@ -25,7 +25,7 @@ def wait_for_markers(flow: FlowSettings, record: RunRecord) -> None:
             reader.stable_ends(topic, range(reader.partitions(topic)), _SECONDS)
 
 
-def wait_until_readable(kafka: LocalKafka, topic: str, partitions: Iterable[int]) -> None:
+def wait_until_readable(kafka: Cluster, topic: str, partitions: Iterable[int]) -> None:
     """Until nothing holds back readers of committed records.
 
     A minute at most: where a test left a transaction open, what it reads next tells.

@@ -12,8 +12,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewPartitions
 
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster, LocalKafka
 from srm_common.wire.batch import SourceBatch, split
+from tests.contract.parts import Cluster
 from tests.kafka.flows import Seen
 from tests.kafka.markers import wait_until_readable
 
@@ -49,14 +50,14 @@ def mixed_records(count: int, seed: int = 1, size: int = 200) -> list[Seen]:
     return records
 
 
-def produce(kafka: LocalKafka, topic: str, partition: int, records: Iterable[Seen], **settings: Any) -> None:
+def produce(kafka: Cluster, topic: str, partition: int, records: Iterable[Seen], **settings: Any) -> None:
     """Write records as they are; ``settings`` are librdkafka's with underscores (``compression_type="lz4"``)."""
     producer = writer(kafka, **settings)
     put(producer, topic, partition, records)
     assert producer.flush(60) == 0
 
 
-def writer(kafka: LocalKafka, **settings: Any) -> Producer:
+def writer(kafka: Cluster, **settings: Any) -> Producer:
     """A producer that keeps the order. Not idempotent unless told: to get a producer id takes half a second."""
     order: dict[str, Any] = {"enable.idempotence": True}
     if not settings.keys() & {"transactional_id", "enable_idempotence"}:
@@ -90,7 +91,7 @@ def put(producer: Producer, topic: str, partition: int, records: Iterable[Seen])
 
 
 def read_all(
-    kafka: LocalKafka,
+    kafka: Cluster,
     topic: str,
     *,
     isolation: str = "read_committed",
@@ -143,8 +144,11 @@ def read_all(
     return out
 
 
-def log_batches(kafka: LocalKafka, topic: str, partition: int = 0) -> list[SourceBatch]:
+def log_batches(kafka: Cluster, topic: str, partition: int = 0) -> list[SourceBatch]:
     """The batches of a partition as they lie in the first node's log files, markers included."""
+    if isinstance(kafka, FakeCluster):
+        return [batch.source() for batch in kafka.log(topic, partition)]
+    assert isinstance(kafka, LocalKafka)
     out: list[SourceBatch] = []
     for path in log_files(kafka, topic, partition):
         out.extend(split(memoryview(path.read_bytes())))
@@ -164,7 +168,7 @@ def eventually(what: Callable[[], bool], seconds: float, why: str) -> None:
         time.sleep(0.1)
 
 
-def grow(kafka: LocalKafka, topic: str, partitions: int) -> None:
+def grow(kafka: Cluster, topic: str, partitions: int) -> None:
     """Give a topic so many partitions, and wait until the broker shows them with leaders."""
     kafka.admin().create_partitions([NewPartitions(topic, partitions)], operation_timeout=60)[topic].result(60)
 
@@ -175,7 +179,7 @@ def grow(kafka: LocalKafka, topic: str, partitions: int) -> None:
     eventually(led, 120, f"{topic} has no {partitions} leaders")
 
 
-def delete_topic(kafka: LocalKafka, topic: str) -> None:
+def delete_topic(kafka: Cluster, topic: str) -> None:
     """Delete a topic, and wait until nobody knows it."""
     kafka.admin().delete_topics([topic], operation_timeout=60)[topic].result(60)
 

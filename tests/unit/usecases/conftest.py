@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
+from srm_common.replication.driver.source_view import SourceView
 from srm_common.testing import FakeCluster
+from srm_common.usecases.flows.idle_flow import signs_of_life
 from srm_common.usecases.moving import move_steps
-from tests.unit.usecases.fakes import Sides
+from tests.unit.usecases.fakes import Rounds, Sides
 
 
 @pytest.fixture
@@ -28,3 +31,22 @@ def sides(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sides]:
     with FakeCluster(name="source") as source, FakeCluster(name="target") as target:
         yield Sides(source, target)
         assert source.made_on_demand() | target.made_on_demand() == set()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked of a cluster that is gone fails after a second; half a minute otherwise, whatever the flow says."""
+    for patience in (
+        "domain.flow.settings._LEAST_PATIENCE_SECONDS",
+        "usecases.groups.explain_offsets._SOURCE_SECONDS",
+    ):
+        monkeypatch.setattr(f"srm_common.{patience}", 0.5)
+    for patient, argument in ((SourceView.__init__, "patience_seconds"), (signs_of_life, "watch_seconds")):
+        assert patient.__kwdefaults__ is not None
+        monkeypatch.setitem(patient.__kwdefaults__, argument, 1.0)
+
+
+@pytest.fixture
+def sync_checkpoints() -> Iterator[Rounds]:
+    with closing(Rounds()) as rounds:
+        yield rounds

@@ -8,11 +8,14 @@ from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.offsets.checkpoint_report import CheckpointReport
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import FakeCluster
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import Refreshed, refresh_topics
 
@@ -96,3 +99,21 @@ def properties_of(flow: FlowSettings) -> dict[str, object]:
         f"{flow.name}.retry.timeout.seconds": 1,
         **{f"{flow.name}.{key}": -1 for key in replicas},
     }
+
+
+class Rounds:
+    """Rounds of checkpoints with the same clients as long as the flow is the same: a producer of its own waits half a
+    second for its id each time."""
+
+    def __init__(self) -> None:
+        self._clusters: FlowClusters | None = None
+
+    def __call__(self, flow: FlowSettings, *, at_once: bool = False) -> CheckpointReport:
+        if self._clusters is None or self._clusters.flow != flow:
+            self.close()
+            self._clusters = FlowClusters(flow)
+        return sync_checkpoints(self._clusters, at_once=at_once)
+
+    def close(self) -> None:
+        if self._clusters is not None:
+            self._clusters.close()

@@ -1,4 +1,4 @@
-"""Checkpoints where state topics were lost, made anew, or hold what nobody can read."""
+"""Checkpoints where state topics were lost, re-created, or hold what nobody can read."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
-from srm_common.testing import LocalKafka
-from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.testing import FakeCluster
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.mm2 import encode_checkpoint
@@ -23,17 +22,18 @@ from tests.kafka.checkpoint_rounds import checkpoints, copy, here, values
 from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit
 from tests.kafka.records import delete_topic
+from tests.unit.usecases.fakes import Rounds
 
-pytestmark = pytest.mark.kafka
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 @pytest.fixture
-def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:
     return flow_between(source_kafka, target_kafka, name, topics=(name,), groups=(f"{name}.*",))
 
 
 def test_what_was_written_before_holds_also_when_the_memory_of_it_is_lost(
-    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+    flow: FlowSettings, source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, sync_checkpoints: Rounds
 ) -> None:
     source_kafka.create_topic(name, 1)
     for start in (0, 10):
@@ -62,7 +62,7 @@ def test_what_was_written_before_holds_also_when_the_memory_of_it_is_lost(
 
 
 def test_checkpoints_of_a_former_copy_start_over(
-    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+    flow: FlowSettings, source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, sync_checkpoints: Rounds
 ) -> None:
     """The copy was deleted and made again: what pointed into the old one would skip records of the new one."""
     source_kafka.create_topic(name, 1)
@@ -104,7 +104,7 @@ BAD_CHECKPOINTS: list[tuple[bytes | None, bytes | None]] = [
 
 
 def test_records_that_nobody_can_read_are_skipped_and_counted(
-    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+    flow: FlowSettings, source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, sync_checkpoints: Rounds
 ) -> None:
     source_kafka.create_topic(name, 1)
     write(source_kafka, name, values(0, 10))

@@ -15,14 +15,14 @@ from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.resume_points import opposite
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.group_commits import commit
 
-pytestmark = pytest.mark.kafka
+pytestmark = pytest.mark.usefixtures("impatient")
 
 
 class Suffixed(DefaultReplicationPolicy):
@@ -44,7 +44,7 @@ def on_originals(back: FlowSettings, group: str) -> dict[tuple[str, int], int]:
 
 @pytest.mark.parametrize("policy", [DefaultReplicationPolicy(), Suffixed()], ids=["default", "custom"])
 def test_offsets_on_copies_go_back(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, policy: DefaultReplicationPolicy
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, policy: DefaultReplicationPolicy
 ) -> None:
     made = flow_between(source_kafka, target_kafka, name, topics=(name,), groups=(f"{name}.*",), policy=policy)
     source_kafka.create_topic(name, 2)

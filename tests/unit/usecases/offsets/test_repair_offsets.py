@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+
+from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord
+from srm_common.kafka.client.librdkafka import LATEST
+from srm_common.kafka.state.state_reader import StateReader
+from srm_common.kafka.state.state_writer import NewRecord, StateWriter
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.testing import FakeCluster
+from srm_common.usecases.offsets.repair_offsets import repair_offsets
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.wire.segments import VALUE_HEAD, decode_segment
+from tests.kafka.flows import flow_between, prepare, write
+from tests.kafka.markers import wait_for_markers
+
+pytestmark = pytest.mark.usefixtures("impatient")
+
+
+@pytest.fixture
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:
+    return flow_between(source_kafka, target_kafka, name)
+
+
+def run(flow: FlowSettings) -> RunRecord:
+    prepare(flow)
+    return replicate(flow, RunOptions("r"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+
+
+def test_a_map_that_was_dropped_or_cannot_be_read_proves_nothing(
+    flow: FlowSettings, source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    source_kafka.create_topic(name, 3)
+    for partition in (0, 1, 2):
+        write(source_kafka, name, [b"x"] * 10, partition)
+    wait_for_markers(flow, run(flow))
+    segments = names.segments_topic(flow.name.source)
+    changed = []
+    with StateReader(flow.target) as reader:
+        ends = reader.offsets(segments, range(reader.partitions(segments)), LATEST)
+        for key, record in reader.newest(segments, ends).items():
+            assert record.value is not None
+            damaged = {0: None, 1: record.value[: VALUE_HEAD.size] + b"\xff" * 3}
+            number = decode_segment(key, record.value).partition
+            if number in damaged:
+                changed.append(NewRecord(segments, record.partition, key, damaged[number]))
+    StateWriter(flow.target).write("damage the map", changed)
+    (answer,) = target_kafka.admin().delete_topics([names.offsets_topic(flow.name.source)]).values()
+    answer.result()
+    planned = repair_offsets(flow, dry_run=True)
+    assert [(action.partition, action.next_offset) for action in planned] == [(1, None), (2, 10)]
+    assert "the end of its map cannot be read" in planned[0].proof
