@@ -50,6 +50,19 @@ def mixed_records(count: int, seed: int = 1, size: int = 200) -> list[Seen]:
     return records
 
 
+def plain(count: int, size: int = 100, start: int = 0) -> list[Seen]:
+    """Records that differ in their number alone."""
+    now = int(time.time() * 1000) - 100_000
+    return [Seen(b"k%d" % n, b"%d:" % n + b"v" * size, (), now + n) for n in range(start, start + count)]
+
+
+def noise(count: int, size: int) -> list[Seen]:
+    """Values that no codec makes smaller."""
+    dice = random.Random(size)
+    now = int(time.time() * 1000)
+    return [Seen(b"k%d" % n, dice.randbytes(size), (), now) for n in range(count)]
+
+
 def produce(kafka: Cluster, topic: str, partition: int, records: Iterable[Seen], **settings: Any) -> None:
     """Write records as they are; ``settings`` are librdkafka's with underscores (``compression_type="lz4"``)."""
     producer = writer(kafka, **settings)

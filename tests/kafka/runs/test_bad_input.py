@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclOperation,
@@ -22,16 +19,14 @@ from confluent_kafka.admin import (
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyRange, SlotTask
-from srm_common.errors import AccessDenied, UnreachableCluster
-from srm_common.kafka.transactions.producer import Producer
+from srm_common.errors import AccessDenied
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.slots import chunk
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka, ReservedPort
+from srm_common.testing import LocalKafka
 from srm_common.testing.formatting import random_id
-from srm_common.wire.batch import HEADER_SIZE, Checked, stamp
-from tests.kafka.engine import Background, Engine, Outcome
-from tests.kafka.records import delete_topic, eventually, log_batches, log_files, mixed_records, produce, read_all
+from srm_common.wire.batch import HEADER_SIZE
+from tests.kafka.engine import Engine, Outcome
+from tests.kafka.records import eventually, log_batches, log_files, mixed_records, produce, read_all
 
 pytestmark = pytest.mark.kafka
 
@@ -51,113 +46,7 @@ def sentence(text: str | None) -> str:
     return text
 
 
-# ---- unreachable clusters
-
-
-@pytest.fixture
-def nowhere() -> Iterator[str]:
-    port = ReservedPort()
-    yield port.address
-    port.release()
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_a_slot_cannot_reach_a_cluster(engine: Engine, name: str, nowhere: str, side: str) -> None:
-    engine.create(name, 2)
-    produce(engine.source, name, 0, mixed_records(10))
-    far = ClusterSettings.plaintext("far", nowhere)
-    job = engine.job(retry_timeout_seconds=2.0)
-    job = replace(job, source=far) if side == "source" else replace(job, target=far)
-    ranges = tuple(CopyRange(name, engine.copy_of(name), partition, 0, 10) for partition in range(2))
-    with Ownership.take(engine.flow, 1, 1) as owner:
-        result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
-    for one in result.ranges:
-        assert (one.position, one.error_kind) == (0, "UnreachableCluster")
-        assert f"cluster far is not reachable: no broker of {nowhere} answered" in sentence(one.error)
-
-
-def test_the_driver_cannot_reach_the_target(engine: Engine, nowhere: str) -> None:
-    flow = replace(engine.flow, target=ClusterSettings.plaintext("far", nowhere))
-    with pytest.raises(UnreachableCluster, match=f"cluster far is not reachable: no broker of {nowhere}"):
-        Ownership.take(flow, 1, 1, timeout_seconds=2)
-
-
-# ---- topics that vanish
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_a_topic_deleted_during_a_pass(engine: Engine, name: str, side: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    gone, stays = f"{name}-gone", f"{name}-stays"
-    for topic in (gone, stays):
-        engine.create(topic)
-        produce(engine.source, topic, 0, mixed_records(4000, 1, 500), batch_size=5000)
-    in_its_midst, deleted = threading.Event(), threading.Event()
-    commit = Producer.commit
-
-    async def commit_and_stand_still(self: Producer) -> bool:
-        done = await commit(self)
-        if not deleted.is_set() and engine.committed().get((gone, 0), 0) > 0:
-            in_its_midst.set()
-            assert deleted.wait(180)
-        return done
-
-    monkeypatch.setattr(Producer, "commit", commit_and_stand_still)
-    # Small fetches and chunks: there are many commits.
-    copy = Background(engine, gone, stays, fetch_partition_bytes=6000, chunk_bytes=20_000)
-    try:
-        assert in_its_midst.wait(180), "nothing was committed"
-        if side == "source":
-            delete_topic(engine.source, gone)
-        else:
-            delete_topic(engine.target, engine.copy_of(gone))
-    finally:
-        deleted.set()
-    outcome = copy.result()
-    assert outcome.ranges[stays, 0].position == 4000
-    assert engine.check(stays) == 4000
-    broken = outcome.ranges[gone, 0]
-    assert 0 < broken.position < 4000
-    text = sentence(broken.error)
-    assert (gone if side == "source" else engine.copy_of(gone)) in text
-    assert f"at {engine.flow.name.source if side == 'source' else 'target'}" in text
-    assert "does not exist, or was deleted" in text
-    assert broken.error_kind == "NoSuchPartition"
-
-
-def test_a_topic_that_never_was(engine: Engine, name: str) -> None:
-    engine.create(name)
-    produce(engine.source, name, 0, mixed_records(10))
-    missing = f"{name}-missing"
-    with Ownership.take(engine.flow, 1, 1) as owner:
-        ranges = (
-            CopyRange(name, engine.copy_of(name), 0, 0, 10),
-            CopyRange(missing, engine.copy_of(missing), 0, 0, 10),
-            CopyRange(name, engine.copy_of(name), 7, 0, 10),
-        )
-        result = copy_slot(engine.job(), SlotTask(0, owner.identities[0], ranges))
-    good, *bad = result.ranges
-    assert (good.position, good.error) == (10, None)
-    for one, place in zip(bad, (f"{missing}-0", f"{name}-7"), strict=True):
-        assert (one.position, one.records) == (0, 0)
-        assert f"partition {place}" in sentence(one.error)
-        assert "does not exist" in str(one.error)
-        assert one.error_kind == "NoSuchPartition"
-
-
 # ---- records that cannot go on
-
-
-def test_records_deleted_at_the_source(engine: Engine, name: str) -> None:
-    engine.create(name, 2)
-    for partition in range(2):
-        produce(engine.source, name, partition, mixed_records(50))
-    place = TopicPartition(name, 0, 30)
-    engine.source.admin().delete_records([place])[place].result(60)
-    outcome = engine.copy(name)
-    hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
-    assert (whole.position, whole.error) == (50, None)
-    assert (hurt.position, hurt.records, hurt.error_kind) == (0, 0, "DataLost")
-    assert "offset 0 is not in the source log any more; the next run applies on.data.loss" in sentence(hurt.error)
 
 
 def test_a_batch_that_the_target_refuses(engine: Engine, name: str) -> None:
@@ -337,93 +226,48 @@ def test_no_right_to_read_one_of_the_topics(target_kafka: LocalKafka, guarded: G
 # ---- damage on disk
 
 
-@pytest.fixture(scope="module")
-def breakable() -> Iterator[LocalKafka]:
-    """A source that may be stopped and damaged."""
-    with LocalKafka(name="breakable") as kafka:
-        yield kafka
-
-
-@pytest.mark.parametrize("codec", ["none", "lz4"])
-@pytest.mark.parametrize("where", ["record", "header"])
-def test_a_batch_damaged_on_the_sources_disk(
-    breakable: LocalKafka, target_kafka: LocalKafka, name: str, codec: str, where: str
-) -> None:
-    engine = Engine(breakable, target_kafka, name, retry_timeout_seconds=4.0)
-    engine.create(name, 2)
-    for partition in range(2):
-        produce(breakable, name, partition, mixed_records(1000), compression_type=codec, batch_num_messages=100)
-    batches = log_batches(breakable, name)
-    assert len(batches) >= 10
-    broken = batches[4]
-    at = sum(len(one.data) for one in batches[:4]) + (HEADER_SIZE + 20 if where == "record" else 22)
-    original = read_all(breakable, name)
-    breakable.stop()
-    (path,) = log_files(breakable, name)
-    with path.open("r+b") as file:
-        file.seek(at)
-        byte = file.read(1)[0]
-        file.seek(at)
-        file.write(bytes([byte ^ 0x20]))  # in the header: the control bit, so that the batch would be dropped
-    breakable.start()
-    for _ in range(2):  # the second run stops at the same place
-        outcome = engine.copy(name)
-        hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
-        assert (whole.position, whole.error) == (1000, None)
-        assert (hurt.position, hurt.error_kind) == (broken.header.base_offset, "CorruptBatch")
-        text = sentence(hurt.error)
-        assert f"partition {name}-0: batch at offset {broken.header.base_offset} fails its checksum" in text
-    copied = read_all(target_kafka, engine.copy_of(name))
-    assert len(copied[1]) == 1000
-    assert [one.seen for one in copied[1]] == [one.seen for one in original[1]]
-    assert [one.seen for one in copied[0]] == [one.seen for one in original[0][: broken.header.base_offset]]
+def test_batches_damaged_on_the_sources_disk(target_kafka: LocalKafka, name: str) -> None:
+    """In a record, and in the header: there the control bit, so that the batch would be dropped."""
+    kinds = {f"{name}-{where}-{codec}": (where, codec) for where in ("record", "header") for codec in ("none", "lz4")}
+    with LocalKafka(name="breakable") as breakable:
+        engine = Engine(breakable, target_kafka, name, retry_timeout_seconds=4.0)
+        broken, original = {}, {}
+        for topic, (_, codec) in kinds.items():
+            engine.create(topic, 2)
+            for partition in range(2):
+                produce(
+                    breakable, topic, partition, mixed_records(1000), compression_type=codec, batch_num_messages=100
+                )
+            original[topic] = read_all(breakable, topic)
+        breakable.stop()
+        for topic, (where, _) in kinds.items():
+            batches = log_batches(breakable, topic)
+            assert len(batches) >= 10
+            broken[topic] = batches[4].header.base_offset
+            at = sum(len(one.data) for one in batches[:4]) + (HEADER_SIZE + 20 if where == "record" else 22)
+            (path,) = log_files(breakable, topic)
+            with path.open("r+b") as file:
+                file.seek(at)
+                byte = file.read(1)[0]
+                file.seek(at)
+                file.write(bytes([byte ^ 0x20]))
+        breakable.start()
+        for _ in range(2):  # the second run stops at the same places
+            outcome = engine.copy(*kinds)
+            for topic in kinds:
+                hurt, whole = outcome.ranges[topic, 0], outcome.ranges[topic, 1]
+                assert (whole.position, whole.error) == (1000, None)
+                assert (hurt.position, hurt.error_kind) == (broken[topic], "CorruptBatch")
+                text = sentence(hurt.error)
+                assert f"partition {topic}-0: batch at offset {broken[topic]} fails its checksum" in text
+    for topic in kinds:
+        copied = read_all(target_kafka, engine.copy_of(topic))
+        assert len(copied[1]) == 1000
+        assert [one.seen for one in copied[1]] == [one.seen for one in original[topic][1]]
+        assert [one.seen for one in copied[0]] == [one.seen for one in original[topic][0][: broken[topic]]]
 
 
 # ---- damage in memory
-
-
-@pytest.mark.parametrize("times", [1, 10])
-def test_a_bit_that_flips_between_verification_and_sending(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, monkeypatch: pytest.MonkeyPatch, times: int
-) -> None:
-    engine = Engine(source_kafka, target_kafka, name)
-    engine.create(name, 2)
-    for partition in range(2):
-        produce(
-            source_kafka,
-            name,
-            partition,
-            mixed_records(1000, seed=partition),
-            compression_type="lz4",
-            batch_num_messages=100,
-        )
-    batches = log_batches(source_kafka, name)
-    assert len(batches) >= 10
-    victim = batches[4].header
-    flips = 0
-
-    def stamp_after_a_flip(*header: Any) -> bytes:
-        nonlocal flips
-        body, checked = header[5], header[-1]
-        if isinstance(checked, Checked) and checked.crc == victim.crc:
-            if flips < times:
-                body[len(body) // 2] ^= 0x20
-            flips += 1
-        return stamp(*header)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(chunk, "stamp", stamp_after_a_flip)
-        outcome = engine.copy(name)
-    hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
-    assert (whole.position, whole.error) == (1000, None)
-    assert flips == 2, "a batch is read again once, not until a time-out"
-    if times == 1:
-        assert (hurt.position, hurt.error) == (1000, None)
-    else:
-        assert (hurt.position, hurt.error_kind) == (victim.base_offset, "CorruptBatch")
-        assert f"partition {name}-0: the batch at offset {victim.base_offset} was read" in sentence(hurt.error)
-        engine.copy(name)
-    assert engine.check(name) == 2000
 
 
 @pytest.fixture

@@ -4,45 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Producer
 
-from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowSettings, OnDataLoss
-from srm_common.domain.flow.start_position import StartPosition
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.domain.runs.partition_track import Progress
-from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.errors import FlowOwnedElsewhere, LostProcess, UnreachableCluster
-from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.errors import FlowOwnedElsewhere, LostProcess
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.passes import Passes
-from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka, ReservedPort
-from srm_common.usecases.runs.replicate import replicate
-from tests.kafka.flows import flow_between, prepare, read, write
+from srm_common.testing import LocalKafka
+from tests.kafka.flows import flow_between, read, write
 from tests.kafka.markers import wait_until_readable
+from tests.kafka.topic_pairs import Here, Pair, run, values
 
 pytestmark = pytest.mark.kafka
-
-LONG = 3600.0
-
-
-class Here:
-    """Slots one after the other, in this process; counts passes."""
-
-    def __init__(self) -> None:
-        self.passes: list[list[SlotTask]] = []
-
-    def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
-        self.passes.append(list(tasks))
-        return [copy_slot(job, task) for task in tasks]
 
 
 class Clock:
@@ -65,33 +44,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def values(start: int, end: int) -> list[bytes | None]:
-    return [b'{"n":%d}' % number for number in range(start, end)]
-
-
 @pytest.fixture
 def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
     return flow_between(source_kafka, target_kafka, name)
-
-
-def run(flow: FlowSettings, here: Here | None = None, run_id: str = "r", **options: object) -> RunRecord:
-    return replicate(flow, RunOptions(run_id, **options), here or Here())  # type: ignore[arg-type]
-
-
-class Pair:
-    """A topic and its copy."""
-
-    def __init__(self, flow: FlowSettings, source: LocalKafka, target: LocalKafka, topic: str, partitions: int) -> None:
-        self.flow, self.source, self.target = flow, source, target
-        self.topic, self.partitions = topic, partitions
-        self.copy = f"{flow.name.source}.{topic}"
-        source.create_topic(topic, partitions)
-        prepare(flow)
-
-    def assert_equal(self) -> None:
-        for partition in range(self.partitions):
-            expected = read(self.source, self.topic, partition)
-            assert read(self.target, self.copy, partition) == expected
 
 
 @pytest.fixture
@@ -124,116 +79,6 @@ def test_a_run_copies_what_is_there_and_the_next_what_came_since(pair: Pair) -> 
         assert state.read("slots") == {"highest": 2}
 
 
-def test_a_long_run_follows_the_source_and_grows_with_it(
-    pair: Pair, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("srm_common.replication.driver.passes.PASS_SECONDS", 2.0)
-    write(pair.source, pair.topic, values(0, 100))
-    seen: list[Progress] = []
-
-    def more(progress: Progress) -> None:
-        seen.append(progress)
-        if not progress.copying and progress.passes:
-            if progress.passes < 4:
-                write(pair.source, pair.topic, values(0, 50), progress.passes % 3)
-            elif progress.left == 0:
-                clock.go_on(LONG)
-
-    record = replicate(pair.flow, RunOptions("r", max_seconds=LONG), Here(), more)
-    assert record.state is RunState.DONE
-    assert record.passes >= 3
-    assert record.records == sum(one.position or 0 for one in record.partitions) >= 200
-    assert seen[-1].records == record.records
-    assert seen[-1].left == 0
-    pair.assert_equal()
-
-
-def test_only_the_topics_of_this_run(pair: Pair, flow: FlowSettings) -> None:
-    other = Pair(flow, pair.source, pair.target, f"{pair.topic}-other", 1)
-    write(pair.source, pair.topic, values(0, 10))
-    write(other.source, other.topic, values(0, 10))
-    record = run(flow, topics=(".*-other",))
-    assert [one.upstream_topic for one in record.partitions] == [other.topic]
-    assert read(pair.target, pair.copy) == []
-    record = run(flow, topics_exclude=(".*-other",))
-    # The record still tells where the others stand, without counting their records again.
-    assert record.records == 10
-    assert {one.upstream_topic for one in record.partitions} == {pair.topic, other.topic}
-    pair.assert_equal()
-    other.assert_equal()
-
-
-def test_records_deleted_at_the_source_are_reported_and_skipped_only_when_told(pair: Pair) -> None:
-    write(pair.source, pair.topic, values(0, 20), 0)
-    write(pair.source, pair.topic, values(0, 20), 1)
-    run(pair.flow)
-    write(pair.source, pair.topic, values(20, 40), 0)
-    write(pair.source, pair.topic, values(20, 40), 1)
-    delete_records(pair.source, pair.topic, 0, 30)
-    record = run(pair.flow)
-    assert record.state is RunState.FAILED
-    (failed,) = record.failed_partitions
-    assert failed.partition == 0
-    assert failed.error is not None
-    assert "10 offsets were deleted at the source" in failed.error
-    assert failed.lost_records == 10
-    record = run(replace(pair.flow, on_data_loss=OnDataLoss.SKIP))
-    assert record.state is RunState.DONE
-    assert sum(one.lost_records for one in record.partitions) == 10
-    assert any("10 offsets were deleted" in note for note in record.notes)
-    copied = [one.value for one in read(pair.target, pair.copy, 0)]
-    assert copied == values(0, 20) + values(30, 40)
-    assert len(read(pair.target, pair.copy, 1)) == 40
-
-
-def test_a_topic_created_again_is_noticed(pair: Pair) -> None:
-    write(pair.source, pair.topic, values(0, 20))
-    run(pair.flow)
-    delete_topic(pair.source, pair.topic)
-    pair.source.create_topic(pair.topic, 3)
-    write(pair.source, pair.topic, values(100, 150))
-    record = run(pair.flow)
-    assert record.state is RunState.FAILED
-    assert "deleted and created again" in str(record.failed_partitions[0].error)
-    record = run(replace(pair.flow, on_data_loss=OnDataLoss.RESET))
-    assert record.state is RunState.DONE
-    assert [one.value for one in read(pair.target, pair.copy)] == values(0, 20) + values(100, 150)
-    assert run(pair.flow).state is RunState.DONE
-
-
-def test_a_start_position_is_applied_once_a_run_id(pair: Pair) -> None:
-    write(pair.source, pair.topic, values(0, 10))
-    run(pair.flow, run_id="first")
-    for _ in range(2):
-        run(pair.flow, run_id="second", start=StartPosition.parse("earliest"))
-    assert [one.value for one in read(pair.target, pair.copy)] == values(0, 10) * 2
-
-
-def test_a_topic_deleted_during_a_run_fails_alone(pair: Pair, flow: FlowSettings, clock: Clock) -> None:
-    other = Pair(flow, pair.source, pair.target, f"{pair.topic}-other", 1)
-    write(pair.source, pair.topic, values(0, 10))
-    write(other.source, other.topic, values(0, 10))
-
-    deleted: list[str] = []
-
-    def delete(progress: Progress) -> None:
-        if progress.passes and not progress.copying and not deleted:
-            deleted.append(other.topic)
-            delete_topic(pair.source, other.topic)
-            write(pair.source, pair.topic, values(10, 20))
-            # Topics are listed now and then.
-            clock.go_on(LONG / 2)
-        elif deleted and progress.passes > 1 and not progress.copying:
-            clock.go_on(LONG)
-
-    record = replicate(flow, RunOptions("r", max_seconds=LONG), Here(), delete)
-    assert record.state is RunState.FAILED
-    (failed,) = record.failed_partitions
-    assert failed.upstream_topic == other.topic
-    assert "was deleted at the source" in str(failed.error)
-    pair.assert_equal()
-
-
 def test_a_lost_worker_costs_a_fence_and_another_pass(pair: Pair) -> None:
     write(pair.source, pair.topic, values(0, 300))
 
@@ -253,19 +98,6 @@ def test_a_lost_worker_costs_a_fence_and_another_pass(pair: Pair) -> None:
     pair.assert_equal()
 
 
-def test_a_backlog_is_copied_in_several_passes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("srm_common.replication.driver.passes.PASS_SECONDS", 0.05)
-    for partition in range(3):
-        write(pair.source, pair.topic, [bytes(1000) for _ in range(3000)], partition, batch_size=16_000)
-    small = replace(pair.flow, chunk_bytes=100_000, fetch_partition_bytes=50_000, fetch_bytes=150_000)
-    record = run(small)
-    assert (record.state, record.records, record.backlog.most) == (RunState.DONE, 9000, 0)
-    assert record.passes > 2
-    # Passes end between batches: nothing had to be taken apart.
-    assert sum(one.reencoded_records for one in record.partitions) == 0
-    pair.assert_equal()
-
-
 def test_another_run_takes_the_flow_over(pair: Pair) -> None:
     write(pair.source, pair.topic, values(0, 300))
 
@@ -279,16 +111,6 @@ def test_another_run_takes_the_flow_over(pair: Pair) -> None:
     assert read(pair.target, pair.copy) == []
     assert run(pair.flow).records == 300
     pair.assert_equal()
-
-
-def test_at_least_once(pair: Pair) -> None:
-    flow = replace(pair.flow, exactly_once=False)
-    write(pair.source, pair.topic, values(0, 300))
-    here = Here()
-    assert run(flow, here).state is RunState.DONE
-    assert {task.identity for task in here.passes[0]} == {None}
-    pair.assert_equal()
-    assert run(flow).records == 0
 
 
 def test_an_aborted_tail_does_not_start_a_pass_each_time(pair: Pair) -> None:
@@ -305,30 +127,3 @@ def test_an_aborted_tail_does_not_start_a_pass_each_time(pair: Pair) -> None:
     assert run(pair.flow, here).backlog.most == 0
     assert len(here.passes) == 1
     pair.assert_equal()
-
-
-def test_an_unreachable_source_is_one_sentence(pair: Pair) -> None:
-    port = ReservedPort()
-    try:
-        nobody = ClusterSettings.plaintext(pair.flow.name.source, port.address)
-        with pytest.raises(UnreachableCluster, match=pair.flow.name.source):
-            run(replace(pair.flow, source=nobody, admin_timeout_ms=3000))
-    finally:
-        port.release()
-
-
-def delete_records(kafka: LocalKafka, topic: str, partition: int, before: int) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    for future in admin.delete_records([TopicPartition(topic, partition, before)]).values():
-        future.result(60)
-
-
-def delete_topic(kafka: LocalKafka, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    for future in admin.delete_topics([topic]).values():
-        future.result(60)
-    settings = ClusterSettings.plaintext("x", kafka.bootstrap_servers)
-    deadline = time.monotonic() + 180
-    while topic in ClusterAdmin(settings).topics().partitions:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

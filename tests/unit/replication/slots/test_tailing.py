@@ -1,0 +1,58 @@
+"""Slots that tail: they go on with what is written meanwhile until their time is over."""
+
+from __future__ import annotations
+
+import time
+
+from srm_common.testing import FakeCluster
+from tests.kafka.engine import Background, Engine, wait_for_copies
+from tests.kafka.records import mixed_records, produce, put, writer
+
+
+def test_a_slot_goes_on_with_what_is_written_meanwhile(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    engine = Engine(source_kafka, target_kafka, name)
+    engine.create(name, 3)
+    produce(source_kafka, name, 0, mixed_records(50))
+    ends = engine.ends(name)
+    run = Background(engine, name, ends=ends, tail_until=time.time() + 8, linger_seconds=0.1)
+    producer = writer(source_kafka)
+    written = 0
+    while run.running:
+        # Partition 2 stays idle, partition 1 had nothing when the ranges were cut.
+        for partition in (0, 1):
+            put(producer, name, partition, mixed_records(20, seed=written))
+        assert producer.flush(60) == 0
+        written += 20
+        if written <= 100:
+            wait_for_copies(engine, name, 1, written)
+        else:
+            time.sleep(0.2)
+    outcome = run.result()
+    assert not outcome.errors
+    assert outcome.ranges[name, 1].position >= 100
+    assert outcome.ranges[name, 1].end >= outcome.ranges[name, 1].position
+    assert outcome.slots[0].transactions >= 5
+    engine.copy(name)
+    assert engine.check(name) == 50 + 2 * written
+
+
+def test_an_idle_slot_ends_when_its_time_is_over(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    engine = Engine(source_kafka, target_kafka, name)
+    engine.create(name)
+    outcome = engine.copy(name, tail_until=time.time() + 2)
+    assert (outcome.records, outcome.slots[0].transactions, outcome.errors) == (0, 0, {})
+
+
+def test_a_slot_that_starts_late_still_copies_its_ranges(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
+) -> None:
+    engine = Engine(source_kafka, target_kafka, name)
+    engine.create(name)
+    produce(source_kafka, name, 0, mixed_records(300))
+    outcome = engine.copy(name, tail_until=time.time() - 1, chunk_bytes=2000)
+    assert not outcome.errors
+    assert engine.check(name) == 300
