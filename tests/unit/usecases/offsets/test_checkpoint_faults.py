@@ -24,8 +24,6 @@ from tests.kafka.group_commits import commit
 from tests.kafka.records import delete_topic
 from tests.unit.usecases.fakes import Rounds
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 
 @pytest.fixture
 def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:

@@ -23,8 +23,6 @@ from tests.kafka.flows import Seen, flow_between, prepare
 from tests.kafka.records import delete_topic, grow, produce, put, writer
 from tests.kafka.translations import check_exact, logs, records, translated, without_source
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 
 @pytest.fixture
 def engine(source_kafka: FakeCluster, target_kafka: FakeCluster) -> Engine:
@@ -79,6 +77,7 @@ def test_growth_and_a_topic_that_is_created_again(
     assert not [one for one in downstream[2] if one.offset >= answer.offset]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_records_of_others_in_the_midst_of_a_chunk(engine: Engine, name: str) -> None:
     """The map of a small chunk has no room for where they lie; their producer tells them."""
     engine.create(name)

@@ -13,8 +13,6 @@ from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, write
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 
 @pytest.fixture
 def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:

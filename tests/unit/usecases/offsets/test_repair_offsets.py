@@ -16,8 +16,6 @@ from srm_common.wire.segments import VALUE_HEAD, decode_segment
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.markers import wait_for_markers
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 
 @pytest.fixture
 def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:

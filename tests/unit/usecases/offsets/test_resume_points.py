@@ -14,8 +14,6 @@ from tests.kafka.exported_offsets import Scenario, copied_flow
 from tests.kafka.flows import properties_of
 from tests.kafka.group_commits import commit
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 
 @pytest.fixture
 def scenario(
@@ -47,6 +45,7 @@ def reading(kafka: FakeCluster, group: str, topic: str) -> Iterator[None]:
         consumer.close()
 
 
+@pytest.mark.usefixtures("impatient")
 def test_the_table_has_the_reasons(
     scenario: Scenario, source_kafka: FakeCluster, configuration_file: Callable[..., Path]
 ) -> None:
@@ -78,6 +77,7 @@ def test_the_table_has_the_reasons(
     assert "no checkpoint yet" in text
 
 
+@pytest.mark.usefixtures("impatient")
 def test_offsets_are_applied_and_compared(scenario: Scenario, target_kafka: FakeCluster, tmp_path: Path) -> None:
     one, other, remote = scenario.one, scenario.other, scenario.remote
     dry = scenario.json("apply", "--all-groups", "--dry-run")
@@ -99,6 +99,7 @@ def test_offsets_are_applied_and_compared(scenario: Scenario, target_kafka: Fake
     assert [(row["before"], row["offset"], row["after"]) for row in back["offsets"]] == [(33, 31, 31)]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_what_cannot_be_applied_is_said_and_nothing_is(
     scenario: Scenario, target_kafka: FakeCluster, tmp_path: Path
 ) -> None:

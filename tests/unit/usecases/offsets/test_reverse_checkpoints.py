@@ -22,8 +22,6 @@ from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, write
 from tests.kafka.group_commits import commit
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 
 class Suffixed(DefaultReplicationPolicy):
     """Copies have names that tell nothing of where they came from."""

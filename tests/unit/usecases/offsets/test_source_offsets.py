@@ -35,8 +35,6 @@ from tests.kafka.checkpoint_rounds import here, values
 from tests.kafka.flows import prepare, read, write
 from tests.kafka.source_offsets import Scenario
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 
 @pytest.fixture
 def scenario(
@@ -92,6 +90,7 @@ def test_an_at_least_once_flow_is_moved_without_a_fence(scenario: Scenario) -> N
     assert scenario.copied() == values(0, 20) * 2
 
 
+@pytest.mark.usefixtures("impatient")
 def test_offsets_are_listed_while_the_source_is_down(scenario: Scenario) -> None:
     scenario.run()
     port = ReservedPort()
@@ -144,6 +143,7 @@ def test_a_run_that_goes_on_is_seen_and_left_alone(scenario: Scenario) -> None:
     assert scenario.control("reset", "--topic", ".*", "--to", "latest")[0] == 0
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_run_that_died_is_found_dead_and_fenced(scenario: Scenario) -> None:
     prepare(scenario.flow)
     ready = (

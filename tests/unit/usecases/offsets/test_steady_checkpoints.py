@@ -22,8 +22,6 @@ from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit
 from tests.kafka.records import writer
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 RECORDS = 160
 
 
@@ -100,6 +98,7 @@ def test_what_the_map_does_not_tell_exactly_waits_for_the_task(
     assert places(flow) == [(group, RECORDS, RECORDS // 2)]
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_source_that_is_away_is_said_once_and_stops_nothing(flow: FlowSettings) -> None:
     notes: list[str] = []
     told = threading.Event()

@@ -20,8 +20,6 @@ from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit
 from tests.unit.usecases.fakes import Rounds
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 
 @pytest.fixture
 def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:

@@ -25,8 +25,6 @@ from tests.kafka.flows import flow_between, read, write
 from tests.kafka.records import delete_topic
 from tests.kafka.topic_pairs import Here, Pair, run, values
 
-pytestmark = pytest.mark.usefixtures("impatient")
-
 LONG = 3600.0
 
 
@@ -197,6 +195,7 @@ def test_at_least_once(pair: Pair) -> None:
     assert run(flow).records == 0
 
 
+@pytest.mark.usefixtures("impatient")
 def test_an_unreachable_source_is_one_sentence(pair: Pair) -> None:
     port = ReservedPort()
     try:

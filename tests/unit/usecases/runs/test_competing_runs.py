@@ -1,0 +1,48 @@
+"""Runs of other installations, and runs that take a flow from each other."""
+
+from __future__ import annotations
+
+import pytest
+
+from srm_common.errors import FlowOwnedElsewhere
+from srm_common.replication.driver.ownership import Ownership
+from srm_common.usecases.runs.run_journal import last_run
+from tests.unit.usecases.fakes import Sides
+
+
+@pytest.fixture
+def flowing(sides: Sides) -> Sides:
+    sides.source.create_topic("orders")
+    sides.source.write("orders", [(b"k", b"v")])
+    sides.refresh()
+    return sides
+
+
+def test_another_installation_is_named_and_a_run_by_hand_is_not_one(flowing: Sides) -> None:
+    flowing.run("1", installation="prod")
+    assert flowing.run("2", installation="prod").notes == ()
+    assert flowing.run("by hand").notes == ()
+    (note,) = flowing.run("3", installation="test").notes
+    assert "prod" in note
+
+
+def test_a_run_that_was_overtaken_leaves_the_record_to_the_new_owner(
+    flowing: Sides, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flowing.run("before")
+    flowing.source.write("orders", [(b"k", b"w")])
+    take = Ownership.take
+
+    def overtaken(*arguments: object, **more: object) -> Ownership:
+        owner = take(*arguments, **more)  # type: ignore[arg-type]
+        monkeypatch.undo()
+        take(flowing.flow, 1, 1).abandon()
+        return owner
+
+    monkeypatch.setattr(Ownership, "take", overtaken)
+    with pytest.raises(FlowOwnedElsewhere):
+        flowing.run("late")
+    record = last_run(flowing.flow)
+    assert record is not None
+    assert record.run_id == "before"
+    assert flowing.values("a.orders") == [b"v"]
