@@ -25,6 +25,7 @@ def copied(sides: Sides) -> Sides:
     sides.refresh()
     assert sides.run().records == 10
     sides.source.commit("billing", {("orders", 0): 4})
+    sides.set(admin_timeout_ms=20_000)
     return sides
 
 
@@ -77,11 +78,13 @@ def test_a_repair_of_what_is_whole_changes_nothing(copied: Sides) -> None:
 
 
 def test_checkpoints_of_a_source_that_is_gone_come_when_it_is_back(copied: Sides) -> None:
+    copied.set(admin_timeout_ms=1000)
     copied.source.go_away()
     with pytest.raises(UnreachableCluster, match="'a'"):
         sync_checkpoints(copied.flow)
     assert checkpoints(copied) == 0
     copied.source.come_back()
+    copied.set(admin_timeout_ms=20_000)
     assert sync_checkpoints(copied.flow).checkpoints == 1
 
 
