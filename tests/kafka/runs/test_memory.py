@@ -13,9 +13,9 @@ from srm_common.testing import LocalKafka
 from tests.kafka.engine import Engine
 from tests.kafka.records import writer
 
-FETCH_BYTES = 4 << 20
+FETCH_BYTES = 2 << 20
 RECORD = bytes(range(256)) * 200
-LAG_RECORDS = 3000
+LAG_RECORDS = 1500
 
 _COPY = """
 import pickle, sys
