@@ -7,6 +7,7 @@ begin with it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 from srm_common.domain.settings.key import ALL_LEVELS, Key, Kind
@@ -23,7 +24,6 @@ _METRICS = (
 )
 _RETRIES = "A failing partition is retried for `retry.timeout.seconds` and then reported; none is skipped silently."
 _BATCHES = "Batches are copied as the producer created them."
-_CODEC = "Batches keep their codec."
 _DURABLE = "Copies are always written idempotently and acknowledged by all in-sync replicas."
 _WAITS = (
     "A bounded run does not wait for new records; in a long run `chunk.linger.ms` determines how long a fetch waits."
@@ -46,6 +46,9 @@ class Note(NamedTuple):
     text: str
     matters: bool = False
     anyway: tuple[str, ...] = ()
+
+    def key(self, name: str) -> Key:
+        return Key(name, Kind.TEXT, None, _SECTION, self.text, note=self.text, matters=self.matters, anyway=self.anyway)
 
 
 #: Settings of Kafka's clients without effect, whatever client they are set for.
@@ -202,23 +205,9 @@ _NOTES: dict[str, str | Note] = {
 
 
 #: Settings of Kafka's clients by the names they have without a client's prefix.
-CLIENT_KEYS: dict[str, Key] = {
-    name: Key(name, _SECTION, Kind.TEXT, None, note.text, note=note.text, matters=note.matters, anyway=note.anyway)
-    for name, note in CLIENT_NOTES.items()
-}
+CLIENT_KEYS: dict[str, Key] = {name: note.key(name) for name, note in CLIENT_NOTES.items()}
 
 
 def without_effect_keys() -> Iterator[Key]:
     for name, text in _NOTES.items():
-        note = text if isinstance(text, Note) else Note(text)
-        yield Key(
-            name,
-            _SECTION,
-            Kind.TEXT,
-            None,
-            note.text,
-            levels=ALL_LEVELS,
-            note=note.text,
-            matters=note.matters,
-            anyway=note.anyway,
-        )
+        yield replace((text if isinstance(text, Note) else Note(text)).key(name), levels=ALL_LEVELS)

@@ -7,10 +7,11 @@ The table of all keys is in :mod:`srm_common.domain.settings.table`; where value
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from typing import Any
 
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.start_position import TopicStart, parse_topic_starts
 from srm_common.domain.patterns.name_filter import check_patterns, split_list
 from srm_common.errors import ConfigError
@@ -34,6 +35,8 @@ WORKER_LEVELS = (Level.TOP, Level.WORKERS, Level.CLUSTER, Level.FLOW, Level.FLOW
 CONNECTION_LEVELS = (Level.TOP, Level.CONNECTORS, Level.CLUSTER, Level.FLOW)
 ALL_LEVELS = tuple(level for level in Level if level is not Level.SOURCE)
 FLOW_ONLY = (Level.FLOW,)
+
+_FLOW_FIELDS = frozenset(field.name for field in fields(FlowSettings))
 
 
 def consumer_spellings(name: str) -> tuple[tuple[Level, str], ...]:
@@ -82,23 +85,22 @@ class Kind(Enum):
 class Key:
     """One setting.
 
-    ``default`` is written as in a file; None means there is none. ``unit`` is the unit of a number. ``field`` is the
-    field of :class:`srm_common.domain.flow.FlowSettings` it fills; None for keys read elsewhere or without effect
-    here. ``legacy`` are older names, read where the key itself is absent at the same level. ``also`` are further
-    spellings at one level, which go before the key itself there. ``note`` explains a key that is known from
-    MirrorMaker 2 and accepted, but has no effect here. Of these, ``matters`` says whether whoever writes it expects
-    other data on the target or another cost, and ``anyway`` are the values that ask for what happens here.
+    ``default`` is written as in a file; None means there is none. ``unit`` is the unit of a number. ``legacy`` are
+    older names, read where the key itself is absent at the same level. ``also`` are further spellings at one level,
+    which go before the key itself there. ``note`` explains a key that is known from MirrorMaker 2 and accepted, but has
+    no effect here. Of these, ``matters`` says whether whoever writes it expects other data on the target or another
+    cost, and ``anyway`` are the values that ask for what happens here.
     """
 
     name: str
-    section: str
     kind: Kind
     default: str | None
-    doc: str
+    section: str
+    doc: str = ""
     reason: str = ""
     unit: str = ""
     levels: tuple[Level, ...] = CONNECTOR_LEVELS
-    field: str | None = None
+    flow_field: str | None = None
     choices: tuple[str, ...] = ()
     minimum: float | None = None
     maximum: float | None = None
@@ -107,6 +109,17 @@ class Key:
     note: str = ""
     matters: bool = False
     anyway: tuple[str, ...] = ()
+
+    def means(self, doc: str, reason: str = "") -> Key:
+        """With what it does, and the reason for its default."""
+        return replace(self, doc=doc, reason=reason)
+
+    @property
+    def field(self) -> str | None:
+        """The field of :class:`srm_common.domain.flow.FlowSettings` that it fills: called like the key unless
+        ``flow_field`` says otherwise (empty: its reader fills it). None for keys read elsewhere or without effect."""
+        called = self.name.replace(".", "_") if self.flow_field is None else self.flow_field
+        return called if called in _FLOW_FIELDS and not self.note else None
 
     @property
     def is_family(self) -> bool:

@@ -5,12 +5,11 @@ docs/configuration.md is written from this table.
 
 from __future__ import annotations
 
-from srm_common.domain.settings.alarm_keys import alarm_keys, metrics_topic_keys
 from srm_common.domain.settings.ineffective_keys import without_effect_keys
-from srm_common.domain.settings.installation_keys import file_keys, service_keys, store_keys
+from srm_common.domain.settings.installation_keys import file_keys, peer_keys, prometheus_keys, store_keys
 from srm_common.domain.settings.key import Key, Level
 from srm_common.domain.settings.offset_keys import offsets_keys, state_keys
-from srm_common.domain.settings.run_keys import copying_keys, scheduling_keys
+from srm_common.domain.settings.run_keys import alarm_keys, copying_keys, metrics_topic_keys, scheduling_keys
 from srm_common.domain.settings.topic_keys import selection_keys, topics_keys
 
 KEYS: tuple[Key, ...] = (
@@ -24,7 +23,8 @@ KEYS: tuple[Key, ...] = (
     *alarm_keys(),
     *metrics_topic_keys(),
     *store_keys(),
-    *service_keys(),
+    *prometheus_keys(),
+    *peer_keys(),
     *without_effect_keys(),
 )
 BY_NAME: dict[str, Key] = {name: key for key in KEYS for name in (key.name, *key.legacy)}

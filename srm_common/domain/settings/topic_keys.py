@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from srm_common.domain.settings.key import ALL_LEVELS, FLOW_ONLY, Key, Kind, consumer_spellings
 
@@ -12,296 +13,156 @@ _BACK = "Groups can return at any time, without a list to maintain."
 
 
 def selection_keys() -> Iterator[Key]:
-    section = "What is copied"
-    yield Key(
-        "enabled",
-        section,
-        Kind.SWITCH,
-        "false",
-        "Whether the flow exists: one DAG per enabled flow.",
-        _TO_MM2,
-        levels=FLOW_ONLY,
-        field="enabled",
+    key = partial(Key, section="What is copied")
+    yield key("enabled", Kind.SWITCH, "false", levels=FLOW_ONLY).means(
+        "Whether the flow exists: one DAG per enabled flow.", _TO_MM2
     )
-    yield Key(
-        "topics",
-        section,
-        Kind.PATTERNS,
-        ".*",
-        "Topics to copy: an expression must match the whole name. An empty list matches nothing.",
-        _TO_MM2,
-        field="topics",
+    yield key("topics", Kind.PATTERNS, ".*").means(
+        "Topics to copy: an expression must match the whole name. An empty list matches nothing.", _TO_MM2
     )
-    yield Key(
-        "topics.exclude",
-        section,
-        Kind.PATTERNS,
-        r".*[\-\.]internal, .*\.replica, __.*",
+    yield key(
+        "topics.exclude", Kind.PATTERNS, r".*[\-\.]internal, .*\.replica, __.*", legacy=("topics.blacklist",)
+    ).means(
         "Topics not to copy; overrides `topics`. Setting it replaces the default list. Internal topics and "
         "topics that came from the target are never copied, whatever this says.",
         _TO_MM2,
-        field="topics_exclude",
-        legacy=("topics.blacklist",),
     )
-    yield Key(
-        "groups",
-        section,
-        Kind.PATTERNS,
-        ".*",
-        "Consumer groups whose offsets are translated.",
-        _TO_MM2,
-        field="groups",
-    )
-    yield Key(
-        "groups.exclude",
-        section,
-        Kind.PATTERNS,
-        "console-consumer-.*, connect-.*, __.*",
-        "Consumer groups to exclude; overrides `groups`.",
-        _TO_MM2,
-        field="groups_exclude",
-        legacy=("groups.blacklist",),
-    )
-    yield Key(
+    yield key("groups", Kind.PATTERNS, ".*").means("Consumer groups whose offsets are translated.", _TO_MM2)
+    yield key(
+        "groups.exclude", Kind.PATTERNS, "console-consumer-.*, connect-.*, __.*", legacy=("groups.blacklist",)
+    ).means("Consumer groups to exclude; overrides `groups`.", _TO_MM2)
+    yield key(
         "reverse.checkpointing.enabled",
-        section,
         Kind.SWITCH,
         "true",
+        flow_field="reverse_checkpointing",
+        legacy=("cloudera.reverse.checkpointing.enabled",),
+    ).means(
         "Translate the offsets that groups at the source have committed on copies back to the originals on the target, "
         "see [failover.md](failover.md).",
         _BACK,
-        field="reverse_checkpointing",
-        legacy=("cloudera.reverse.checkpointing.enabled",),
     )
-    yield Key(
-        "reverse.checkpointed.topics",
-        section,
-        Kind.PATTERNS,
-        ".*",
-        "Copies at the source, by their names there, to which reverse checkpointing applies.",
-        _BACK,
-        field="reverse_topics",
+    yield key("reverse.checkpointed.topics", Kind.PATTERNS, ".*", flow_field="reverse_topics").means(
+        "Copies at the source, by their names there, to which reverse checkpointing applies.", _BACK
     )
-    yield Key(
-        "reverse.checkpointed.topics.exclude",
-        section,
-        Kind.PATTERNS,
-        "",
-        "Copies to which it does not apply; overrides `reverse.checkpointed.topics`.",
-        _BACK,
-        field="reverse_topics_exclude",
+    yield key("reverse.checkpointed.topics.exclude", Kind.PATTERNS, "", flow_field="reverse_topics_exclude").means(
+        "Copies to which it does not apply; overrides `reverse.checkpointed.topics`.", _BACK
     )
     for what, plural in (("topic", "topics"), ("group", "groups"), ("config.property", "properties")):
         default = f"Default{what.title().replace('.', '')}Filter"
-        yield Key(
-            f"{what}.filter.class",
-            section,
-            Kind.TEXT,
-            default,
+        yield key(f"{what}.filter.class", Kind.TEXT, default, flow_field="").means(
             f"How {plural} are filtered: `{default}` (lists of expressions; Java's full name is accepted), or the "
             "dotted path of a Python class, see [filters.md](filters.md).",
             _TO_MM2,
         )
-    yield Key(
-        "transforms",
-        section,
-        Kind.NAMES,
-        None,
+    yield key("transforms", Kind.NAMES, None).means(
         "Connect's single message transforms are Java classes and are not loaded: a flow that configures any is "
         "stopped, since records that they should mask or drop would be copied unchanged.",
         "Records are copied unchanged.",
     )
-    yield Key(
-        "heartbeats.replication.enabled",
-        section,
-        Kind.SWITCH,
-        "true",
-        "Copy heartbeats topics whatever `topics` says, so that upstream clusters can be discovered.",
-        _TO_MM2,
-        field="heartbeats_replication",
+    yield key("heartbeats.replication.enabled", Kind.SWITCH, "true", flow_field="heartbeats_replication").means(
+        "Copy heartbeats topics whatever `topics` says, so that upstream clusters can be discovered.", _TO_MM2
     )
-    yield Key(
+    yield key(
         "consumer.auto.offset.reset",
-        section,
         Kind.CHOICE,
         "earliest",
+        flow_field="auto_offset_reset",
+        choices=("earliest", "latest"),
+        also=consumer_spellings("auto.offset.reset"),
+    ).means(
         "Where to start in a partition that was never copied. Also read as `<source>.consumer.auto.offset.reset` "
         "and `<source>-><target>.source.consumer.auto.offset.reset`.",
         "Nothing is skipped unless configured.",
-        choices=("earliest", "latest"),
-        field="auto_offset_reset",
-        also=consumer_spellings("auto.offset.reset"),
     )
-    yield Key(
-        "start.positions",
-        section,
-        Kind.STARTS,
-        "",
+    yield key("start.positions", Kind.STARTS, "", levels=ALL_LEVELS).means(
         "Where to start in partitions that were never copied, by topic: `orders.*=latest, "
         "payments=timestamp:2026-01-01T00:00:00Z, audit=offsets:0=100;1=250`, also `earliest` and `opposite` (after "
         "what the flow in the other direction copied). The first expression that matches the whole name applies, "
         "otherwise `consumer.auto.offset.reset`. Decided once per topic; see [start-positions.md](start-positions.md).",
         "Nothing is skipped unless configured.",
-        levels=ALL_LEVELS,
-        field="start_positions",
     )
-    yield Key(
+    yield key(
         "consumer.isolation.level",
-        section,
         Kind.CHOICE,
         "read_committed",
+        flow_field="read_committed",
+        choices=("read_committed", "read_uncommitted"),
+        also=consumer_spellings("isolation.level"),
+    ).means(
         "Which records of the source are copied; `read_uncommitted` has an effect only if "
         "`exactly.once.source.support` is not `enabled`.",
         "Aborted records would become visible on the target.",
-        choices=("read_committed", "read_uncommitted"),
-        field="read_committed",
-        also=consumer_spellings("isolation.level"),
     )
 
 
 def topics_keys() -> Iterator[Key]:
-    section = "Remote topics"
-    yield Key(
-        "replication.policy.class",
-        section,
-        Kind.TEXT,
-        "DefaultReplicationPolicy",
+    key = partial(Key, section="Remote topics")
+    yield key("replication.policy.class", Kind.TEXT, "DefaultReplicationPolicy", levels=ALL_LEVELS).means(
         "How remote topics are named: `DefaultReplicationPolicy` (alias, separator, name), "
         "`IdentityReplicationPolicy` (unchanged), `MigratingReplicationPolicy` (unchanged, heartbeats as by default) "
         "or the dotted path of a Python class (docs/policies.md). Java's full class names are accepted.",
         _TO_MM2,
-        levels=ALL_LEVELS,
     )
-    yield Key(
+    yield key(
         "replication.policy.switch",
-        section,
         Kind.CHOICE,
         "refuse",
+        levels=ALL_LEVELS,
+        flow_field="policy_switch",
+        choices=("refuse", "force"),
+    ).means(
         "What to do if another policy or separator would rename existing copies: `refuse` stops the flow and lists "
         "them; `force` continues under the new names, and the old copies stay as they are.",
         "Consumers of the old names would silently get no more records.",
-        levels=ALL_LEVELS,
-        choices=("refuse", "force"),
-        field="policy_switch",
     )
-    yield Key(
-        "replication.policy.separator",
-        section,
-        Kind.TEXT,
-        ".",
-        "Between the alias and the name of a remote topic.",
-        _TO_MM2,
-        levels=ALL_LEVELS,
+    yield key("replication.policy.separator", Kind.TEXT, ".", levels=ALL_LEVELS).means(
+        "Between the alias and the name of a remote topic.", _TO_MM2
     )
-    yield Key(
-        "replication.policy.internal.topic.separator.enabled",
-        section,
-        Kind.SWITCH,
-        "true",
-        "Use the separator in the names of checkpoints and offset-syncs topics, too.",
-        _TO_MM2,
-        levels=ALL_LEVELS,
+    yield key("replication.policy.internal.topic.separator.enabled", Kind.SWITCH, "true", levels=ALL_LEVELS).means(
+        "Use the separator in the names of checkpoints and offset-syncs topics, too.", _TO_MM2
     )
-    yield Key(
-        "replication.factor",
-        section,
-        Kind.WHOLE,
-        "2",
+    yield key("replication.factor", Kind.WHOLE, "2", minimum=-1).means(
         "Replicas of new remote topics. " + _BROKER_DEFAULT + " A value above the number of the target's brokers is "
         "lowered, and the plan says so.",
         _TO_MM2,
-        minimum=-1,
-        field="replication_factor",
     )
-    yield Key(
-        "refresh.topics.enabled",
-        section,
-        Kind.SWITCH,
-        "true",
-        "Look for new topics and partitions.",
-        _TO_MM2,
-        field="refresh_topics",
+    yield key("refresh.topics.enabled", Kind.SWITCH, "true", flow_field="refresh_topics").means(
+        "Look for new topics and partitions.", _TO_MM2
     )
-    yield Key(
-        "refresh.topics.interval.seconds",
-        section,
-        Kind.NUMBER,
-        "600",
-        "How often at most; 0 means each run. A negative value turns it off.",
-        _TO_MM2,
-        unit="seconds",
-        field="refresh_topics_interval_seconds",
+    yield key("refresh.topics.interval.seconds", Kind.NUMBER, "600", unit="seconds").means(
+        "How often at most; 0 means each run. A negative value turns it off.", _TO_MM2
     )
-    yield Key(
+    yield key(
         "sync.topic.configs.enabled",
-        section,
         Kind.SWITCH,
         "true",
-        "Keep the topic settings of remote topics in sync with the source.",
-        _TO_MM2,
-        field="sync_topic_configs",
+        flow_field="sync_topic_configs",
         legacy=("sync.topic.configs",),
+    ).means("Keep the topic settings of remote topics in sync with the source.", _TO_MM2)
+    yield key("sync.topic.configs.interval.seconds", Kind.NUMBER, "600", unit="seconds").means(
+        "How often at most; 0 means each run.", _TO_MM2
     )
-    yield Key(
-        "sync.topic.configs.interval.seconds",
-        section,
-        Kind.NUMBER,
-        "600",
-        "How often at most; 0 means each run.",
-        _TO_MM2,
-        unit="seconds",
-        field="sync_topic_configs_interval_seconds",
-    )
-    yield Key(
+    yield key(
         "config.properties.exclude",
-        section,
         Kind.PATTERNS,
         r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
         r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
         r"min\.insync\.replicas",
-        "Topic settings that are not copied. Setting it replaces the default list.",
-        _TO_MM2,
-        field="config_properties_exclude",
         legacy=("config.properties.blacklist",),
+    ).means("Topic settings that are not copied. Setting it replaces the default list.", _TO_MM2)
+    yield key("use.defaults.from", Kind.CHOICE, "target", choices=("source", "target")).means(
+        "Where the value of a topic setting comes from that the source leaves at its default.", _TO_MM2
     )
-    yield Key(
-        "use.defaults.from",
-        section,
-        Kind.CHOICE,
-        "target",
-        "Where the value of a topic setting comes from that the source leaves at its default.",
-        _TO_MM2,
-        choices=("source", "target"),
-        field="use_defaults_from",
+    yield key(
+        "sync.topic.acls.enabled", Kind.SWITCH, "true", flow_field="sync_topic_acls", legacy=("sync.topic.acls",)
+    ).means("Permit principals that may read a source topic to read its copy.", _TO_MM2)
+    yield key("sync.topic.acls.interval.seconds", Kind.NUMBER, "600", unit="seconds").means(
+        "How often at most; 0 means each run.", _TO_MM2
     )
-    yield Key(
-        "sync.topic.acls.enabled",
-        section,
-        Kind.SWITCH,
-        "true",
-        "Permit principals that may read a source topic to read its copy.",
-        _TO_MM2,
-        field="sync_topic_acls",
-        legacy=("sync.topic.acls",),
-    )
-    yield Key(
-        "sync.topic.acls.interval.seconds",
-        section,
-        Kind.NUMBER,
-        "600",
-        "How often at most; 0 means each run.",
-        _TO_MM2,
-        unit="seconds",
-        field="sync_topic_acls_interval_seconds",
-    )
-    yield Key(
-        "sync.topic.acls.replicator.principals",
-        section,
-        Kind.TEXT,
-        "",
+    yield key("sync.topic.acls.replicator.principals", Kind.TEXT, "", flow_field="acl_replicator_principals").means(
         "The principals with which the replicator writes to the target, such as `User:srm`, separated by semicolons. "
         "No DENY of the source is carried over to them, and other writers of copies are reported. Empty: the user name "
         "in the target's connection settings.",
         "Only the broker knows the principal of a certificate or a token.",
-        field="acl_replicator_principals",
     )
