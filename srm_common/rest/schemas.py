@@ -30,6 +30,13 @@ class Answer(BaseModel):
     now_ms: int
 
 
+class Page(Answer):
+    """Rows ``offset`` and following, of ``total``."""
+
+    total: int
+    offset: int
+
+
 class Range(BaseModel):
     start_ms: int
     end_ms: int
@@ -234,12 +241,10 @@ class Topic(Totals):
     reported_ms: int
 
 
-class TopicList(Answer):
+class TopicList(Page):
     """GET /flows/{s}/{t}/topics?search=&order=lag|-lag|topic|...&offset=&limit= and a range."""
 
     topics: list[Topic]
-    total: int
-    offset: int
     range: Range
 
 
@@ -276,12 +281,10 @@ class Partition(Totals):
     reported_ms: int
 
 
-class PartitionList(Answer):
+class PartitionList(Page):
     """GET /flows/{s}/{t}/partitions?topic=&failed=true&offset=&limit="""
 
     partitions: list[Partition]
-    total: int
-    offset: int
 
 
 class Group(BaseModel):
@@ -295,12 +298,10 @@ class Group(BaseModel):
     reported_ms: int
 
 
-class GroupList(Answer):
+class GroupList(Page):
     """GET /flows/{s}/{t}/groups?search=&offset=&limit="""
 
     groups: list[Group]
-    total: int
-    offset: int
 
 
 class GroupOffset(BaseModel):
@@ -333,12 +334,10 @@ class Decision(BaseModel):
     reason: str
 
 
-class DecisionList(Answer):
+class DecisionList(Page):
     """GET /flows/{s}/{t}/decisions?search=&copied=true|false&offset=&limit="""
 
     decisions: list[Decision]
-    total: int
-    offset: int
     reported_ms: int | None = None
 
 
@@ -358,12 +357,10 @@ class PlanAnswer(Answer):
     computed_ms: int | None = None
 
 
-class RunList(Answer):
+class RunList(Page):
     """GET /flows/{s}/{t}/runs?offset=&limit="""
 
     runs: list[Run]
-    total: int
-    offset: int
 
 
 class Series(Answer):
@@ -376,21 +373,6 @@ class Series(Answer):
     partition: int | None = None
     points: list[Point]
     range: Range
-
-
-class ClusterNode(BaseModel):
-    """``reachable`` null: not tried recently."""
-
-    alias: str
-    reachable: bool | None = None
-    fault: str | None = None
-    checked_ms: int | None = None
-
-
-class ClusterGraph(Answer):
-    """GET /clusters: nodes; the edges are the flows."""
-
-    clusters: list[ClusterNode]
 
 
 class Service(BaseModel):
@@ -412,8 +394,3 @@ class HealthAnswer(Answer):
     flows: dict[str, HealthModel] = {}
     services: list[Service] = []
     version: str = ""
-
-
-class WhoAmI(Answer):
-    name: str
-    rights: list[str] = Field(description="of: read, trigger, edit")

@@ -14,40 +14,28 @@ KRaft, every node broker and controller in one, one JVM each (a node is ready in
 from __future__ import annotations
 
 import logging
-import re
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
-from srm_common.domain.cluster import NO_AUTO_CREATION
 from srm_common.errors import LocalKafkaError
 from srm_common.kafka.client.librdkafka import BROKER_LEFT, AdminClient, KafkaError, KafkaException, NewTopic
 from srm_common.testing import tiered_storage
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
 from srm_common.testing.java import JavaProcess
-from srm_common.testing.local_server import LocalServer
+from srm_common.testing.kafka_node import JVM_OPTIONS, Node, made_on_demand
+from srm_common.testing.local_server import ADMIN_SETTINGS, LocalServer
 from srm_common.testing.logging_settings import logging_options
 from srm_common.testing.logins import broker_settings
-from srm_common.testing.ports import ReservedPort
 from srm_common.testing.zookeeper import SESSION_MS, LocalZooKeeper
 
 TunedFor = Literal["tests", "throughput"]
-
-JVM_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    # Quick start and a small footprint: many brokers live for seconds only.
-    "tests": ("-Xmx384m", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"),
-    # What Kafka's own start script sets.
-    "throughput": (
-        "-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
-        "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
-    ),
-}  # fmt: skip
 
 QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
     # A node that was killed may register again, and its leaders move, only after its session has ended (default 9 s).
@@ -61,21 +49,7 @@ QUICK_SETTINGS: Mapping[str, dict[str, str]] = {
     "throughput": {},
 }  # fmt: skip
 
-#: ``kafka.server.DefaultAutoTopicCreationManager``; written with Scala's brackets or Java's.
-_MADE_ON_DEMAND = re.compile(r"Sent auto-creation request for \w*[(\[](.+)[)\]] to the active controller")
-#: ``[2026-01-31 23:59:59,123]``
-_TIME_LENGTH = 25
-_RESULTS = "CreateTopics result(s): "
 START_TIMEOUT_SECONDS = 180.0
-# A librdkafka client of ours retries quickly while nodes start, and keeps quiet about it.
-ADMIN_SETTINGS: Mapping[str, Any] = {
-    "reconnect.backoff.ms": 50,
-    "reconnect.backoff.max.ms": 200,
-    "topic.metadata.refresh.interval.ms": 1000,
-    "socket.timeout.ms": 10_000,
-    "log_level": 0,
-    **NO_AUTO_CREATION,
-}
 
 
 class LocalKafka(LocalServer):
@@ -122,7 +96,7 @@ class LocalKafka(LocalServer):
         self._zookeeper = None if has_kraft(self.version) else LocalZooKeeper()
         self._keep_directory = directory is not None
         self._directory = None if directory is None else Path(directory).absolute()
-        self._nodes = tuple(_Node(number, client_protocol != "PLAINTEXT") for number in range(1, nodes + 1))
+        self._nodes = tuple(Node(number, client_protocol != "PLAINTEXT") for number in range(1, nodes + 1))
         self._admin: AdminClient | None = None
 
     # ---- addresses and places
@@ -319,25 +293,25 @@ class LocalKafka(LocalServer):
 
     # ---- inside
 
-    def _node(self, number: int) -> _Node:
+    def _node(self, number: int) -> Node:
         if not 1 <= number <= len(self._nodes):
             raise LocalKafkaError(f"{self.name} has nodes 1 to {len(self._nodes)}, not {number}")
         return self._nodes[number - 1]
 
-    def _chosen(self, number: int | None) -> tuple[_Node, ...]:
+    def _chosen(self, number: int | None) -> tuple[Node, ...]:
         return self._nodes if number is None else (self._node(number),)
 
-    def _check_alive(self, node: _Node, deadline: float) -> None:
+    def _check_alive(self, node: Node, deadline: float) -> None:
         if not node.running:
             raise LocalKafkaError(f"node {node.number} of {self.name} ended while starting; {self._log_end(node)}")
         if time.monotonic() > deadline:
             raise LocalKafkaError(f"node {node.number} of {self.name} is not ready in time; {self._log_end(node)}")
 
-    def _log_end(self, node: _Node) -> str:
+    def _log_end(self, node: Node) -> str:
         tail = node.process.tail() if node.process else ""
         return f"{self.log_path(node.number)} ends with:\n{tail}"
 
-    def _prepare(self, node: _Node, jars: Path) -> None:
+    def _prepare(self, node: Node, jars: Path) -> None:
         """Settings file and formatted data folder; data that are there are not touched."""
         folder = self.directory / f"node-{node.number}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -350,7 +324,7 @@ class LocalKafka(LocalServer):
             folder / "data", self.cluster_id, node.number, version=self.version, jars=jars, features=self._features
         )
 
-    def _consensus_settings(self, node: _Node, listeners: str, protocols: str) -> dict[str, str]:
+    def _consensus_settings(self, node: Node, listeners: str, protocols: str) -> dict[str, str]:
         if self._zookeeper:
             return {
                 "broker.id": str(node.number),
@@ -368,7 +342,7 @@ class LocalKafka(LocalServer):
             "listener.security.protocol.map": f"{protocols},CONTROLLER:PLAINTEXT",
         }
 
-    def _node_settings(self, node: _Node, folder: Path) -> dict[str, str]:
+    def _node_settings(self, node: Node, folder: Path) -> dict[str, str]:
         listeners = {"CLIENT": (node.client, self._client_protocol)}
         if node.internal:
             listeners["INTERNAL"] = (node.internal, "PLAINTEXT")
@@ -403,7 +377,7 @@ class LocalKafka(LocalServer):
             settings |= tiered_storage.broker_settings(store, listener, version=self.version, copies=int(copies))
         return settings | QUICK_SETTINGS[self._tuned_for] | self._settings
 
-    def _launch(self, node: _Node, jars: Path) -> None:
+    def _launch(self, node: Node, jars: Path) -> None:
         folder = self.directory / f"node-{node.number}"
         if self._zookeeper:
             self._zookeeper.wait_until_gone(node.number)
@@ -421,53 +395,3 @@ class LocalKafka(LocalServer):
             str(folder / "server.properties"),
         ]
         node.processes.append(JavaProcess(arguments, output=folder / "log"))
-
-
-class _Node:
-    """Ports and processes of one node; the last process is the current one."""
-
-    def __init__(self, number: int, separate_internal: bool) -> None:
-        self.number = number
-        self.client = ReservedPort()
-        self.controller = ReservedPort()
-        self.internal = ReservedPort() if separate_internal else None
-        self.processes: list[JavaProcess] = []
-
-    @property
-    def process(self) -> JavaProcess | None:
-        return self.processes[-1] if self.processes else None
-
-    @property
-    def running(self) -> bool:
-        return self.process is not None and self.process.running
-
-    def stop(self, timeout_seconds: float) -> None:
-        if self.process:
-            self.process.stop(timeout_seconds)
-
-    def release(self) -> None:
-        for port in (self.client, self.controller, self.internal):
-            if port:
-                port.release()
-
-
-def made_on_demand(logs: Iterable[str]) -> set[str]:
-    """The same of the logs of a cluster's nodes, Kafka's own topics included.
-
-    A broker that has just started asks for topics that it has not heard of yet, too; the controller refuses that.
-    """
-    asked: dict[str, str] = {}
-    created: dict[str, str] = {}
-    for line in (line for log in logs for line in log.splitlines()):
-        if found := _MADE_ON_DEMAND.search(line):
-            _note_first(asked, found.group(1).split(", "), line)
-        elif _RESULTS in line:
-            results = line.partition(_RESULTS)[2].split("CreatableTopic(name='")[1:]
-            _note_first(created, [one.partition("'")[0] for one in results if "): SUCCESS" in one], line)
-    return {topic for topic, time_ in asked.items() if not created or time_ <= created.get(topic, "")}
-
-
-def _note_first(times: dict[str, str], topics: Iterable[str], line: str) -> None:
-    """Keep when a log first names each topic."""
-    for topic in topics:
-        times[topic] = min(line[:_TIME_LENGTH], times.get(topic, line[:_TIME_LENGTH]))

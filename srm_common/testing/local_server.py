@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
+from collections.abc import Mapping
+from typing import Any, Self
+
+from srm_common.domain.cluster import NO_AUTO_CREATION
+
+# A librdkafka client of ours retries quickly while nodes start, and keeps quiet about it.
+ADMIN_SETTINGS: Mapping[str, Any] = {
+    "reconnect.backoff.ms": 50,
+    "reconnect.backoff.max.ms": 200,
+    "topic.metadata.refresh.interval.ms": 1000,
+    "socket.timeout.ms": 10_000,
+    "log_level": 0,
+    **NO_AUTO_CREATION,
+}
 
 
 class LocalServer(ABC):

@@ -21,8 +21,14 @@ from srm_common.kafka.client.library import (
     DescribeConfigsRequest,
     OffsetForLeaderEpochRequest,
 )
-from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, RetriableFault
-from srm_common.kafka.client.list_offsets import VERSION, list_offsets_request
+from srm_common.kafka.client.link import (
+    EARLIEST,
+    LATEST,
+    LIST_OFFSETS_VERSION,
+    ClusterLink,
+    RetriableFault,
+    list_offsets_request,
+)
 
 #: The first offset on the leader's own disk (KIP-405); brokers from ListOffsets version 8 on (Kafka 3.5) know it.
 EARLIEST_LOCAL = -4
@@ -74,7 +80,7 @@ async def _offset(link: ClusterLink, place: TopicPartition, at: int) -> int:
     leader = link.leader(topic, partition)
     if leader is None:
         raise RetriableFault(str(link.leaderless(topic, partition)))
-    version = _EARLIEST_LOCAL_VERSION if at == EARLIEST_LOCAL else VERSION
+    version = _EARLIEST_LOCAL_VERSION if at == EARLIEST_LOCAL else LIST_OFFSETS_VERSION
     answer = await link.send(leader, list_offsets_request({place: at}, committed=False, version=version))
     part = answer.topics[0].partitions[0]
     if part.error_code in codes.DENIED:

@@ -11,9 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from srm_common.domain.runs.data_loss import EpochEnd
+from srm_common.domain.runs.data_loss import EpochEnd, SourceLog
+from srm_common.domain.runs.partition_track import PartitionTrack, listed_end
 from srm_common.domain.topic_partition import TopicPartition
 
+Listed = tuple[dict[TopicPartition, int], dict[TopicPartition, str]]
 EpochEnds = tuple[dict[TopicPartition, EpochEnd | None], dict[TopicPartition, str]]
 """Where epochs end (None where a log has none), and a sentence for each partition that was not answered for."""
 
@@ -26,6 +28,21 @@ class EpochSource(Protocol):
     def epoch_ends(self, epochs: Mapping[TopicPartition, int]) -> EpochEnds: ...
 
     def compacted(self, topics: Iterable[str]) -> Mapping[str, bool | None]: ...
+
+
+class Source(EpochSource, Protocol):
+    """What is asked of the source cluster; :class:`srm_common.replication.driver.source_view.SourceView` is the real
+    one."""
+
+    def ends(self, partitions: Iterable[TopicPartition]) -> Listed: ...
+
+    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Listed: ...
+
+    def starts(self, partitions: Iterable[TopicPartition]) -> Listed: ...
+
+    def at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Listed: ...
+
+    def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]: ...
 
 
 _NEWER_THAN_ALL = (1 << 31) - 1
@@ -107,3 +124,23 @@ class LogIdentity:
         not know of it, so that no broker is asked for it again."""
         self._asked[place] = (position, self._source.leader_epoch(place))
         return position.epoch if answer.end is not None and answer.end.epoch >= position.epoch else -1
+
+
+def source_log(
+    track: PartitionTrack,
+    starts: Mapping[TopicPartition, int],
+    log_ends: Mapping[TopicPartition, int],
+    ids: Mapping[str, str | None],
+    epochs: Mapping[TopicPartition, EpochAnswer],
+) -> SourceLog:
+    """What is known of a partition's log at the source."""
+    epoch = epochs.get(track.place, EpochAnswer())
+    return SourceLog(
+        track.upstream_topic,
+        track.partition,
+        start=starts[track.place],
+        end=log_ends.get(track.place, listed_end(track)),
+        topic_id=ids.get(track.upstream_topic),
+        epoch_end=epoch.end,
+        compacted=epoch.compacted,
+    )

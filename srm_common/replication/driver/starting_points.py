@@ -12,7 +12,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
@@ -20,9 +20,8 @@ from srm_common.domain.runs.data_loss import Bookmark, CutCopy, Loss, SourceLog,
 from srm_common.domain.runs.partition_track import PartitionTrack, explicit_offset, listed_end, offset_behind_copied
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, Pin, SourceTopics
-from srm_common.replication.driver.log_identity import EpochAnswer, EpochSource, LogIdentity, Position
+from srm_common.replication.driver.log_identity import LogIdentity, Position, Source, source_log
 
-Listed = tuple[dict[TopicPartition, int], dict[TopicPartition, str]]
 OppositeEnds = Callable[[Iterable[TopicPartition]], Mapping[TopicPartition, int | str]]
 """Ends of what the flow in the other direction copied into these partitions; a sentence where that is not known. A
 partition that it never wrote to is absent."""
@@ -37,21 +36,6 @@ class Committed(NamedTuple):
     offsets: Mapping[TopicPartition, int]
     faults: Mapping[TopicPartition, str]
     epochs: Mapping[TopicPartition, int] = {}
-
-
-class Source(EpochSource, Protocol):
-    """What is asked of the source cluster; :class:`srm_common.replication.driver.source_view.SourceView` is the real
-    one."""
-
-    def ends(self, partitions: Iterable[TopicPartition]) -> Listed: ...
-
-    def high_watermarks(self, partitions: Iterable[TopicPartition]) -> Listed: ...
-
-    def starts(self, partitions: Iterable[TopicPartition]) -> Listed: ...
-
-    def at(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> Listed: ...
-
-    def topic_ids(self, topics: Iterable[str]) -> dict[str, str | None]: ...
 
 
 @dataclass
@@ -128,7 +112,9 @@ class StartingPoints:
             {track.place: found for track in tracks if (found := self._position(track)) is not None}
         )
         faults = {**faults, **end_faults, **epoch_faults}
-        logs = {track.place: _log(track, starts, log_ends, ids, epochs) for track in tracks if track.place in starts}
+        logs = {
+            track.place: source_log(track, starts, log_ends, ids, epochs) for track in tracks if track.place in starts
+        }
         if self._finds_loss_on_the_way(tracks, logs):
             # A pin stands in for the offset that is committed now, not for that of the run's start.
             self._committed, self._corrupt, self._epochs = self.read_committed()
@@ -404,25 +390,3 @@ class StartingPoints:
             return None, None
         self.note(decision.note)
         return decision.start, Pin(decision.start, committed)
-
-
-def _log(
-    track: PartitionTrack,
-    starts: Mapping[TopicPartition, int],
-    log_ends: Mapping[TopicPartition, int],
-    ids: Mapping[str, str | None],
-    epochs: Mapping[TopicPartition, EpochAnswer],
-) -> SourceLog:
-    epoch = epochs.get(track.place, EpochAnswer())
-    return SourceLog(
-        track.upstream_topic,
-        track.partition,
-        start=starts[track.place],
-        end=log_ends.get(track.place, listed_end(track)),
-        topic_id=ids.get(track.upstream_topic),
-        epoch_end=epoch.end,
-        compacted=epoch.compacted,
-    )
-
-
-__all__ = ["Committed", "Listed", "Source", "StartingPoints", "TopicPartition"]

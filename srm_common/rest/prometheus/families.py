@@ -21,6 +21,7 @@ from srm_common.rest.prometheus.exposition import (
     labels,
     large_family,
 )
+from srm_common.rest.prometheus.mirror_maker_series import MIRROR_MAKER, MirrorMakerSeries
 from srm_common.rest.prometheus.series import (
     ALARM,
     BUILD_INFO,
@@ -30,13 +31,11 @@ from srm_common.rest.prometheus.series import (
     HEALTH,
     HEARTBEAT_LATENCY,
     HEARTBEAT_WRITTEN,
-    MIRROR_MAKER,
     PARTITION_SERIES,
     SCHEDULER_UP,
     STORE_UP,
     TOPIC_SERIES,
     FlowFigures,
-    MirrorMakerSeries,
 )
 from srm_common.store.rows import PartitionRow
 

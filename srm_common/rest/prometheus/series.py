@@ -8,15 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Literal, Self
 
 from srm_common.domain.amount import Amount
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import Alarm, Health
-from srm_common.domain.metrics.metric import MIRROR_MAKER_METRICS, Metric
+from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import PERCENTILES, Stats
 from srm_common.domain.monitoring.flow_history import FlowHistory
-from srm_common.rest.prometheus.exposition import LatencySeries, Series, T
+from srm_common.rest.prometheus.exposition import LatencySeries, Series
 from srm_common.store.rows import FlowRow, GroupRow, PartitionRow, TopicRow
 
 
@@ -32,7 +31,7 @@ class FlowFigures:
     topics: Sequence[TopicRow] = ()
     partitions: Sequence[PartitionRow] = ()
     groups: Sequence[GroupRow] = ()
-    #: ``metric.names.formats``: keys of MIRROR_MAKER.
+    #: ``metric.names.formats``: keys of :data:`srm_common.rest.prometheus.mirror_maker_series.MIRROR_MAKER`.
     names_formats: Collection[str] = ("legacy",)
 
 
@@ -52,7 +51,7 @@ def _most(lag: Amount | None) -> int | None:
     return None if lag is None else lag.most
 
 
-def _average(metric: Metric) -> Callable[[FlowFigures | TopicRow], float | None]:
+def average(metric: Metric) -> Callable[[FlowFigures | TopicRow], float | None]:
     return lambda one: None if metric not in one.stats else one.stats[metric].avg
 
 
@@ -131,12 +130,12 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
     Series(
         "srm_flow_copied_bytes_per_second",
         "Bytes copied per second, averaged over the last minutes.",
-        _average(Metric.BYTE_RATE),
+        average(Metric.BYTE_RATE),
     ),
     Series(
         "srm_flow_copied_records_per_second",
         "Records copied per second, averaged over the last minutes.",
-        _average(Metric.RECORD_RATE),
+        average(Metric.RECORD_RATE),
     ),
     Series(
         "srm_flow_copied_records_total",
@@ -280,12 +279,12 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
     Series(
         "srm_topic_copied_bytes_per_second",
         "Bytes copied per second, averaged over the last minutes.",
-        _average(Metric.BYTE_RATE),
+        average(Metric.BYTE_RATE),
     ),
     Series(
         "srm_topic_copied_records_per_second",
         "Records copied per second, averaged over the last minutes.",
-        _average(Metric.RECORD_RATE),
+        average(Metric.RECORD_RATE),
     ),
     Series(
         "srm_topic_copied_records_total",
@@ -315,11 +314,11 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
 )
 
 # One function for each figure, as its text is made once for all the series that have it.
-_LAG, _RECORDS, _BYTES = (attrgetter(name) for name in ("lag", "records_total", "bytes_total"))
-_LATENCY_MIN, _LATENCY_AVG, _LATENCY_MAX = (attrgetter(f"latency_ms_{name}") for name in ("min", "avg", "max"))
+LAG, RECORDS, BYTES = (attrgetter(name) for name in ("lag", "records_total", "bytes_total"))
+LATENCY_MIN, LATENCY_AVG, LATENCY_MAX = (attrgetter(f"latency_ms_{name}") for name in ("min", "avg", "max"))
 
 PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
-    Series("srm_partition_lag_records", "Source offsets that are not copied yet.", _LAG),
+    Series("srm_partition_lag_records", "Source offsets that are not copied yet.", LAG),
     Series(
         "srm_partition_lag_seconds",
         "How old the oldest record is that is not copied; 0 when all are.",
@@ -329,8 +328,8 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
         "srm_partition_position", "The next source offset to copy; everything before it is.", lambda row: row.position
     ),
     Series("srm_partition_source_end", "The source's last stable offset.", lambda row: row.end),
-    Series("srm_partition_copied_records_total", "Records copied by all runs.", _RECORDS, kind="counter"),
-    Series("srm_partition_copied_bytes_total", "Bytes copied by all runs.", _BYTES, kind="counter"),
+    Series("srm_partition_copied_records_total", "Records copied by all runs.", RECORDS, kind="counter"),
+    Series("srm_partition_copied_bytes_total", "Bytes copied by all runs.", BYTES, kind="counter"),
     Series("srm_partition_failed", "1 when the last run could not copy it.", lambda row: int(row.error is not None)),
     Series(
         "srm_partition_newest_record_timestamp_seconds",
@@ -350,73 +349,3 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
         )
     ),
 )
-
-
-def _age(row: PartitionRow) -> float | None:
-    return None if row.newest_record_ms is None else row.reported_ms - row.newest_record_ms
-
-
-_MM2_VALUES: dict[str, Callable[[PartitionRow], float | None]] = {
-    "record-count": _RECORDS,
-    "record-rate": lambda row: row.record_rate,
-    "byte-count": _BYTES,
-    "byte-rate": lambda row: row.byte_rate,
-    "record-age-ms": _age,
-    "record-age-ms-min": _LATENCY_MIN,
-    "record-age-ms-avg": _LATENCY_AVG,
-    "record-age-ms-max": _LATENCY_MAX,
-    "replication-latency-ms": _LATENCY_AVG,
-    "replication-latency-ms-min": _LATENCY_MIN,
-    "replication-latency-ms-avg": _LATENCY_AVG,
-    "replication-latency-ms-max": _LATENCY_MAX,
-    "replication-records-lag": _LAG,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class MirrorMakerSeries:
-    """MirrorMaker 2's metrics under one format of their names, as the JMX exporter writes them: by partition, by topic
-    where there are none of partitions, and by group. The labels come before all others."""
-
-    partitions: tuple[Series[PartitionRow], ...]
-    topics: tuple[Series[TopicRow], ...]
-    groups: tuple[Series[GroupRow], ...]
-    source_labels: str
-    checkpoint_labels: str
-
-    @classmethod
-    def of(cls, source: str, checkpoint: str, source_labels: str = "", checkpoint_labels: str = "") -> Self:
-        """``source`` and ``checkpoint`` are what the names of the connectors' series begin with."""
-        texts = {one.attribute: one.text for one in MIRROR_MAKER_METRICS}
-
-        def named(prefix: str, attribute: str, value: Callable[[T], float | None]) -> Series[T]:
-            # Only a counter whose name ends in _total may say that it is one.
-            kind: Literal["gauge", "untyped"] = "untyped" if attribute.endswith("-count") else "gauge"
-            return Series(f"{prefix}_{attribute.replace('-', '_')}", texts[attribute], value, kind)
-
-        return cls(
-            tuple(named(source, attribute, value) for attribute, value in _MM2_VALUES.items()),
-            (
-                named(source, "byte-rate", _average(Metric.BYTE_RATE)),
-                named(source, "record-rate", _average(Metric.RECORD_RATE)),
-            ),
-            tuple(
-                named(checkpoint, f"checkpoint-latency-ms{end}", lambda row: row.sample.checkpoint_latency_ms)
-                for end in ("", "-min", "-avg", "-max")
-            ),
-            source_labels,
-            checkpoint_labels,
-        )
-
-
-#: By the values of metric.names.formats (KIP-1280; ``MirrorSourceMetrics``, ``MirrorCheckpointMetrics`` of Kafka 4.3).
-#: A dedicated MirrorMaker 2 calls connectors like their classes.
-MIRROR_MAKER: dict[str, MirrorMakerSeries] = {
-    "legacy": MirrorMakerSeries.of(
-        "kafka_connect_mirror_mirrorsourceconnector", "kafka_connect_mirror_mirrorcheckpointconnector"
-    ),
-    "new": MirrorMakerSeries.of(
-        *("kafka_connect_plugins", "kafka_connect_plugins"),
-        *('connector="MirrorSourceConnector",task="0",', 'connector="MirrorCheckpointConnector",task="0",'),
-    ),
-}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from pydantic import BaseModel, Field
 
 from srm_common import __version__
 from srm_common.domain.health.health import HealthState
@@ -14,7 +15,7 @@ from srm_common.rest.peers.flows import health_of_peers
 from srm_common.rest.peers.gateway import Answers, Local, PeersDep
 from srm_common.rest.ports import Right
 from srm_common.rest.query_parameters import now_ms
-from srm_common.rest.schemas import ClusterGraph, ClusterNode, HealthAnswer, WhoAmI
+from srm_common.rest.schemas import Answer, HealthAnswer
 
 router = APIRouter(prefix="/api/v2", tags=["service"])
 
@@ -27,6 +28,26 @@ _GOOD = {
     HealthState.NOT_RUN,
     HealthState.PAUSED,
 }
+
+
+class ClusterNode(BaseModel):
+    """``reachable`` null: not tried recently."""
+
+    alias: str
+    reachable: bool | None = None
+    fault: str | None = None
+    checked_ms: int | None = None
+
+
+class ClusterGraph(Answer):
+    """GET /clusters: nodes; the edges are the flows."""
+
+    clusters: list[ClusterNode]
+
+
+class WhoAmI(Answer):
+    name: str
+    rights: list[str] = Field(description="of: read, trigger, edit")
 
 
 @router.get("/health", responses=responses())

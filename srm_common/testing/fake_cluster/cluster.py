@@ -36,7 +36,7 @@ from srm_common.testing.fake_cluster.server import Handler, Server, raise_failur
 from srm_common.testing.fake_cluster.topic_requests import TopicRequests
 from srm_common.testing.fake_cluster.topics import Node, Topics
 from srm_common.testing.fake_cluster.transactions import Transactions
-from srm_common.testing.local_kafka import ADMIN_SETTINGS
+from srm_common.testing.local_server import ADMIN_SETTINGS
 
 _HOST = "127.0.0.1"
 _TRANSACTION_VERSION = "transaction.version"

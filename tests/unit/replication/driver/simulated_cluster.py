@@ -14,8 +14,8 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, RangeResult, SlotResult, SlotTask
 from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.replication.driver.log_identity import EpochEnds
-from srm_common.replication.driver.starting_points import Committed, Listed
+from srm_common.replication.driver.log_identity import EpochEnds, Listed
+from srm_common.replication.driver.starting_points import Committed
 
 _cluster = ClusterSettings.plaintext("c", "localhost:1")
 JOB = CopyJob("a->b", "a", _cluster, _cluster, "offsets", 25, "segments", 25)

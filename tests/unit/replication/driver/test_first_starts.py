@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from srm_common.domain.flow import OnDataLoss
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import ChosenStart, SourceTopic, SourceTopics
-from srm_common.replication.driver.starting_points import Listed
+from srm_common.replication.driver.log_identity import Listed
 from tests.unit.replication.driver.simulated_cluster import Log
 from tests.unit.replication.driver.test_passes import SimulatedFlow, copied, world
 
