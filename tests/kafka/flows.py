@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.actions import failed
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.contract.parts import Cluster
+from tests.flow_settings import small_flow
 from tests.kafka.markers import wait_until_readable
 
 
@@ -31,27 +32,12 @@ class Seen:
 def flow_between(source: Cluster, target: Cluster, name: str, **settings: Any) -> FlowSettings:
     """A flow with state topics of its own that copies the topics whose names begin with ``name``."""
     alias = name.replace("-", "")
-    flow = FlowSettings(
-        FlowName(alias, "target"),
+    ends = (
         ClusterSettings.plaintext(alias, source.bootstrap_servers),
         ClusterSettings.plaintext("target", target.bootstrap_servers),
-        enabled=True,
-        topics=(f"{name}.*",),
-        replication_factor=-1,
-        internal_replication_factor=-1,
-        status_replication_factor=-1,
-        config_replication_factor=-1,
-        heartbeats_replication_factor=-1,
-        checkpoints_replication_factor=-1,
-        offset_syncs_replication_factor=-1,
-        heartbeats_replication=False,
-        emit_heartbeats=False,
-        emit_checkpoints_interval_seconds=0.0,
-        # Most tests look at the rounds of the task.
-        emit_checkpoints_in_runs_interval_seconds=0.0,
-        retry_timeout_seconds=20.0,
     )
-    return replace(flow, **settings)
+    usual = {"emit_heartbeats": False, "emit_checkpoints_interval_seconds": 0.0, "retry_timeout_seconds": 20.0}
+    return small_flow(*ends, f"{name}.*", **{**usual, **settings})
 
 
 def prepare(flow: FlowSettings) -> None:

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
@@ -37,6 +38,7 @@ from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
+from tests.flow_settings import small_flow
 from tests.kafka.acl_commands import documented, grant, revoke
 from tests.kafka.group_commits import commit
 from tests.kafka.records import eventually, grow
@@ -106,25 +108,9 @@ MakeFlow = Callable[..., FlowSettings]
 def make_flow(sides: Sides, name: str) -> MakeFlow:
     """A flow ``a->b`` of the documented principal, for the topics of this test alone."""
 
-    def make(**settings: object) -> FlowSettings:
-        flow = FlowSettings(
-            FlowName("a", "b"),
-            login("a", sides.source, "srm"),
-            login("b", sides.target, "srm"),
-            enabled=True,
-            topics=(f"{name}.*",),
-            groups=(f"{name}.*",),
-            replication_factor=-1,
-            internal_replication_factor=-1,
-            status_replication_factor=-1,
-            config_replication_factor=-1,
-            heartbeats_replication_factor=-1,
-            checkpoints_replication_factor=-1,
-            offset_syncs_replication_factor=-1,
-            heartbeats_replication=False,
-            emit_checkpoints_in_runs_interval_seconds=0.0,
-        )
-        return replace(flow, **settings)  # type: ignore[arg-type]
+    def make(**settings: Any) -> FlowSettings:
+        ends = login("a", sides.source, "srm"), login("b", sides.target, "srm")
+        return small_flow(*ends, f"{name}.*", **{"groups": (f"{name}.*",), **settings})
 
     return make
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
@@ -18,6 +18,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import Refreshed, refresh_topics
+from tests.flow_settings import small_flow
 
 TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED, CLUSTER_AUTHORIZATION_FAILED = 29, 30, 31
 
@@ -31,25 +32,14 @@ class Sides:
     flow: FlowSettings = field(init=False)
 
     def __post_init__(self) -> None:
-        self.flow = FlowSettings(
-            FlowName("a", "b"),
+        self.flow = small_flow(
             ClusterSettings.plaintext("a", self.source.bootstrap_servers),
             ClusterSettings.plaintext("b", self.target.bootstrap_servers),
-            enabled=True,
-            topics=("orders.*",),
+            "orders.*",
             groups=(".*",),
-            replication_factor=-1,
-            internal_replication_factor=-1,
-            status_replication_factor=-1,
-            config_replication_factor=-1,
-            heartbeats_replication_factor=-1,
-            checkpoints_replication_factor=-1,
-            offset_syncs_replication_factor=-1,
-            heartbeats_replication=False,
             emit_heartbeats=False,
             sync_topic_acls=False,
             emit_checkpoints_interval_seconds=0.0,
-            emit_checkpoints_in_runs_interval_seconds=0.0,
             admin_timeout_ms=5000,
             retry_timeout_seconds=1.0,
         )
