@@ -18,9 +18,8 @@ from srm_common.kafka.state.segment_log import SegmentLog
 from srm_common.kafka.state.state_reader import LogRecord, StateReader, last_of_each_key
 from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.kafka.transactions.producer import Producer
-from srm_common.replication.driver.offsets_rewrite import rewritten_offsets
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.replication.driver.state_transaction import rewritten_offsets, write_transaction
 from srm_common.testing import LocalKafka, LocalMirrorMaker, ReservedPort
 from srm_common.usecases.mirror_maker.handback import HandbackRequest, hand_back
 from srm_common.usecases.mirror_maker.takeover import TakeoverRequest, take_over

@@ -11,6 +11,7 @@ import gc
 import logging
 import resource
 import time
+from pathlib import Path
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ClusterError, Fenced, SrmError
@@ -22,7 +23,6 @@ from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.chunk import Chunk, ChunkFailed
 from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
 from srm_common.replication.slots.hanging_transactions import end_leftovers
-from srm_common.replication.slots.memory import peak_rss_bytes
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
 from srm_common.replication.slots.suspects import Suspects
@@ -66,7 +66,7 @@ def copy_slot(job: CopyJob, task: SlotTask) -> SlotResult:
     return slot.result(
         wall_seconds=time.monotonic() - started,
         cpu_seconds=used.ru_utime + used.ru_stime - usage.ru_utime - usage.ru_stime,
-        peak_rss_bytes=peak_rss_bytes(),
+        peak_rss_bytes=_peak_rss_bytes(),
     )
 
 
@@ -342,3 +342,16 @@ class _Slot:
             notes=tuple(self._notes),
             identity=None if self._producer is None else self._producer.identity,
         )
+
+
+def _peak_rss_bytes() -> int:
+    """The largest resident set of this process so far.
+
+    Linux's ``ru_maxrss`` survives ``exec`` and so may be the parent's; ``VmHWM`` is this program's own.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

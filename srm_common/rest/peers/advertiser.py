@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping
-from types import TracebackType
 from typing import Self
 
 from srm_common.domain.cluster import ClusterSettings
@@ -43,9 +42,7 @@ class Advertiser:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take the records back; returns when that is done, or cannot be."""
         self._ended.set()
         self._thread.join()

@@ -7,25 +7,28 @@ that were never committed, so they are committed.
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.control_record import HANDOVER
 from srm_common.domain.flow.names import ConnectNames
-from srm_common.domain.moving.handover import Handback, HandoverPosition, Verdict, accepted, counted_verdicts
+from srm_common.domain.moving.handover import Handback, HandoverPosition, Verdict, accepted
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.kafka.state.source_offsets import STABLE_WITHIN_SECONDS, SourceOffsets, offset_record
 from srm_common.kafka.state.state_writer import NewRecord
-from srm_common.replication.driver.offsets_rewrite import rewritten_offsets
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.replication.driver.state_transaction import rewritten_offsets, write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
-from srm_common.usecases.mirror_maker.handover_state import held_copies, state_of, stored_offsets, topics_at_hand
+from srm_common.usecases.mirror_maker.handover_state import (
+    held_copies,
+    record_handover,
+    state_of,
+    stored_offsets,
+    topics_at_hand,
+)
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.plan_topics import plan_topics
 
@@ -151,12 +154,5 @@ def _write(
     elif records:
         write_transaction(flow, owner, records)
     changed = [one for one in found.positions if one.position != one.stored]
-    with clusters.control_log() as log:
-        log.append(
-            HANDOVER,
-            before=[[one.topic, one.partition, one.stored] for one in changed],
-            after=[[one.topic, one.partition, one.position] for one in changed],
-            who=getpass.getuser(),
-            origin="srm-control handback",
-            note=f"to MirrorMaker 2 in group {request.mirror_maker.group}: {counted_verdicts(found.positions)}",
-        )
+    how = f"to MirrorMaker 2 in group {request.mirror_maker.group}"
+    record_handover(clusters, "handback", how, found.positions, changed)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import getpass
 import time
 from collections.abc import Iterable, Mapping
 
 from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.flow.control_record import HANDOVER
 from srm_common.domain.flow.names import ConnectNames
+from srm_common.domain.moving.handover import HandoverPosition, counted_verdicts
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.copied_topics import CopiedTopic
@@ -95,6 +98,25 @@ def growing(clusters: FlowClusters, topics: Iterable[CopiedTopic], seconds: floa
         f"else writes there"
         for copy, count in sorted(more.items())
     ]
+
+
+def record_handover(
+    clusters: FlowClusters,
+    command: str,
+    how: str,
+    positions: Iterable[HandoverPosition],
+    changed: list[HandoverPosition],
+) -> None:
+    """In the control log: which offsets ``command`` changed, and ``how`` with the verdicts on all ``positions``."""
+    with clusters.control_log() as log:
+        log.append(
+            HANDOVER,
+            before=[[one.topic, one.partition, one.stored] for one in changed],
+            after=[[one.topic, one.partition, one.position] for one in changed],
+            who=getpass.getuser(),
+            origin=f"srm-control {command}",
+            note=f"{how}: {counted_verdicts(positions)}",
+        )
 
 
 def held_copies(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> list[str]:

@@ -7,12 +7,10 @@ commit positions, a piece of the offset map, and what the flow remembers of its 
 
 from __future__ import annotations
 
-import getpass
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.control_record import HANDOVER
 from srm_common.domain.flow.names import ConnectNames
 from srm_common.domain.flow.start_position import StartKind
 from srm_common.domain.moving.handover import (
@@ -20,7 +18,6 @@ from srm_common.domain.moving.handover import (
     Takeover,
     Verdict,
     accepted,
-    counted_verdicts,
     segment_of,
 )
 from srm_common.domain.plans.plan import Plan
@@ -37,7 +34,7 @@ from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
-from srm_common.usecases.mirror_maker.handover_state import growing, stored_offsets, topics_at_hand
+from srm_common.usecases.mirror_maker.handover_state import growing, record_handover, stored_offsets, topics_at_hand
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.segments import encode_segment, segment_partition
@@ -156,15 +153,8 @@ def _write(
         clusters.target.writer().write(f"take over flow {flow.name}", records)
     else:
         write_transaction(flow, owner, records)
-    with clusters.control_log() as log:
-        log.append(
-            HANDOVER,
-            before=[[one.topic, one.partition, one.stored] for one in changed],
-            after=[[one.topic, one.partition, one.position] for one in changed],
-            who=getpass.getuser(),
-            origin="srm-control takeover",
-            note=f"from MirrorMaker 2 in group {request.mirror_maker.group}: {counted_verdicts(found.positions)}",
-        )
+    how = f"from MirrorMaker 2 in group {request.mirror_maker.group}"
+    record_handover(clusters, "takeover", how, found.positions, changed)
 
 
 def _segments(clusters: FlowClusters, state: StateTopics, positions: Iterable[HandoverPosition]) -> list[NewRecord]:

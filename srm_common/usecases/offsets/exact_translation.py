@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import Literal, Self
 
 from srm_common.domain.flow import FlowSettings, names
@@ -88,9 +87,7 @@ class ExactTranslation:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stack.close()
 
     def translate(self, positions: Iterable[Position]) -> dict[Position, Translation]:

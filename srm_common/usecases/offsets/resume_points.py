@@ -210,28 +210,21 @@ class _Mover:
     def places(self, standing: Standing) -> Iterator[_Place | PositionReport]:
         for (topic, partition), stand in sorted(standing.positions.items()):
             copy, original = self._along.names.get(topic), self._originals.get(topic)
+            reason = None
             if copy is None and original is None:
+                reason = f"{topic} is not copied between {self._flow.name.source} and {self._flow.name.target}"
+            elif copy in self._along.shared:
+                reason = f"flows {self._along.shared[copy]} write to {copy}: no offset is safe for all of them"
+            if reason is not None:
                 yield PositionReport(
                     standing.group,
-                    topic,
+                    copy or topic,
                     partition,
                     topic,
                     stand.committed.offset,
                     age_ms=stand.age_ms,
                     read_again=Amount.not_known(),
-                    reason=f"{topic} is not copied between {self._flow.name.source} and {self._flow.name.target}",
-                )
-                continue
-            if copy in self._along.shared:
-                yield PositionReport(
-                    standing.group,
-                    copy,
-                    partition,
-                    topic,
-                    stand.committed.offset,
-                    age_ms=stand.age_ms,
-                    read_again=Amount.not_known(),
-                    reason=f"flows {self._along.shared[copy]} write to {copy}: no offset is safe for all of them",
+                    reason=reason,
                 )
                 continue
             for goes_to in sorted({copy, original} - {None}, key=str):

@@ -14,7 +14,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from types import TracebackType
 from typing import Self
 
 from srm_common.domain.filters.flow_filters import group_filter
@@ -77,9 +76,7 @@ class SteadyCheckpoints:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._wake.set()
         if self._thread.is_alive():

@@ -13,9 +13,8 @@ from srm_common.kafka.state.source_offsets import offset_record
 from srm_common.kafka.state.state_topics import present_state_topics
 from srm_common.kafka.state.state_writer import StateWriter
 from srm_common.kafka.transactions.producer import Producer
-from srm_common.replication.driver.offsets_rewrite import rewritten_offsets
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.driver.state_transaction import write_transaction
+from srm_common.replication.driver.state_transaction import rewritten_offsets, write_transaction
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
