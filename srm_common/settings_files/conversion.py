@@ -116,7 +116,9 @@ class _Writer:
         self.flows = [flow for flow in self.layers.flows if flow.source != flow.target]
         found = key_findings(self.layers, entries, self.flows)
         self.useless = {
-            finding.key: finding for finding in found if finding.text.startswith(("has no effect", "is no", "asks for"))
+            finding.key: finding
+            for finding in found
+            if finding.text.startswith(("has no effect", "is unknown", "is no", "asks for"))
         }
 
     def _today(self) -> list[DraftEntry]:
