@@ -225,7 +225,7 @@ def test_a_variable_that_cannot_be_read_leaves_the_last_good_lists(flow: FlowSet
     assert (record.before, record.after, record.who) == ({"topics": ["good"]}, {}, None)
     again = effective_filters(flow, EditedLists("{", "the variable"))
     assert again.flow.topics == flow.topics
-    assert "the lists of the properties file count" in again.faults[0]
+    assert "the lists of the properties file apply" in again.faults[0]
 
 
 def test_without_a_variable_runs_in_airflow_go_by_edits_made_without_airflow(srm: Srm, flow: FlowSettings) -> None:

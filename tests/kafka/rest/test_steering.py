@@ -179,7 +179,9 @@ def test_the_plan_and_where_groups_stand(
 
     wish = {"topic": name, "remote_topic": remote, "partition": 0, "translated": 3}
     kept = desk.ask("POST", "/offsets", {"groups": [group], "offsets": [wish], "dry_run": False})
-    assert "the group is further" in kept["applied"][0]["effect"], "groups are not moved back unless told so"
+    assert "the group is already further ahead" in kept["applied"][0]["effect"], (
+        "groups are not moved back unless told so"
+    )
     moved = desk.ask("POST", "/offsets", {"groups": [group], "offsets": [wish], "dry_run": False, "rewind": True})
     assert moved["applied"][0]["after"] == 3
     wish["translated"] = 1_000_000
