@@ -352,7 +352,7 @@ def test_a_crash_between_record_and_creation(sides: Sides, make_flow: MakeFlow, 
     sides.change(sides.source, "-", f"ALLOW READ bob {name}")
     sides.change(sides.target, "-", f"ALLOW READ bob a.{name}")  # as after a crash between deletion and record
     (action,) = acl_actions(refresh(flow))
-    assert "it is gone already" in str(action)
+    assert "it is already gone" in str(action)
     assert ours not in recorded(flow)
 
 

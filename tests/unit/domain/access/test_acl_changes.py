@@ -87,7 +87,7 @@ def test_actions_are_in_the_safe_order_and_say_why() -> None:
         "reason": "as it is at the source",
         "reasons": ["because"],
     }
-    assert "it is gone already" in str(actions[3])
+    assert "it is already gone" in str(actions[3])
     (difference,) = actions[2].differences()
     assert (difference.what, difference.before, difference.after) == ("User:eve READ", "ALLOW", None)
 
