@@ -89,7 +89,7 @@ class _Worker(ABC):
 class LiveProducer(_Worker):
     """Writes records that tell themselves apart, to all partitions; those that were confirmed are in the ledger."""
 
-    def __init__(self, kafka: LocalKafka, topic: str, partitions: int, ledger: Ledger, rate: float = 400.0) -> None:
+    def __init__(self, kafka: LocalKafka, topic: str, partitions: int, ledger: Ledger, rate: float = 800.0) -> None:
         super().__init__()
         self._kafka, self._topic, self._partitions, self._ledger, self._rate = kafka, topic, partitions, ledger, rate
         self.keys: set[str] = set()
@@ -201,7 +201,8 @@ class LiveFlow(_Worker):
         self.rounds = 0
 
     def _work(self) -> None:
-        while not self._stopping.wait(0.1):
+        # With a moment between, as between two runs of a DAG: a round is CPU that brokers need, too.
+        while not self._stopping.wait(0.4):
             # A cluster may die at any moment; whether all is well in the end is for the ledger to say.
             with contextlib.suppress(SrmError):
                 run_once(self._flow)
