@@ -60,6 +60,8 @@ def _mirror_maker(scenario: Scenario, *, exactly_once: bool) -> Iterator[LocalMi
         f"{TARGET}->{SOURCE}.enabled": "false",
         f"{TARGET}->{SOURCE}.emit.heartbeats.enabled": "false",
         "tasks.max": "2",
+        # The least that brokers allow: how long a killed worker is missed.
+        f"{TARGET}.session.timeout.ms": "6000",
         "emit.heartbeats.enabled": "false",
         "emit.checkpoints.enabled": "false",
         "sync.topic.acls.enabled": "false",
@@ -139,7 +141,7 @@ def _last_seen(scenario: Scenario, *, committed: bool) -> dict[bytes, bytes | No
 
 
 def _take_over(scenario: Scenario) -> Takeover:
-    """Take the flow over, as soon as MirrorMaker's workers have left their group: a killed one is missed after 10 s."""
+    """Take the flow over, as soon as MirrorMaker's workers have left their group: a killed one is missed after 6 s."""
     request = TakeoverRequest(ConnectNames.dedicated(scenario.flow.name), watch_seconds=1.0)
     deadline = time.monotonic() + PATIENCE
     taken = None
