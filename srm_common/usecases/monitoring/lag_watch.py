@@ -18,7 +18,7 @@ from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.errors import SrmError
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.state.flow_positions import FlowPositions, Standing
-from srm_common.usecases.monitoring.source_ends import REQUEST_MS, Reader, SourceEnds
+from srm_common.usecases.monitoring.source_ends import Reader, SourceEnds
 
 #: A cluster is asked no more often.
 EVERY_SECONDS = 15.0
@@ -34,7 +34,7 @@ class TargetPositions:
 
     def __init__(self, target: ClusterSettings, *, patience_seconds: float = _PATIENCE_SECONDS) -> None:
         self._patience = patience_seconds
-        self._link = ClusterLink(target, part="lag", request_timeout_ms=REQUEST_MS)
+        self._link = ClusterLink(target, part="lag", request_timeout_ms=int(patience_seconds * 1000))
         self._positions = FlowPositions(self._link)
 
     def look(self, flows: Iterable[FlowName]) -> dict[FlowName, Standing | SrmError | None]:
@@ -90,10 +90,21 @@ class _Wanted:
 
 
 class LagWatch:
-    """What many threads may ask. Opens nothing before the first question; :meth:`close` ends everything."""
+    """What many threads may ask. Opens nothing before the first question; :meth:`close` ends everything.
 
-    def __init__(self, *, every_seconds: float = EVERY_SECONDS, interest_seconds: float = INTEREST_SECONDS) -> None:
+    Args:
+        patience_seconds: how long a cluster may take to answer before that is its fault.
+    """
+
+    def __init__(
+        self,
+        *,
+        every_seconds: float = EVERY_SECONDS,
+        interest_seconds: float = INTEREST_SECONDS,
+        patience_seconds: float = _PATIENCE_SECONDS,
+    ) -> None:
         self._every = every_seconds
+        self._patience = patience_seconds
         self._interest = interest_seconds
         self._wanted: dict[FlowName, _Wanted] = {}
         self._threads: dict[tuple[str, ClusterSettings], threading.Thread] = {}
@@ -172,7 +183,7 @@ class LagWatch:
             while flows := self._due("target", cluster, asked):
                 asked = time.monotonic()
                 try:
-                    positions = positions or TargetPositions(cluster)
+                    positions = positions or TargetPositions(cluster, patience_seconds=self._patience)
                     self._take_positions(flows, positions.look(flows))
                 except SrmError as error:
                     _closed(positions)
@@ -188,7 +199,7 @@ class LagWatch:
             while flows := self._due("source", cluster, asked):
                 asked = time.monotonic()
                 try:
-                    ends = ends or SourceEnds(cluster)
+                    ends = ends or SourceEnds(cluster, patience_seconds=self._patience)
                     self._take_lags(flows, ends.look(_readers(flows)), None)
                 except SrmError as error:
                     _closed(ends)

@@ -16,7 +16,6 @@ from srm_common.kafka.log.oldest_records import oldest_records
 from srm_common.kafka.state.flow_positions import Standing
 
 #: How long a broker may leave a request unanswered, and all of them leave partitions without a leader.
-REQUEST_MS = 10_000
 LISTING_SECONDS = 5.0
 _SETTLING_SECONDS = 1.0
 
@@ -37,7 +36,7 @@ class SourceEnds:
 
     def __init__(self, source: ClusterSettings, *, patience_seconds: float = 10.0) -> None:
         self._patience = patience_seconds
-        self._link = ClusterLink(source, part="lag", request_timeout_ms=REQUEST_MS)
+        self._link = ClusterLink(source, part="lag", request_timeout_ms=int(patience_seconds * 1000))
         #: (partition, position) -> timestamp of the first record from there on; it is the same at the next look.
         self._oldest: dict[bool, dict[tuple[TopicPartition, int], int]] = {True: {}, False: {}}
         self._numbers: Mapping[str, frozenset[int]] = {}
