@@ -16,14 +16,10 @@ LONGEST_FIRST = (
     "runs/test_replicate.py",
     "client/test_silent_servers.py",
     "runs/test_equality.py",
-    "monitoring/test_reports.py",
     "runs/test_bad_input.py",
-    "monitoring/test_lag_watch.py",
-    "mirror_maker/test_takeover.py",
     "runs/test_hanging_transactions.py",
     "runs/test_replica_reads.py",
     "topics/test_auto_creation.py",
-    "cli/test_examples.py",
 )
 
 

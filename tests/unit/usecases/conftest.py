@@ -12,25 +12,23 @@ from srm_common.usecases.moving import move_steps
 from tests.unit.usecases.fakes import Rounds, Sides
 
 
-@pytest.fixture
-def steady_sides() -> Iterator[Sides]:
-    """Two clusters of one node and a flow between them, for tests in which no cluster goes away: what is asked may
-    take as long as the machine needs."""
-    with FakeCluster(name="source") as source, FakeCluster(name="target") as target:
-        sides = Sides(source, target)
-        sides.set(admin_timeout_ms=60_000, retry_timeout_seconds=60.0)
-        yield sides
-        assert source.made_on_demand() | target.made_on_demand() == set()
-
-
-@pytest.fixture
-def sides(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sides]:
-    """Two clusters of one node and a flow between them, whose own patience is short."""
-    # Between two checks whether producers still write; here the test is the only one that could.
+@pytest.fixture(autouse=True)
+def _no_other_producers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pause between two checks whether producers still write is short: the test is the only one that could."""
     monkeypatch.setattr(move_steps, "_PAUSE_SECONDS", 0.05)
-    with FakeCluster(name="source") as source, FakeCluster(name="target") as target:
-        yield Sides(source, target)
-        assert source.made_on_demand() | target.made_on_demand() == set()
+
+
+@pytest.fixture
+def sides(source_kafka: FakeCluster, target_kafka: FakeCluster) -> Sides:
+    """Two clusters of one node and a flow between them, whose own patience is short."""
+    return Sides(source_kafka, target_kafka)
+
+
+@pytest.fixture
+def steady_sides(sides: Sides) -> Sides:
+    """The same, for tests in which no cluster goes away: what is asked may take as long as the machine needs."""
+    sides.set(admin_timeout_ms=60_000, retry_timeout_seconds=60.0)
+    return sides
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""``srm-control failover`` and ``failback`` as somebody gives them; the story with live clients is in tests/faults."""
+"""``srm-control failover`` and ``failback`` as operators give them; the story with live clients is in tests/faults."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ from srm_common.domain.amount import Amount
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName
 from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.testing import LocalKafka, ReservedPort
+from srm_common.testing import FakeCluster, ReservedPort
 from srm_common.usecases.moving.failover import Move, run_failover_step
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, properties_of, write
 from tests.kafka.group_commits import commit
 
-pytestmark = pytest.mark.kafka
-
 
 def test_there_and_back(
-    source_kafka: LocalKafka,
-    target_kafka: LocalKafka,
+    source_kafka: FakeCluster,
+    target_kafka: FakeCluster,
     name: str,
     configuration_file: Callable[..., Path],
     capsys: pytest.CaptureFixture[str],
@@ -86,7 +84,7 @@ def test_there_and_back(
 
 
 def test_what_lies_beyond_the_copy_is_in_the_bound(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
 ) -> None:
     """The source is gone and its checkpoint stands 5 offsets ahead of the copy: a bound of 0 would be wrong."""
     flow = flow_between(source_kafka, target_kafka, name, topics=(name,))
@@ -112,7 +110,7 @@ def test_what_lies_beyond_the_copy_is_in_the_bound(
 
 @pytest.mark.parametrize("gone", ["source", "target"])
 def test_a_cluster_that_is_gone_is_said(
-    source_kafka: LocalKafka,
+    source_kafka: FakeCluster,
     name: str,
     gone: str,
     configuration_file: Callable[..., Path],

@@ -23,7 +23,7 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.topics.actions import failed
 from srm_common.kafka.state.metrics_log import MetricsLog
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.monitoring.raw_metrics import follow_metrics_topic, publish_report
 from srm_common.usecases.monitoring.report_run import keep_report, make_report
 from srm_common.usecases.monitoring.status import status
@@ -33,11 +33,9 @@ from tests.kafka.checkpoint_rounds import copy, values
 from tests.kafka.flows import flow_between, write
 from tests.kafka.group_commits import commit
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture
-def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:
     source_kafka.create_topic(name, 3)
     return flow_between(source_kafka, target_kafka, name, topics=(name,), groups=(f"{name}.*",), metrics_topic=True)
 
@@ -60,7 +58,7 @@ def lags(report: RunReport) -> dict[int, int | None]:
 
 
 def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
-    flow: FlowSettings, source_kafka: LocalKafka, store: MetricsStore, name: str, tmp_path: Path
+    flow: FlowSettings, source_kafka: FakeCluster, store: MetricsStore, name: str, tmp_path: Path
 ) -> None:
     for partition in range(3):
         write(source_kafka, name, values(0, 10), partition=partition)
@@ -148,7 +146,7 @@ def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
 
 
 def test_raw_metrics_are_read_back_into_a_store(
-    flow: FlowSettings, source_kafka: LocalKafka, target_kafka: LocalKafka, store: MetricsStore, name: str
+    flow: FlowSettings, source_kafka: FakeCluster, target_kafka: FakeCluster, store: MetricsStore, name: str
 ) -> None:
     flow = replace(flow, metrics_topic_retention_ms=3_600_000)
     topic = names.metrics_topic(flow.name.source)

@@ -18,25 +18,23 @@ from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.samples import flow_samples
 from srm_common.domain.monitoring.flow_lag import FlowLag
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.monitoring.lag_watch import LagWatch, lag_now
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.monitoring.status import status
 from tests.kafka.checkpoint_rounds import copy, values
 from tests.kafka.flows import flow_between, write
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture
-def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:
     source_kafka.create_topic(name, 2)
     return flow_between(source_kafka, target_kafka, name, topics=(f"{name}.*",))
 
 
 @pytest.fixture
 def watch() -> Iterator[LagWatch]:
-    watch = LagWatch(every_seconds=0.2)
+    watch = LagWatch(every_seconds=0.2, patience_seconds=3.0)
     yield watch
     watch.close()
 
@@ -51,7 +49,7 @@ def wait_for(watch: LagWatch, flow: FlowSettings, right: Callable[[FlowLag], boo
         time.sleep(0.05)
 
 
-def write_at(kafka: LocalKafka, topic: str, stamps: list[int], partition: int = 0) -> None:
+def write_at(kafka: FakeCluster, topic: str, stamps: list[int], partition: int = 0) -> None:
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     for stamp in stamps:
         producer.produce(topic, value=b"x", partition=partition, timestamp=stamp)
@@ -59,7 +57,7 @@ def write_at(kafka: LocalKafka, topic: str, stamps: list[int], partition: int = 
 
 
 def test_lag_and_the_age_of_the_oldest_record_are_those_of_now(
-    flow: FlowSettings, source_kafka: LocalKafka, name: str, watch: LagWatch
+    flow: FlowSettings, source_kafka: FakeCluster, name: str, watch: LagWatch
 ) -> None:
     assert lag_now(flow) is None
     now = int(time.time() * 1000)
@@ -97,20 +95,17 @@ def test_lag_and_the_age_of_the_oldest_record_are_those_of_now(
 
 
 def test_a_cluster_that_is_silent_leaves_the_last_figure_with_its_time_and_nobody_waits(
-    flow: FlowSettings, target_kafka: LocalKafka, name: str, watch: LagWatch
+    flow: FlowSettings, target_kafka: FakeCluster, name: str, watch: LagWatch
 ) -> None:
-    with LocalKafka(name="away") as source:
+    with FakeCluster(name="away") as source:
         source.create_topic(name, 1)
         flow = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, source.bootstrap_servers))
         write(source, name, values(0, 10))
         copy(flow)
         write(source, name, values(0, 4))
         known = wait_for(watch, flow, lambda one: one.whole.records.most == 4)
-        source.pause()
-        try:
+        with source.silence():
             silent = wait_for(watch, flow, lambda one: one.fault is not None)
-        finally:
-            source.resume()
         assert (silent.whole, silent.taken_ms >= known.taken_ms) == (known.whole, True)
         assert flow.source.alias in str(silent.fault)
         back = wait_for(watch, flow, lambda one: one.fault is None)
@@ -126,7 +121,7 @@ def test_a_cluster_that_is_silent_leaves_the_last_figure_with_its_time_and_nobod
 def test_a_partition_without_a_leader_has_a_lag_that_nobody_knows(
     flow: FlowSettings, name: str, watch: LagWatch
 ) -> None:
-    with LocalKafka(nodes=3, name="away") as source:
+    with FakeCluster(nodes=3, name="away") as source:
         source.create_topic(name, 3, 1)  # one on each node, and nowhere else
         flow = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, source.bootstrap_servers))
         write(source, name, values(0, 30))
@@ -135,7 +130,7 @@ def test_a_partition_without_a_leader_has_a_lag_that_nobody_knows(
             write(source, name, values(0, 4), partition=number)
         wait_for(watch, flow, lambda one: one.whole.records.most == 12)
         gone = source.admin().list_topics(name).topics[name].partitions[1].leader
-        source.kill(gone)
+        source.stop(gone)
         silent = wait_for(watch, flow, lambda one: (name, 1) in one.unknown)
         assert silent.unknown == {(name, 1)}
         assert (silent.whole.records.least, silent.whole.records.most) == (8, None)
@@ -150,7 +145,7 @@ def test_a_partition_without_a_leader_has_a_lag_that_nobody_knows(
 
 
 def test_nothing_is_asked_when_nobody_looks_any_more_and_closing_ends_every_thread(
-    flow: FlowSettings, source_kafka: LocalKafka, name: str
+    flow: FlowSettings, source_kafka: FakeCluster, name: str
 ) -> None:
     write(source_kafka, name, values(0, 3))
     copy(flow)

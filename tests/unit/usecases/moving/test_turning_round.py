@@ -1,11 +1,10 @@
-"""A flow is turned round twice between real brokers; nothing is copied back."""
+"""A flow is turned round twice between two clusters; nothing is copied back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from srm_common.domain.flow import FlowName, FlowSettings, GraphFlow
@@ -16,7 +15,7 @@ from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.moving.failover import last_move
 from srm_common.usecases.moving.switch_direction import SwitchMove
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
@@ -24,10 +23,8 @@ from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import flow_between, read, write
 from tests.kafka.group_commits import commit
 
-pytestmark = pytest.mark.kafka
 
-
-def end_of(kafka: LocalKafka, topic: str) -> int:
+def end_of(kafka: FakeCluster, topic: str) -> int:
     consumer = Consumer({"bootstrap.servers": kafka.bootstrap_servers, "group.id": "looker"})
     try:
         return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)[1]
@@ -64,7 +61,7 @@ def switch(flow: FlowSettings, back: FlowSettings, group: str, *, dry_run: bool 
     return results
 
 
-def test_a_flow_is_turned_round_and_back(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> None:
+def test_a_flow_is_turned_round_and_back(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> None:
     there = flow_between(
         source_kafka,
         target_kafka,

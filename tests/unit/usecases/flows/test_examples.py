@@ -1,7 +1,7 @@
-"""The topologies of docs/examples, each from its very file, between real brokers.
+"""The topologies of docs/examples, each from its very file.
 
 Clusters come by the environment variables that the files name. Only replication factors are set here: each cluster is a
-single broker.
+single node.
 """
 
 from __future__ import annotations
@@ -20,26 +20,24 @@ from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.testing import LocalKafka, ReservedPort
+from srm_common.testing import FakeCluster, ReservedPort
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import read, write
 
-pytestmark = pytest.mark.kafka
-
-EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[4] / "docs" / "examples"
 
 
-@pytest.fixture(scope="module")
-def third() -> Iterator[LocalKafka]:
-    with LocalKafka(name="third") as kafka:
+@pytest.fixture
+def third() -> Iterator[FakeCluster]:
+    with FakeCluster(name="third") as kafka:
         yield kafka
 
 
-@pytest.fixture(scope="module")
-def fourth() -> Iterator[LocalKafka]:
-    with LocalKafka(name="fourth") as kafka:
+@pytest.fixture
+def fourth() -> Iterator[FakeCluster]:
+    with FakeCluster(name="fourth") as kafka:
         yield kafka
 
 
@@ -59,7 +57,7 @@ def on_one_broker(flow: FlowSettings) -> FlowSettings:
 class Example:
     """One file of docs/examples, and a cluster for each of its aliases."""
 
-    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch, **clusters: LocalKafka | str) -> None:
+    def __init__(self, name: str, monkeypatch: pytest.MonkeyPatch, **clusters: FakeCluster | str) -> None:
         self.name = name
         self.clusters = clusters
         for alias, cluster in clusters.items():
@@ -96,27 +94,27 @@ class Example:
 
     def write(self, alias: str, topic: str, records: Sequence[bytes | None]) -> None:
         cluster = self.clusters[alias]
-        assert isinstance(cluster, LocalKafka)
+        assert isinstance(cluster, FakeCluster)
         if topic not in self.topics(alias):
             cluster.create_topic(topic, 1)
         write(cluster, topic, records)
 
     def values(self, alias: str, topic: str) -> list[bytes | None]:
         cluster = self.clusters[alias]
-        assert isinstance(cluster, LocalKafka)
+        assert isinstance(cluster, FakeCluster)
         return [one.value for one in read(cluster, topic)]
 
     def topics(self, alias: str) -> set[str]:
         cluster = self.clusters[alias]
-        assert isinstance(cluster, LocalKafka)
-        return set(cluster.admin().list_topics(timeout=60).topics)
+        assert isinstance(cluster, FakeCluster)
+        return set(cluster.topics())
 
     def named(self, alias: str, word: str) -> set[str]:
         """The topics of a cluster that have ``word`` in their names, without state topics."""
         return {topic for topic in self.topics(alias) if word in topic and not topic.endswith(".internal")}
 
 
-def test_active_standby(source_kafka: LocalKafka, target_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_active_standby(source_kafka: FakeCluster, target_kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     example = Example("active-standby", monkeypatch, primary=source_kafka, standby=target_kafka)
     example.write("primary", "payments", values(0, 50))
     assert example.settle() == 50
@@ -129,7 +127,7 @@ def test_active_standby(source_kafka: LocalKafka, target_kafka: LocalKafka, monk
     assert example.named("standby", "payments") == {"payments", "primary.payments"}
 
 
-def test_active_active(source_kafka: LocalKafka, target_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_active_active(source_kafka: FakeCluster, target_kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     example = Example("active-active", monkeypatch, london=source_kafka, paris=target_kafka)
     example.write("london", "orders-new", values(0, 20, "london"))
     example.write("paris", "orders-new", values(0, 30, "paris"))
@@ -140,7 +138,7 @@ def test_active_active(source_kafka: LocalKafka, target_kafka: LocalKafka, monke
 
 
 def test_ring(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, third: LocalKafka, monkeypatch: pytest.MonkeyPatch
+    source_kafka: FakeCluster, target_kafka: FakeCluster, third: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sites = {"oslo": source_kafka, "rome": target_kafka, "wien": third}
     example = Example("ring", monkeypatch, **sites)
@@ -164,7 +162,7 @@ def test_ring(
 
 
 def test_fan_in(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, third: LocalKafka, monkeypatch: pytest.MonkeyPatch
+    source_kafka: FakeCluster, target_kafka: FakeCluster, third: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     example = Example("fan-in", monkeypatch, north=source_kafka, south=target_kafka, hq=third)
     for plant in ("north", "south"):
@@ -176,7 +174,7 @@ def test_fan_in(
 
 
 def test_fan_in_under_unchanged_names(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, third: LocalKafka, monkeypatch: pytest.MonkeyPatch
+    source_kafka: FakeCluster, target_kafka: FakeCluster, third: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     example = Example("fan-in-identity", monkeypatch, east=source_kafka, west=target_kafka, center=third)
     for plant in ("east", "west"):
@@ -192,7 +190,7 @@ def test_fan_in_under_unchanged_names(
 
 
 def test_fan_out_with_one_dead_target(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch
+    source_kafka: FakeCluster, target_kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     port = ReservedPort()
     try:
@@ -207,10 +205,10 @@ def test_fan_out_with_one_dead_target(
 
 
 def test_chain_of_three_hops(
-    source_kafka: LocalKafka,
-    target_kafka: LocalKafka,
-    third: LocalKafka,
-    fourth: LocalKafka,
+    source_kafka: FakeCluster,
+    target_kafka: FakeCluster,
+    third: FakeCluster,
+    fourth: FakeCluster,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     example = Example("chain", monkeypatch, ship=source_kafka, shore=target_kafka, office=third, archive=fourth)
@@ -225,7 +223,7 @@ def test_chain_of_three_hops(
 
 
 def test_migration_and_turning_the_direction_round_twice(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch
+    source_kafka: FakeCluster, target_kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clusters = {"onprem": source_kafka, "cloud": target_kafka}
     example = Example("migration", monkeypatch, **clusters)
@@ -254,7 +252,7 @@ def test_migration_and_turning_the_direction_round_twice(
         assert example.values(site, "invoices") == values(0, 80)
 
 
-def test_copy_only(source_kafka: LocalKafka, target_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copy_only(source_kafka: FakeCluster, target_kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     example = Example("copy-only", monkeypatch, plant=source_kafka, lake=target_kafka)
     before = example.topics("plant")
     example.write("plant", "telemetry", values(0, 20))
@@ -266,7 +264,7 @@ def test_copy_only(source_kafka: LocalKafka, target_kafka: LocalKafka, monkeypat
 
 
 def test_aggregation(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, third: LocalKafka, monkeypatch: pytest.MonkeyPatch
+    source_kafka: FakeCluster, target_kafka: FakeCluster, third: FakeCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     example = Example("aggregation", monkeypatch, dublin=source_kafka, madrid=target_kafka, stats=third)
     for site in ("dublin", "madrid"):
@@ -279,7 +277,7 @@ def test_aggregation(
         assert example.named(site, "clicks") == {"clicks"}
 
 
-def test_geo_filter(source_kafka: LocalKafka, target_kafka: LocalKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_geo_filter(source_kafka: FakeCluster, target_kafka: FakeCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     example = Example("geo-filter", monkeypatch, eu=source_kafka, us=target_kafka)
     for topic in ("public.prices", "public.users.personal", "internal.salaries"):
         example.write("eu", topic, values(0, 5, topic))

@@ -15,24 +15,22 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.errors import UnreachableCluster
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.monitoring.report_run import make_report
 from srm_common.usecases.monitoring.status import status
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
 
-pytestmark = pytest.mark.kafka
-
 
 @pytest.fixture
-def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:
     return flow_between(source_kafka, target_kafka, name)
 
 
 def test_status_before_after_and_without_the_source(
     flow: FlowSettings,
-    source_kafka: LocalKafka,
+    source_kafka: FakeCluster,
     name: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -28,7 +28,7 @@ from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.kafka.state.topic_registry import TopicRegistry
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.source_offsets import committed_now
 from srm_common.usecases.runs.replicate import raise_if_failed, replicate
 from srm_common.wire.mm2 import (
@@ -40,8 +40,6 @@ from srm_common.wire.mm2 import (
 )
 from tests.kafka.flows import flow_between, prepare, properties_of, read, write
 
-pytestmark = pytest.mark.kafka
-
 #: Nothing writes: there is no need to wait for it.
 NOW = ("--watch", "0")
 
@@ -51,8 +49,8 @@ class Scene:
     """A flow whose copies and offsets somebody else has made."""
 
     flow: FlowSettings
-    source: LocalKafka
-    target: LocalKafka
+    source: FakeCluster
+    target: FakeCluster
     topic: str
     file: Path
     capsys: pytest.CaptureFixture[str]
@@ -106,8 +104,8 @@ class Scene:
 
 @pytest.fixture
 def scene(
-    source_kafka: LocalKafka,
-    target_kafka: LocalKafka,
+    source_kafka: FakeCluster,
+    target_kafka: FakeCluster,
     name: str,
     configuration_file: Callable[..., Path],
     capsys: pytest.CaptureFixture[str],

@@ -18,7 +18,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import FILTERS
 from srm_common.errors import EditConflict
 from srm_common.kafka.state.control_log import ControlLog
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.filters.effective_filters import EditedLists, effective_filters, record_found
 from srm_common.usecases.filters.filter_history import (
     IN_AIRFLOW,
@@ -31,8 +31,6 @@ from srm_common.usecases.filters.filter_history import (
 from tests.kafka.flows import flow_between, properties_of
 from tests.kafka.group_commits import commit
 
-pytestmark = pytest.mark.kafka
-
 Srm = Callable[..., str]
 
 
@@ -43,7 +41,7 @@ def no_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:
     return flow_between(source_kafka, target_kafka, name)
 
 
@@ -72,7 +70,7 @@ def as_json(text: str) -> Any:
 
 
 def test_an_edit_is_listed_acts_and_is_remembered(
-    srm: Srm, flow: FlowSettings, source_kafka: LocalKafka, name: str
+    srm: Srm, flow: FlowSettings, source_kafka: FakeCluster, name: str
 ) -> None:
     for topic in (f"{name}-1", f"{name}-2", f"other-{name}"):
         source_kafka.create_topic(topic)
@@ -141,7 +139,7 @@ def test_lists_go_through_a_file_and_back(srm: Srm, flow: FlowSettings, tmp_path
     assert effective_filters(flow, None).flow.topics == flow.topics
 
 
-def test_groups_are_explained(srm: Srm, flow: FlowSettings, source_kafka: LocalKafka, name: str) -> None:
+def test_groups_are_explained(srm: Srm, flow: FlowSettings, source_kafka: FakeCluster, name: str) -> None:
     source_kafka.create_topic(name)
     source_kafka.create_topic(f"not-{name}")
     commit(source_kafka, f"g-{name}", TopicPartition(name, 0, 0), TopicPartition(f"not-{name}", 0, 0))
@@ -160,7 +158,7 @@ def test_groups_are_explained(srm: Srm, flow: FlowSettings, source_kafka: LocalK
     assert "groups: from the properties file" in text
 
 
-def test_topics_are_explained(srm: Srm, flow: FlowSettings, source_kafka: LocalKafka, name: str) -> None:
+def test_topics_are_explained(srm: Srm, flow: FlowSettings, source_kafka: FakeCluster, name: str) -> None:
     source_kafka.create_topic(name)
     (found,) = as_json(srm("topics", "--explain", name, "--output", "json"))["topics"]
     assert (found["accepted"], found["remote_topic"]) == (True, f"{flow.name.source}.{name}")
@@ -181,7 +179,7 @@ def test_the_lists_of_reverse_checkpointing_are_kept_beside_the_others(srm: Srm,
 
 
 def test_the_target_is_reached_without_a_file(
-    srm: Srm, flow: FlowSettings, target_kafka: LocalKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    srm: Srm, flow: FlowSettings, target_kafka: FakeCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     srm("topics", "--add", "by-file")
     client = tmp_path / "client.properties"
@@ -240,7 +238,7 @@ def test_without_a_variable_runs_in_airflow_go_by_edits_made_without_airflow(srm
     assert "Note: runs in Airflow go by" in srm("topics", "--add", "more", "--store", "kafka")
 
 
-def test_an_edit_that_cannot_be_read_is_said(flow: FlowSettings, target_kafka: LocalKafka) -> None:
+def test_an_edit_that_cannot_be_read_is_said(flow: FlowSettings, target_kafka: FakeCluster) -> None:
     with ControlLog(flow) as log:
         log.append(FILTERS, before={}, after={"topics": 5}, origin=IN_KAFKA)
     found = effective_filters(flow, None)
@@ -250,7 +248,7 @@ def test_an_edit_that_cannot_be_read_is_said(flow: FlowSettings, target_kafka: L
 
 
 def test_an_expression_that_would_close_a_loop_is_said(
-    flow: FlowSettings, source_kafka: LocalKafka, configuration_file: Callable[..., Path], name: str,
+    flow: FlowSettings, source_kafka: FakeCluster, configuration_file: Callable[..., Path], name: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     source_kafka.create_topic(name)
