@@ -19,6 +19,7 @@ from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
+from srm_common.testing import FakeCluster
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
 from tests.unit.rest.people import HEADER, HeaderAccess
 
@@ -90,3 +91,16 @@ def same_stage(history: Path, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """For tests that change nothing."""
     with opened(history, tmp_path_factory.mktemp("stage")) as stage:
         yield stage
+
+
+@pytest.fixture(scope="module")
+def source_kafka() -> Iterator[FakeCluster]:
+    """In this folder clusters are fakes, shared by a file's tests. Use topic names of your own."""
+    with FakeCluster(name="source") as kafka:
+        yield kafka
+
+
+@pytest.fixture(scope="module")
+def target_kafka() -> Iterator[FakeCluster]:
+    with FakeCluster(name="target") as kafka:
+        yield kafka

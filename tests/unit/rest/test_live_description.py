@@ -1,5 +1,5 @@
-"""The routes that ask clusters while somebody waits: whatever their description allows, and what it does not, gets an
-answer that the description knows. The others are tested without brokers, in ``tests/unit/rest``."""
+"""The routes that ask clusters while the caller waits: whatever their description allows, and what it does not, gets an
+answer that the description knows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
 from tests.kafka.flows import flow_between, prepare, properties_of, write
@@ -25,14 +25,12 @@ from tests.kafka.group_commits import commit
 from tests.unit.rest.descriptions import LIVE, check, description_of
 from tests.unit.rest.people import HeaderAccess
 
-pytestmark = pytest.mark.kafka
-
 EXAMPLES = 10
 NAME = "described-live"
 
 
 @pytest.fixture(scope="module")
-def flow(source_kafka: LocalKafka, target_kafka: LocalKafka) -> FlowSettings:
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster) -> FlowSettings:
     """It has copied a topic, and translated where a group of that name stands."""
     flow = flow_between(source_kafka, target_kafka, NAME)
     source_kafka.create_topic(NAME, partitions=2)

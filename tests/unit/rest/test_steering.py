@@ -1,4 +1,4 @@
-"""The API's writes on real brokers: lists with a preview, the plan, where groups stand, and setting it."""
+"""The API's writes: lists with a preview, the plan, where groups stand, and setting it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.app import AppContext, create_app
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.store.metrics_store import MetricsStore
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from srm_common.usecases.filters.filter_history import filter_history
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.replicate import replicate
@@ -29,8 +29,6 @@ from tests.kafka.flows import flow_between, prepare, properties_of, write
 from tests.kafka.group_commits import commit
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
 from tests.unit.rest.people import HEADER, HeaderAccess
-
-pytestmark = pytest.mark.kafka
 
 
 @dataclass(frozen=True)
@@ -56,8 +54,8 @@ class Desk:
 
 @pytest.fixture
 def desk(
-    source_kafka: LocalKafka,
-    target_kafka: LocalKafka,
+    source_kafka: FakeCluster,
+    target_kafka: FakeCluster,
     name: str,
     configuration_file: Callable[..., Path],
     tmp_path: Path,
@@ -73,7 +71,7 @@ def names(decisions: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.parametrize("airflow", [True, False])
 def test_lists_are_previewed_edited_and_remembered(
-    desk: Desk, source_kafka: LocalKafka, name: str, airflow: bool
+    desk: Desk, source_kafka: FakeCluster, name: str, airflow: bool
 ) -> None:
     for topic in (f"{name}-1", f"{name}-2", f"other-{name}"):
         source_kafka.create_topic(topic)
@@ -133,7 +131,7 @@ def test_lists_of_an_airflow_are_not_edited_behind_its_back(desk: Desk, name: st
     assert desk.ask("GET", "/filters")["errors"] == []
 
 
-def test_ten_thousand_names_in_a_list(desk: Desk, source_kafka: LocalKafka, name: str) -> None:
+def test_ten_thousand_names_in_a_list(desk: Desk, source_kafka: FakeCluster, name: str) -> None:
     source_kafka.create_topic(f"{name}-7")
     many = [f"{name}-{number}" for number in range(10_000)]
     shown = desk.ask("POST", "/filters/preview", {"lists": {"topics": many}})
@@ -143,7 +141,7 @@ def test_ten_thousand_names_in_a_list(desk: Desk, source_kafka: LocalKafka, name
 
 
 def test_the_plan_and_where_groups_stand(
-    desk: Desk, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+    desk: Desk, source_kafka: FakeCluster, target_kafka: FakeCluster, name: str
 ) -> None:
     flow, remote = desk.flow, f"{desk.flow.name.source}.{name}"
     source_kafka.create_topic(name, partitions=2)
