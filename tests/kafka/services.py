@@ -25,10 +25,10 @@ from srm_common.kafka.state.service_log import read_services
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import Configuration, load_configuration
-from srm_common.testing import LocalKafka
 from srm_common.testing.ports import ReservedPort
 from srm_common.usecases.monitoring.report_run import report_by_hand
 from srm_common.usecases.runs.replicate import replicate
+from tests.contract.parts import Cluster
 from tests.kafka.authority import Authority
 from tests.kafka.flows import prepare
 
@@ -46,7 +46,7 @@ class Service:
         folder: Path,
         alias: str,
         source: str,
-        clusters: Mapping[str, LocalKafka],
+        clusters: Mapping[str, Cluster],
         topics: str,
         host: str,
         authority: Authority | None = None,

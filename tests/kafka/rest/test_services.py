@@ -13,34 +13,27 @@ from srm_common.domain.flow.names import SERVICES_TOPIC
 from srm_common.kafka.state.keyed_topic import encode
 from srm_common.kafka.state.service_log import read_services
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from tests.kafka.authority import Authority
 from tests.kafka.flows import write
 from tests.kafka.records import eventually
 from tests.kafka.services import PASSWORD, Service
 
-pytestmark = pytest.mark.kafka
-
 WAIT = 180.0
 
 
-@pytest.fixture(scope="module")
-def third_kafka() -> Iterator[LocalKafka]:
-    with LocalKafka(name="third") as kafka:
-        yield kafka
+@pytest.fixture
+def kafkas() -> Iterator[list[FakeCluster]]:
+    """The clusters of A, B and C. What services ask of them is nothing that only brokers could answer."""
+    with FakeCluster(name="A") as a, FakeCluster(name="B") as b, FakeCluster(name="C") as c:
+        yield [a, b, c]
 
 
 @pytest.fixture
-def services(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, third_kafka: LocalKafka, tmp_path: Path, name: str
-) -> Iterator[tuple[Service, Service, Service]]:
+def services(kafkas: list[FakeCluster], tmp_path: Path, name: str) -> Iterator[tuple[Service, Service, Service]]:
     """Of A, B and C. Each has copied its flow once and serves, B with TLS; A's file has the logins of the others."""
     stem = name.replace("-", "")[-12:]
-    clusters = {
-        f"{stem}a": source_kafka,
-        f"{stem}b": target_kafka,
-        f"{stem}c": third_kafka,
-    }
+    clusters = {f"{stem}{letter}": kafka for letter, kafka in zip("abc", kafkas, strict=True)}
     a, b, c = clusters
     made = (
         Service(tmp_path, a, b, clusters, name, "127.0.0.1"),
@@ -48,7 +41,7 @@ def services(
         Service(tmp_path, c, a, clusters, name, "127.0.0.1"),
     )
     try:
-        for number, (service, kafka) in enumerate(zip(made, (target_kafka, third_kafka, source_kafka), strict=True), 1):
+        for number, (service, kafka) in enumerate(zip(made, (kafkas[1], kafkas[2], kafkas[0]), strict=True), 1):
             kafka.create_topic(name)
             write(kafka, name, [b"x"] * 10 * number)
             service.copy()
@@ -70,7 +63,7 @@ def services(
 
 
 def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobody(
-    services: tuple[Service, Service, Service], third_kafka: LocalKafka, tmp_path: Path, name: str
+    services: tuple[Service, Service, Service], kafkas: list[FakeCluster], tmp_path: Path, name: str
 ) -> None:
     a, b, c = services
     everything = {a.flow_name, b.flow_name, c.flow_name}
@@ -111,7 +104,7 @@ def test_with_a_gateway_at_a_all_flows_are_seen_and_a_dead_service_holds_up_nobo
     _scribble(a, b, c)
 
     # What B measures is what A shows: seven records behind, counted by B alone.
-    write(third_kafka, name, [b"x"] * 7)
+    write(kafkas[2], name, [b"x"] * 7)
     b.report("a run that left no record")
     eventually(
         lambda: a.flows().get(b.flow_name, {}).get("lag") == 7,
