@@ -1,5 +1,5 @@
 """Whatever the API's description allows, and what it does not, gets an answer that the description knows. The routes
-that ask clusters are tested with brokers, in ``tests/kafka/rest/test_description.py``."""
+that ask clusters are tested in ``test_live_description.py``."""
 
 from __future__ import annotations
 
