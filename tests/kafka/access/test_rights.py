@@ -4,18 +4,12 @@ rights that are needed where more is used."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AclBinding, AclOperation, ResourcePatternType, ResourceType
 
-from srm_common.cli.main import run
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.errors import AccessDenied
 from srm_common.kafka.state.service_log import read_services
@@ -23,172 +17,36 @@ from srm_common.replication.slots.slot import copy_slot
 from srm_common.rest.peers.advertiser import Advertiser
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka
-from srm_common.testing.logins import client_properties
 from srm_common.wire.mm2 import encode_offset_sync
-from tests.kafka.acl_commands import DOCS, bindings_of, create, documented, grant, revoke
+from tests.kafka.access.documented_rights import (
+    FULL,
+    FURTHER,
+    IMPLIED,
+    METRICS,
+    READER,
+    READING,
+    REPAIRS,
+    ROWS,
+    SERVICES,
+    SHARED,
+    SYNCS,
+    USES_MORE,
+    USING_MORE,
+    WITH_ACLS,
+    WITH_FURTHER,
+    Flow,
+    Row,
+    guarded_clusters,
+    user_of,
+    word_of,
+)
+from tests.kafka.acl_commands import bindings_of, create, grant, revoke
 from tests.kafka.flows import Seen
-from tests.kafka.group_commits import commit
 from tests.kafka.records import delete_topic, eventually, grow, produce, read_all
 from tests.kafka.state.test_state_topics import alter, settings_of
 from tests.kafka.topics.test_auto_creation import contents_of
 
 pytestmark = pytest.mark.kafka
-
-
-class Row(NamedTuple):
-    """One right of the page, as it is written there for ``User:srm`` and a flow ``a->b``."""
-
-    side: str
-    binding: AclBinding
-
-    def __str__(self) -> str:
-        one = self.binding
-        return f"{self.side}-{_word(one.operation)}-{_word(one.restype)}-{one.name}"
-
-    def of(self, number: int) -> AclBinding:
-        """The same for a principal and a flow of their own."""
-        one = self.binding
-        name = one.name
-        if one.restype is not ResourceType.BROKER:
-            name = re.sub(r"\b[ab]\b", lambda alias: f"{alias[0]}{number}", name)
-        who = f"User:{_user(number)}"
-        return AclBinding(one.restype, name, one.resource_pattern_type, who, "*", one.operation, one.permission_type)
-
-
-def _word(value: object) -> str:
-    """The library's types allow plain numbers and strings, too."""
-    assert isinstance(value, Enum)
-    return value.name
-
-
-ROWS = [
-    Row(side, binding)
-    for side, variable in (("source", "A"), ("target", "B"))
-    for command in documented("acls.md", variable)
-    for binding in bindings_of(command)
-]
-#: What an operation brings along (``StandardAuthorizer``): without both, the smaller one is missed first.
-IMPLIED = {
-    "READ": "DESCRIBE",
-    "WRITE": "DESCRIBE",
-    "ALTER": "DESCRIBE",
-    "ALTER_CONFIGS": "DESCRIBE_CONFIGS",
-}
-#: Topics that all flows share.
-SHARED = ("heartbeats", "srm-meta.internal", "srm-control.internal")
-_FULL, _READER = len(ROWS), len(ROWS) + 1
-#: For a source that is only read; what it needs at the target besides.
-READING = {
-    "offset-syncs.topic.location": "target",
-    "heartbeats.topic.location": "target",
-}
-WITH_ACLS = {"sync.topic.acls.enabled": "true"}
-
-
-def _where_more_is_used(what: str) -> list[Row]:
-    """A row of the page's table of what needs more than the commands give: rights on one topic of the target."""
-    page = (DOCS / "acls.md").read_text()
-    found = re.search(rf"^\| [^|]*{re.escape(what)}[^|]*\| ([A-Za-z, ]+) on topic `([^`]+)`", page, re.M)
-    assert found is not None, what
-    operations = " ".join(f"--operation {word}" for word in re.findall(r"[A-Z]\w+", found[1]))
-    command = f"kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm {operations} --topic {found[2]}"
-    return [Row("target", one) for one in bindings_of(command)]
-
-
-SYNCS = _where_more_is_used("`offset-syncs.topic.location = target`")
-METRICS = _where_more_is_used("`metrics.topic.enabled`")
-SERVICES = _where_more_is_used("services that tell each other where they are")
-FURTHER = [*SYNCS, *METRICS, *SERVICES]
-#: The principals that have all rows but one of these, the one that has all of both but for offset syncs at the source,
-#: and the one that meets a state topic with settings that lose state.
-_FURTHER = range(_READER + 1, _READER + 1 + len(FURTHER))
-_USES_MORE, _REPAIRS = _FURTHER.stop, _FURTHER.stop + 1
-USING_MORE = {"offset-syncs.topic.location": "target", "metrics.topic.enabled": "true"}
-
-
-def _user(number: int) -> str:
-    return f"cell{number}"
-
-
-LOGINS = {_user(number): f"{number}-pw" for number in range(_REPAIRS + 1)}
-
-
-@dataclass
-class Flow:
-    """A flow, its principal, and the commands about it."""
-
-    number: int
-    kafkas: dict[str, LocalKafka]
-    folder: Path
-    capsys: pytest.CaptureFixture[str]
-
-    @property
-    def topic(self) -> str:
-        return f"data{self.number}"
-
-    @property
-    def group(self) -> str:
-        return f"group{self.number}"
-
-    @property
-    def copy(self) -> str:
-        return f"a{self.number}.{self.topic}"
-
-    def alias(self, letter: str) -> str:
-        """``a`` is the source, ``b`` the target."""
-        return f"{letter}{self.number}"
-
-    def configure(self, more: Mapping[str, str]) -> None:
-        a, b = self.alias("a"), self.alias("b")
-        properties: dict[str, object] = {
-            "clusters": f"{a}, {b}",
-            f"{a}->{b}.enabled": "true",
-            f"{a}->{b}.topics": self.topic,
-            f"{a}->{b}.groups": self.group,
-            "tasks.max": 1,
-            "replication.factor": -1,
-            "retry.timeout.seconds": 5,
-            "sync.group.offsets.enabled": "true",
-            "emit.checkpoints.interval.seconds": 1,
-            # By ACL sync who may read the source may read the copies, the replicator as well.
-            "sync.topic.acls.enabled": "false",
-            "refresh.topics.interval.seconds": 0,
-            "sync.topic.configs.interval.seconds": 0,
-            **more,
-        }
-        for alias, side in ((a, "source"), (b, "target")):
-            user = _user(self.number)
-            login = {"bootstrap.servers": self.kafkas[side].bootstrap_servers, **client_properties(user, LOGINS[user])}
-            properties |= {f"{alias}.{key}": value for key, value in login.items()}
-        self.file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
-
-    @property
-    def file(self) -> Path:
-        return self.folder / f"flow{self.number}.properties"
-
-    def begin(self) -> None:
-        """Records and a group that has read some of them."""
-        source = self.kafkas["source"]
-        source.create_topic(self.topic, config={"retention.ms": "123456789"})
-        self.write()
-        commit(source, self.group, TopicPartition(self.topic, 0, 3))
-
-    def write(self) -> None:
-        produce(self.kafkas["source"], self.topic, 0, [Seen(b"k", b"value", (), 1_700_000_000_000)] * 10)
-
-    def command(self, *words: str) -> tuple[int, str]:
-        """Exit code, and all that was printed."""
-        code = run(["--config", str(self.file), *words, "--flow", f"a{self.number}->b{self.number}"])
-        printed = self.capsys.readouterr()
-        return code, printed.out + printed.err
-
-    def equal(self) -> bool:
-        """Each record came once, in its place."""
-        read = [
-            {partition: [one.seen for one in records] for partition, records in read_all(kafka, topic).items()}
-            for kafka, topic in ((self.kafkas["source"], self.topic), (self.kafkas["target"], self.copy))
-        ]
-        return read[0] == read[1]
 
 
 class Service:
@@ -219,38 +77,8 @@ class Service:
 
 @pytest.fixture(scope="module")
 def kafkas() -> Iterator[dict[str, LocalKafka]]:
-    """Brokers that give each principal all rights but its own row, and the last one all of them."""
-    both = {side: LocalKafka(name=side, logins=LOGINS) for side in ("source", "target")}
-    try:
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(LocalKafka.start, both.values()))
-        for side, kafka in both.items():
-            mine = [row for row in ROWS if row.side == side]
-            create(kafka, [row.of(number) for number in range(_FULL + 1) for row in mine if row is not _row(number)])
-            reading = [row for row in mine if side == "target" or row.binding.name == "*"]
-            create(kafka, [row.of(_READER) for row in reading])
-        create(both["target"], [row.of(_READER) for row in SYNCS])
-        for number in (*_FURTHER, _USES_MORE, _REPAIRS):
-            _give_more(both, number)
+    with guarded_clusters() as both:
         yield both
-    finally:
-        for kafka in both.values():
-            kafka.close()
-
-
-def _give_more(kafkas: Mapping[str, LocalKafka], number: int) -> None:
-    """To a principal that uses more: all but its own row, and what the page says it can do without."""
-    lacking = FURTHER[number - _FURTHER.start] if number in _FURTHER else None
-    more = [] if number == _REPAIRS else [row for row in FURTHER if row is not lacking]
-    for side, kafka in kafkas.items():
-        rows = [row for row in (*ROWS, *more) if row.side == side]
-        if number == _USES_MORE and side == "source":
-            rows = [row for row in rows if not row.binding.name.startswith("mm2-offset-syncs")]
-        create(kafka, [row.of(number) for row in rows])
-
-
-def _row(number: int) -> Row | None:
-    return None if number == _FULL else ROWS[number]
 
 
 @pytest.fixture
@@ -271,7 +99,7 @@ def make_flow(
 @pytest.fixture
 def full(make_flow: Callable[[int], Flow]) -> Flow:
     """The flow of the principal that has all of them."""
-    flow = make_flow(_FULL)
+    flow = make_flow(FULL)
     flow.configure(WITH_ACLS)
     if flow.topic not in flow.kafkas["source"].admin().list_topics(timeout=60).topics:
         flow.begin()
@@ -312,7 +140,7 @@ def test_with_all_rights_every_command_does_its_work(full: Flow) -> None:
 
 
 def test_nothing_is_written_to_a_source_that_may_only_be_read(make_flow: Callable[[int], Flow]) -> None:
-    flow = make_flow(_READER)
+    flow = make_flow(READER)
     flow.configure(READING)
     flow.begin()
     source = flow.kafkas["source"]
@@ -335,17 +163,17 @@ def test_one_right_fewer_is_one_sentence_and_nothing_is_lost(
     _one_fewer(ROWS[number], lacking, flow, full)
 
 
-@pytest.mark.parametrize("number", _FURTHER[: len(SYNCS) + len(METRICS)], ids=map(str, (*SYNCS, *METRICS)))
+@pytest.mark.parametrize("number", WITH_FURTHER[: len(SYNCS) + len(METRICS)], ids=map(str, (*SYNCS, *METRICS)))
 def test_one_right_fewer_where_more_is_used_is_one_sentence_and_nothing_is_lost(
     make_flow: Callable[[int], Flow], full: Flow, number: int
 ) -> None:
-    row, flow = FURTHER[number - _FURTHER.start], make_flow(number)
+    row, flow = FURTHER[number - WITH_FURTHER.start], make_flow(number)
     flow.configure(USING_MORE)
     _one_fewer(row, row.of(number), flow, full)
 
 
 def test_with_the_rights_of_where_more_is_used_that_works(make_flow: Callable[[int], Flow]) -> None:
-    flow = make_flow(_USES_MORE)
+    flow = make_flow(USES_MORE)
     flow.configure(USING_MORE)
     flow.begin()
     for _ in range(2):
@@ -353,7 +181,7 @@ def test_with_the_rights_of_where_more_is_used_that_works(make_flow: Callable[[i
         assert "needs the right" not in printed
         assert code == 0, printed
         flow.write()
-    for name in {row.of(_USES_MORE).name for row in (*SYNCS, *METRICS)}:
+    for name in {row.of(USES_MORE).name for row in (*SYNCS, *METRICS)}:
         assert any(read_all(flow.kafkas["target"], name).values()), f"nothing was written to {name}"
     there = flow.kafkas["source"].admin().list_topics(timeout=60).topics
     assert not [name for name in there if name.startswith("mm2-offset-syncs") and flow.alias("b") in name.split(".")]
@@ -364,23 +192,23 @@ def test_with_the_rights_of_where_more_is_used_that_works(make_flow: Callable[[i
 def test_services_find_each_other_with_their_rights(
     make_flow: Callable[[int], Flow], caplog: pytest.LogCaptureFixture
 ) -> None:
-    service = Service(make_flow(_USES_MORE), caplog)
+    service = Service(make_flow(USES_MORE), caplog)
     assert service.said() == ""
     assert service.url in service.known()
 
 
-@pytest.mark.parametrize("number", _FURTHER[len(SYNCS) + len(METRICS) :], ids=map(str, SERVICES))
+@pytest.mark.parametrize("number", WITH_FURTHER[len(SYNCS) + len(METRICS) :], ids=map(str, SERVICES))
 def test_one_right_fewer_of_a_service_is_one_sentence(
     make_flow: Callable[[int], Flow], caplog: pytest.LogCaptureFixture, number: int
 ) -> None:
-    row, flow = FURTHER[number - _FURTHER.start], make_flow(number)
+    row, flow = FURTHER[number - WITH_FURTHER.start], make_flow(number)
     lacking, kafka, service = row.of(number), flow.kafkas[row.side], Service(flow, caplog)
     there = lacking.name in kafka.admin().list_topics(timeout=60).topics
     if lacking.operation is AclOperation.CREATE:
         if there:
             delete_topic(kafka, lacking.name)
     elif not there:
-        assert Service(make_flow(_USES_MORE), caplog).said() == ""
+        assert Service(make_flow(USES_MORE), caplog).said() == ""
     (sentence,) = set(_sentences(lacking, service.said()))
     assert "Traceback" not in sentence
     create(kafka, [lacking])
@@ -390,7 +218,7 @@ def test_one_right_fewer_of_a_service_is_one_sentence(
 def test_a_state_topic_that_loses_state_is_mended_with_one_right_more_that_is_needed_once(
     make_flow: Callable[[int], Flow],
 ) -> None:
-    flow = make_flow(_REPAIRS)
+    flow = make_flow(REPAIRS)
     flow.configure({})
     flow.begin()
     assert flow.command("run")[0] == 0
@@ -400,7 +228,7 @@ def test_a_state_topic_that_loses_state_is_mended_with_one_right_more_that_is_ne
     code, printed = flow.command("run")
     assert code in (1, 3), printed
     right = (
-        f"kafka-acls.sh --bootstrap-server b --add --allow-principal User:{_user(_REPAIRS)} --operation AlterConfigs "
+        f"kafka-acls.sh --bootstrap-server b --add --allow-principal User:{user_of(REPAIRS)} --operation AlterConfigs "
         f"--topic {topic}"
     )
     (lacking,) = bindings_of(right)
@@ -479,12 +307,12 @@ def _alter_retention(flow: Flow) -> None:
 
 def _sentences(lacking: AclBinding, printed: str) -> list[str]:
     """Those that name principal, right and resource."""
-    operation = _word(lacking.operation)
+    operation = word_of(lacking.operation)
     rights = "|".join(word.title().replace("_", "") for word in {operation, IMPLIED.get(operation, operation)})
     if lacking.restype is ResourceType.BROKER:
         resource = "on the cluster"
     else:
-        kind = _word(lacking.restype).lower().replace("_", " ")
+        kind = word_of(lacking.restype).lower().replace("_", " ")
         any_ = lacking.name == "*"
         open_ = any_ or lacking.resource_pattern_type is ResourcePatternType.PREFIXED
         name = re.escape("" if any_ else lacking.name) + ("[^']*" if open_ else "")

@@ -1,0 +1,216 @@
+"""The rights of docs/acls.md one by one, and principals that have all of them but one, each with a flow of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AclBinding, ResourceType
+
+from srm_common.cli.main import run
+from srm_common.testing import LocalKafka
+from srm_common.testing.logins import client_properties
+from tests.kafka.acl_commands import DOCS, bindings_of, create, documented
+from tests.kafka.flows import Seen
+from tests.kafka.group_commits import commit
+from tests.kafka.records import produce, read_all
+
+
+class Row(NamedTuple):
+    """One right of the page, as it is written there for ``User:srm`` and a flow ``a->b``."""
+
+    side: str
+    binding: AclBinding
+
+    def __str__(self) -> str:
+        one = self.binding
+        return f"{self.side}-{word_of(one.operation)}-{word_of(one.restype)}-{one.name}"
+
+    def of(self, number: int) -> AclBinding:
+        """The same for a principal and a flow of their own."""
+        one = self.binding
+        name = one.name
+        if one.restype is not ResourceType.BROKER:
+            name = re.sub(r"\b[ab]\b", lambda alias: f"{alias[0]}{number}", name)
+        who = f"User:{user_of(number)}"
+        return AclBinding(one.restype, name, one.resource_pattern_type, who, "*", one.operation, one.permission_type)
+
+
+def word_of(value: object) -> str:
+    """The library's types allow plain numbers and strings, too."""
+    assert isinstance(value, Enum)
+    return value.name
+
+
+ROWS = [
+    Row(side, binding)
+    for side, variable in (("source", "A"), ("target", "B"))
+    for command in documented("acls.md", variable)
+    for binding in bindings_of(command)
+]
+#: What an operation brings along (``StandardAuthorizer``): without both, the smaller one is missed first.
+IMPLIED = {
+    "READ": "DESCRIBE",
+    "WRITE": "DESCRIBE",
+    "ALTER": "DESCRIBE",
+    "ALTER_CONFIGS": "DESCRIBE_CONFIGS",
+}
+#: Topics that all flows share.
+SHARED = ("heartbeats", "srm-meta.internal", "srm-control.internal")
+FULL, READER = len(ROWS), len(ROWS) + 1
+#: For a source that is only read; what it needs at the target besides.
+READING = {
+    "offset-syncs.topic.location": "target",
+    "heartbeats.topic.location": "target",
+}
+WITH_ACLS = {"sync.topic.acls.enabled": "true"}
+
+
+def _where_more_is_used(what: str) -> list[Row]:
+    """A row of the page's table of what needs more than the commands give: rights on one topic of the target."""
+    page = (DOCS / "acls.md").read_text()
+    found = re.search(rf"^\| [^|]*{re.escape(what)}[^|]*\| ([A-Za-z, ]+) on topic `([^`]+)`", page, re.M)
+    assert found is not None, what
+    operations = " ".join(f"--operation {word}" for word in re.findall(r"[A-Z]\w+", found[1]))
+    command = f"kafka-acls.sh --bootstrap-server b --add --allow-principal User:srm {operations} --topic {found[2]}"
+    return [Row("target", one) for one in bindings_of(command)]
+
+
+SYNCS = _where_more_is_used("`offset-syncs.topic.location = target`")
+METRICS = _where_more_is_used("`metrics.topic.enabled`")
+SERVICES = _where_more_is_used("`service.gateway.enabled`")
+FURTHER = [*SYNCS, *METRICS, *SERVICES]
+#: The principals that have all rows but one of these, the one that has all of both but for offset syncs at the source,
+#: and the one that meets a state topic with settings that lose state.
+WITH_FURTHER = range(READER + 1, READER + 1 + len(FURTHER))
+USES_MORE, REPAIRS = WITH_FURTHER.stop, WITH_FURTHER.stop + 1
+USING_MORE = {"offset-syncs.topic.location": "target", "metrics.topic.enabled": "true"}
+
+
+def user_of(number: int) -> str:
+    return f"cell{number}"
+
+
+LOGINS = {user_of(number): f"{number}-pw" for number in range(REPAIRS + 1)}
+
+
+@dataclass
+class Flow:
+    """A flow, its principal, and the commands about it."""
+
+    number: int
+    kafkas: dict[str, LocalKafka]
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+
+    @property
+    def topic(self) -> str:
+        return f"data{self.number}"
+
+    @property
+    def group(self) -> str:
+        return f"group{self.number}"
+
+    @property
+    def copy(self) -> str:
+        return f"a{self.number}.{self.topic}"
+
+    def alias(self, letter: str) -> str:
+        """``a`` is the source, ``b`` the target."""
+        return f"{letter}{self.number}"
+
+    def configure(self, more: Mapping[str, str]) -> None:
+        a, b = self.alias("a"), self.alias("b")
+        properties: dict[str, object] = {
+            "clusters": f"{a}, {b}",
+            f"{a}->{b}.enabled": "true",
+            f"{a}->{b}.topics": self.topic,
+            f"{a}->{b}.groups": self.group,
+            "tasks.max": 1,
+            "replication.factor": -1,
+            "retry.timeout.seconds": 5,
+            "sync.group.offsets.enabled": "true",
+            "emit.checkpoints.interval.seconds": 1,
+            # By ACL sync who may read the source may read the copies, the replicator as well.
+            "sync.topic.acls.enabled": "false",
+            "refresh.topics.interval.seconds": 0,
+            "sync.topic.configs.interval.seconds": 0,
+            **more,
+        }
+        for alias, side in ((a, "source"), (b, "target")):
+            user = user_of(self.number)
+            login = {"bootstrap.servers": self.kafkas[side].bootstrap_servers, **client_properties(user, LOGINS[user])}
+            properties |= {f"{alias}.{key}": value for key, value in login.items()}
+        self.file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"flow{self.number}.properties"
+
+    def begin(self) -> None:
+        """Records and a group that has read some of them."""
+        source = self.kafkas["source"]
+        source.create_topic(self.topic, config={"retention.ms": "123456789"})
+        self.write()
+        commit(source, self.group, TopicPartition(self.topic, 0, 3))
+
+    def write(self) -> None:
+        produce(self.kafkas["source"], self.topic, 0, [Seen(b"k", b"value", (), 1_700_000_000_000)] * 10)
+
+    def command(self, *words: str) -> tuple[int, str]:
+        """Exit code, and all that was printed."""
+        code = run(["--config", str(self.file), *words, "--flow", f"a{self.number}->b{self.number}"])
+        printed = self.capsys.readouterr()
+        return code, printed.out + printed.err
+
+    def equal(self) -> bool:
+        """Each record came once, in its place."""
+        read = [
+            {partition: [one.seen for one in records] for partition, records in read_all(kafka, topic).items()}
+            for kafka, topic in ((self.kafkas["source"], self.topic), (self.kafkas["target"], self.copy))
+        ]
+        return read[0] == read[1]
+
+
+@contextmanager
+def guarded_clusters() -> Iterator[dict[str, LocalKafka]]:
+    """Brokers that give each principal all rights but its own row, and the last one all of them."""
+    both = {side: LocalKafka(name=side, logins=LOGINS) for side in ("source", "target")}
+    try:
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(LocalKafka.start, both.values()))
+        for side, kafka in both.items():
+            mine = [row for row in ROWS if row.side == side]
+            create(kafka, [row.of(number) for number in range(FULL + 1) for row in mine if row is not _row(number)])
+            reading = [row for row in mine if side == "target" or row.binding.name == "*"]
+            create(kafka, [row.of(READER) for row in reading])
+        create(both["target"], [row.of(READER) for row in SYNCS])
+        for number in (*WITH_FURTHER, USES_MORE, REPAIRS):
+            _give_more(both, number)
+        yield both
+    finally:
+        for kafka in both.values():
+            kafka.close()
+
+
+def _give_more(kafkas: Mapping[str, LocalKafka], number: int) -> None:
+    """To a principal that uses more: all but its own row, and what the page says it can do without."""
+    lacking = FURTHER[number - WITH_FURTHER.start] if number in WITH_FURTHER else None
+    more = [] if number == REPAIRS else [row for row in FURTHER if row is not lacking]
+    for side, kafka in kafkas.items():
+        rows = [row for row in (*ROWS, *more) if row.side == side]
+        if number == USES_MORE and side == "source":
+            rows = [row for row in rows if not row.binding.name.startswith("mm2-offset-syncs")]
+        create(kafka, [row.of(number) for row in rows])
+
+
+def _row(number: int) -> Row | None:
+    return None if number == FULL else ROWS[number]
