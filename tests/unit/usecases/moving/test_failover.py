@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepState
+from srm_common.errors import ConfigError
 from srm_common.usecases.moving.failover import Move, last_move, run_failover_step
 from tests.unit.usecases.fakes import GROUP_AUTHORIZATION_FAILED, Sides
 
@@ -77,4 +78,27 @@ def test_a_group_that_may_not_be_set_is_said(copied: Sides) -> None:
     report = moved(copied, request())
     assert not report.finished
     assert "Read on group 'billing'" in str(report.to_json())
+    assert copied.target.committed("billing") == {}
+
+
+def test_an_offset_whose_commit_was_not_confirmed_is_the_same_after_a_repetition(copied: Sides) -> None:
+    copied.target.drop_answer("OffsetCommit")
+    moved(copied, request())
+    assert moved(copied, request()).finished
+    assert copied.target.committed("billing") == {COPY: 60}
+
+
+def test_one_group_that_is_refused_does_not_keep_the_others_from_moving(copied: Sides) -> None:
+    copied.source.commit("shipping", {("orders", 0): 30})
+    with copied.target.refuse("OffsetCommit", GROUP_AUTHORIZATION_FAILED, when="billing"):
+        assert not moved(copied, request()).finished
+    assert copied.target.committed("billing") == {}
+    assert copied.target.committed("shipping") == {COPY: 30}
+    assert moved(copied, request()).finished
+    assert copied.target.committed("billing") == {COPY: 60}
+
+
+def test_a_step_that_depends_on_steps_of_another_move_is_refused(copied: Sides) -> None:
+    with pytest.raises(ConfigError, match="start with step check"):
+        run_failover_step(copied.flow, request(), StepName.APPLY)
     assert copied.target.committed("billing") == {}
