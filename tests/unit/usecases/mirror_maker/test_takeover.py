@@ -332,3 +332,19 @@ def test_handback_tells_what_it_cannot_prove(scene: Scene) -> None:
     assert (code, answer["written"]) == (0, True)
     assert "checkpoint" in answer["checkpoints"]
     assert scene.committed() == {0: 20, 1: 5, 2: 20}
+
+
+def test_a_take_over_whose_offsets_are_refused_is_completed_by_the_next_one(scene: Scene) -> None:
+    scene.source.create_topic(scene.topic, 1)
+    scene.target.create_topic(scene.remote, 1)
+    write(scene.source, scene.topic, values(50))
+    scene.copy(0, 30)
+    scene.store({0: 20})
+    with scene.target.refuse("Produce", 29, when=names.offsets_topic(scene.flow.name.source)):
+        code, answer, error = scene.control("takeover", *NOW)
+    assert code != 0, (answer, error)
+    assert scene.committed() == {0: 20}, "nothing is written by halves"
+    code, answer, _ = scene.control("takeover", *NOW)
+    assert (code, verdicts(answer)) == (0, {0: ("ahead", 30)})
+    scene.run()
+    assert read(scene.target, scene.remote) == read(scene.source, scene.topic)
