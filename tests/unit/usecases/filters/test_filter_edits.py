@@ -262,4 +262,6 @@ def test_an_expression_that_would_close_a_loop_is_said(
     assert run(["topics", *config, "--flow", back, "--add", name, "--dry-run", "--output", "json"]) == 0
     planned = json.loads(capsys.readouterr().out)
     assert planned["starts"] == []
-    assert any(f"{name} is matched and still not copied: " in note and "circle" in note for note in planned["notes"])
+    assert any(
+        f"{name} is matched and still not copied: " in note and "would form a loop" in note for note in planned["notes"]
+    )
