@@ -19,7 +19,6 @@ LONGEST_FIRST = (
     "runs/test_bad_input.py",
     "runs/test_hanging_transactions.py",
     "runs/test_replica_reads.py",
-    "topics/test_auto_creation.py",
 )
 
 

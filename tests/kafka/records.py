@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka.admin import ConfigResource, NewPartitions, OffsetSpec, ResourceType
 
 from srm_common.testing import FakeCluster, LocalKafka
 from srm_common.wire.batch import SourceBatch, split
@@ -203,3 +203,22 @@ def delete_topic(kafka: Cluster, topic: str) -> None:
             return False
 
     eventually(gone, 120, f"{topic} is still there")
+
+
+def contents_of(kafka: LocalKafka) -> dict[str, object]:
+    """What a command could have changed on a cluster: each topic's settings, and where its logs end."""
+    topics = {
+        topic: found for topic, found in kafka.admin().list_topics(timeout=60).topics.items() if topic[:2] != "__"
+    }
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    logs = {TopicPartition(topic, number): latest for topic, found in topics.items() for number in found.partitions}
+    ends = kafka.admin().list_offsets(logs) if logs else {}
+    described = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+    settings = kafka.admin().describe_configs(described) if described else {}
+    return {
+        **{f"{place.topic}-{place.partition}": answer.result().offset for place, answer in ends.items()},
+        **{
+            one.name: {key: str(entry.value) for key, entry in answer.result().items()}
+            for one, answer in settings.items()
+        },
+    }

@@ -42,9 +42,8 @@ from tests.kafka.access.documented_rights import (
 )
 from tests.kafka.acl_commands import bindings_of, create, grant, revoke
 from tests.kafka.flows import Seen
-from tests.kafka.records import delete_topic, eventually, grow, produce, read_all
+from tests.kafka.records import contents_of, delete_topic, eventually, grow, produce, read_all
 from tests.kafka.state.test_state_topics import alter, settings_of
-from tests.kafka.topics.test_auto_creation import contents_of
 
 pytestmark = pytest.mark.kafka
 

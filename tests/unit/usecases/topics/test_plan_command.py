@@ -1,4 +1,4 @@
-"""``srm-control plan`` and ``topics`` as a person calls them, on real brokers."""
+"""``srm-control plan`` and ``topics`` as a person calls them: once in a process of its own."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from srm_common.testing import LocalKafka
+from srm_common.cli.main import run
+from tests.unit.usecases.fakes import Sides
 
-pytestmark = pytest.mark.kafka
-
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 def srm_control(*arguments: str, config: Path) -> subprocess.CompletedProcess[str]:
@@ -30,15 +29,16 @@ def srm_control(*arguments: str, config: Path) -> subprocess.CompletedProcess[st
 
 
 def test_plan_and_topics(
-    source_kafka: LocalKafka, target_kafka: LocalKafka, configuration_file: Callable[..., Path], name: str
+    steady_sides: Sides, configuration_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    source_kafka.create_topic(name, partitions=4, config={"retention.ms": "86400000"})
-    source_kafka.create_topic(f"{name}-no")
+    source, target, name = steady_sides.source, steady_sides.target, "orders"
+    source.create_topic(name, 4, config={"retention.ms": "86400000"})
+    source.create_topic(f"{name}-no")
     config = configuration_file(
         {
             "clusters": "a, b",
-            "a.bootstrap.servers": source_kafka.bootstrap_servers,
-            "b.bootstrap.servers": target_kafka.bootstrap_servers,
+            "a.bootstrap.servers": source.bootstrap_servers,
+            "b.bootstrap.servers": target.bootstrap_servers,
             "a->b.enabled": "true",
             "a->b.topics": name,
             "emit.heartbeats.enabled": "false",
@@ -52,15 +52,17 @@ def test_plan_and_topics(
     assert ["retention.ms", "-", "86400000"] in lines
     assert "2 replicas requested, but the target has 1 broker" in done.stdout
 
-    done = srm_control("plan", "--output", "json", config=config)
-    plan = json.loads(done.stdout)
+    def shown(*arguments: str) -> str:
+        assert run(["--config", str(config), *arguments]) == 0
+        return capsys.readouterr().out
+
+    plan = json.loads(shown("plan", "--output", "json"))
     (action,) = [one for one in plan["actions"] if one["action"] != "record_topic"]
     assert (action["action"], action["topic"], action["before"]) == ("create_topic", f"a.{name}", None)
     assert action["after"]["partitions"] == 4
 
-    done = srm_control("topics", "-o", "json", config=config)
-    decisions = {topic["topic"]: topic for topic in json.loads(done.stdout)["topics"]}
+    decisions = {topic["topic"]: topic for topic in json.loads(shown("topics", "-o", "json"))["topics"]}
     assert decisions[name]["remote_topic"] == f"a.{name}"
     assert decisions[f"{name}-no"]["accepted"] is False
-    done = srm_control("topics", config=config)
-    assert [f"{name}-no", "no", "-"] in [line.split()[:3] for line in done.stdout.splitlines()]
+    assert [f"{name}-no", "no", "-"] in [line.split()[:3] for line in shown("topics").splitlines()]
+    assert source.changes() == target.changes() == []
