@@ -1,4 +1,5 @@
-"""Discovery, planning and applying on real brokers."""
+"""Discovery, planning and applying on real brokers: what they take and show. The rules are in
+``tests/unit/usecases/topics/test_refresh_topics.py``."""
 
 from __future__ import annotations
 
@@ -12,16 +13,15 @@ from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.plans.plan import Plan
-from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions
+from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic
 from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.topic_settings import AFTER_MAX, BEFORE_MAX, LONG_MAX, Source
-from srm_common.errors import UnreachableCluster
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
-from srm_common.testing import LocalKafka, ReservedPort
+from srm_common.testing import LocalKafka
 from srm_common.usecases.flows.copied_topics import replicated_topics
 from srm_common.usecases.topics.apply import apply_plan
-from srm_common.usecases.topics.plan_topics import decide_topics, plan_topics
-from tests.kafka.records import eventually, grow
+from srm_common.usecases.topics.plan_topics import plan_topics
+from tests.kafka.records import eventually
 
 pytestmark = pytest.mark.kafka
 
@@ -132,28 +132,6 @@ def test_a_new_topic_is_created_like_the_source_and_then_nothing_is_left_to_do(
     assert min(len(mapping.upstream_topic_id), len(mapping.downstream_topic_id)) > 10
 
 
-def test_growth_is_followed(make_flow: MakeFlow, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> None:
-    source_kafka.create_topic(name, partitions=3)
-    flow = make_flow()
-    applied(flow)
-    grow(source_kafka, name, 6)
-    plan = plan_topics(flow)
-    assert plan.actions == (GrowPartitions("there", f"here.{name}", 3, 6, f"{name} has 6 on here"),)
-    assert replicated_topics(flow)[0].partitions == 3
-    assert [result.error for result in apply_plan(flow, plan)] == [None]
-    (again,) = changes(apply_plan(flow, plan))
-    assert (again.error, again.note) == (None, "it has as many already")
-    assert replicated_topics(flow)[0].partitions == 6
-
-    grow(target_kafka, f"here.{name}", 8)
-    plan = plan_topics(flow)
-    assert plan.actions == ()
-    assert plan.notices == (
-        f"here.{name} has 8 partitions on there, but {name} has 6 on here; the extra ones stay empty",
-    )
-    assert replicated_topics(flow)[0].partitions == 6
-
-
 def test_settings_follow_the_source_and_manual_ones_are_reverted(
     make_flow: MakeFlow, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
 ) -> None:
@@ -181,108 +159,3 @@ def test_settings_follow_the_source_and_manual_ones_are_reverted(
     applied(flow)
     assert settings_of(target_kafka, remote)["retention.bytes"] == ("-1", Source.DEFAULT)
     assert plan_topics(flow).actions == ()
-
-
-def test_defaults_of_the_source(
-    make_flow: MakeFlow, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
-) -> None:
-    source_kafka.create_topic(name)
-    flow = make_flow(use_defaults_from="source")
-    applied(flow)
-    remote = f"here.{name}"
-    alter(target_kafka, remote, {"retention.bytes": "2000"})
-    applied(flow)
-    assert settings_of(target_kafka, remote)["retention.bytes"] == ("-1", Source.TOPIC)
-    assert plan_topics(flow).actions == ()
-
-
-def test_a_copy_that_would_recompress_or_falsify_times(
-    make_flow: MakeFlow, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
-) -> None:
-    source_kafka.create_topic(name)
-    source_kafka.create_topic(f"{name}-log-append")
-    target_kafka.create_topic(f"here.{name}", config={"compression.type": "gzip", AFTER_MAX: "1000"})
-    target_kafka.create_topic(f"here.{name}-log-append", config={"message.timestamp.type": "LogAppendTime"})
-    flow = make_flow()
-    plan = applied(flow)
-    (action,) = changes(plan)
-    assert isinstance(action, AlterConfigs)
-    assert {change.key: change.after for change in action.changes} == {"compression.type": None, AFTER_MAX: LONG_MAX}
-    assert settings_of(target_kafka, f"here.{name}")["compression.type"][0] == "producer"
-    decisions = {decision.topic: decision for decision in plan.decisions}
-    assert decisions[name].accepted
-    assert "LogAppendTime, which would replace every record's timestamp" in decisions[f"{name}-log-append"].reason
-    assert [mapping.upstream for mapping in replicated_topics(flow)] == [name]
-    still = plan_topics(make_flow(sync_topic_configs=False))
-    assert still.actions == ()
-
-
-def test_without_config_sync_harm_is_noted(
-    make_flow: MakeFlow, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
-) -> None:
-    source_kafka.create_topic(name)
-    target_kafka.create_topic(f"here.{name}", config={"retention.ms": "1000"})
-    plan = plan_topics(make_flow(sync_topic_configs=False))
-    assert changes(plan) == []
-    (notice,) = plan.notices
-    assert notice == (
-        f"sync.topic.configs.enabled is false, so retention.ms stays as it is on here.{name} (1000 instead of the "
-        "cluster's default): shorter ones delete old records as soon as they are copied"
-    )
-
-
-def test_one_bad_action_does_not_stop_the_others(
-    make_flow: MakeFlow, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
-) -> None:
-    # A broker refuses two names that differ in '.' and '_' only.
-    source_kafka.create_topic(f"{name}-a")
-    source_kafka.create_topic(f"{name}-b_c")
-    target_kafka.create_topic(f"here.{name}-b.c")
-    flow = make_flow()
-    results = {result.action.topic: result for result in apply_plan(flow, plan_topics(flow))}
-    assert results[f"here.{name}-a"].error is None
-    error = results[f"here.{name}-b_c"].error
-    assert error is not None
-    assert "collide" in error
-    assert [mapping.upstream for mapping in replicated_topics(flow)] == [f"{name}-a"]
-
-
-def test_too_many_replicas_are_lowered_and_said(make_flow: MakeFlow, source_kafka: LocalKafka, name: str) -> None:
-    source_kafka.create_topic(name)
-    plan = applied(make_flow(replication_factor=3))
-    (action,) = changes(plan)
-    assert isinstance(action, CreateTopic)
-    assert action.replication_factor == 1
-    assert action.reason == f"copy of {name}; 3 replicas requested, but the target has 1 broker"
-
-
-def test_heartbeats(make_flow: MakeFlow, target_kafka: LocalKafka, name: str) -> None:
-    flow = make_flow(emit_heartbeats=True)
-    first = applied(flow)
-    assert all(action.topic == "heartbeats" for action in changes(first))
-    assert settings_of(target_kafka, "heartbeats")["cleanup.policy"][0] == "compact"
-    assert plan_topics(flow).actions == ()
-
-
-def test_decisions(make_flow: MakeFlow, source_kafka: LocalKafka, name: str) -> None:
-    for topic in (name, f"{name}-internal", f"there.{name}", f"{name}-x"):
-        source_kafka.create_topic(topic)
-    flow = make_flow(topics=(rf"(there\.)?{name}.*",), topics_exclude=(f"{name}-x",))
-    decisions = {found.topic: found for found in decide_topics(flow) if name in found.topic}
-    assert decisions[name].remote_topic == f"here.{name}"
-    assert {topic: found.reason for topic, found in decisions.items() if not found.accepted} == {
-        f"{name}-internal": "internal topics are never copied",
-        f"there.{name}": "it came from 'there' and would form a loop",
-        f"{name}-x": f"excluded by '{name}-x' of topics.exclude",
-    }
-
-
-def test_an_unreachable_cluster_is_one_sentence(make_flow: MakeFlow) -> None:
-    port = ReservedPort()
-    try:
-        flow = make_flow(source=ClusterSettings.plaintext("here", port.address), admin_timeout_ms=3000)
-        with pytest.raises(UnreachableCluster, match=rf"cluster 'here' \({port.address}\) did not respond") as caught:
-            plan_topics(flow)
-    finally:
-        port.release()
-    assert "\n" not in str(caught.value)

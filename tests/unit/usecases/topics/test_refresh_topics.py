@@ -12,6 +12,7 @@ from srm_common.domain.plans.plan import Plan
 from srm_common.domain.topics.actions import ActionResult, AlterConfigs, CreateTopic, GrowPartitions
 from srm_common.domain.topics.recording import RecordTopic
 from srm_common.domain.topics.refresh_memory import Job
+from srm_common.domain.topics.topic_settings import AFTER_MAX, LONG_MAX
 from srm_common.errors import AccessDenied, UnreachableCluster
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.kafka.state.topic_registry import TopicRegistry
@@ -83,6 +84,23 @@ def test_growth_is_followed_and_extra_partitions_are_left(sides: Sides) -> None:
     assert replicated_topics(sides.flow)[0].partitions == 6
 
 
+def test_a_plan_that_was_applied_already_does_no_harm(sides: Sides) -> None:
+    sides.source.create_topic("orders", 3)
+    plan = plan_topics(sides.flow)
+    assert [type(action) for action in changes(plan)] == [CreateTopic]
+    assert "a.orders" in plan.render()
+    assert errors(apply_plan(sides.flow, plan)) == {}
+    (again,) = changes(apply_plan(sides.flow, plan))
+    assert (again.error, again.note) == (None, "it exists already; the next refresh compares it")
+    sides.source.grow_topic("orders", 6)
+    plan = plan_topics(sides.flow)
+    assert replicated_topics(sides.flow)[0].partitions == 3
+    assert errors(apply_plan(sides.flow, plan)) == {}
+    (again,) = changes(apply_plan(sides.flow, plan))
+    assert (again.error, again.note) == (None, "it has as many already")
+    assert replicated_topics(sides.flow)[0].partitions == 6
+
+
 def test_settings_follow_the_source_and_manual_ones_are_reverted(sides: Sides) -> None:
     sides.source.create_topic("orders", config={"retention.bytes": "1000", "delete.retention.ms": "1000"})
     sides.set(config_properties_exclude=(r"delete\.retention\..*",))
@@ -131,7 +149,9 @@ def test_topics_that_are_not_copied_have_a_reason(sides: Sides) -> None:
     for topic in ("orders", "orders-internal", "b.orders", "orders-x", "payments"):
         sides.source.create_topic(topic)
     sides.set(topics=(r"(b\.)?orders.*",), topics_exclude=("orders-x",))
-    refused = {one.topic: one.reason for one in decide_topics(sides.flow) if not one.accepted and "orders" in one.topic}
+    decisions = {one.topic: one for one in decide_topics(sides.flow)}
+    assert decisions["orders"].remote_topic == "a.orders"
+    refused = {topic: one.reason for topic, one in decisions.items() if not one.accepted and "orders" in topic}
     assert refused == {
         "orders-internal": "internal topics are never copied",
         "b.orders": "it came from 'b' and would form a loop",
@@ -139,11 +159,64 @@ def test_topics_that_are_not_copied_have_a_reason(sides: Sides) -> None:
     }
 
 
-def test_a_copy_that_would_falsify_times_is_not_taken(sides: Sides) -> None:
+def test_defaults_of_the_source(sides: Sides) -> None:
     sides.source.create_topic("orders")
-    sides.target.create_topic("a.orders", config={"message.timestamp.type": "LogAppendTime"})
-    (decision,) = (one for one in plan_topics(sides.flow).decisions if one.topic == "orders")
-    assert "LogAppendTime, which would replace every record's timestamp" in decision.reason
+    sides.set(use_defaults_from="source")
+    sides.refresh()
+    there = sides.target.topic_config("a.orders")
+    there["retention.bytes"] = "2000"
+    sides.refresh()
+    assert there["retention.bytes"] == "-1"
+    assert plan_topics(sides.flow).actions == ()
+
+
+def test_a_copy_that_would_recompress_or_falsify_times(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.source.create_topic("orders-log-append")
+    sides.target.create_topic("a.orders", config={"compression.type": "gzip", AFTER_MAX: "1000"})
+    sides.target.create_topic("a.orders-log-append", config={"message.timestamp.type": "LogAppendTime"})
+    plan = sides.refresh().plan
+    assert plan is not None
+    (action,) = changes(plan)
+    assert isinstance(action, AlterConfigs)
+    assert {change.key: change.after for change in action.changes} == {"compression.type": None, AFTER_MAX: LONG_MAX}
+    assert "compression.type" not in sides.target.topic_config("a.orders")
+    decisions = {decision.topic: decision for decision in plan.decisions}
+    assert decisions["orders"].accepted
+    assert "LogAppendTime, which would replace every record's timestamp" in decisions["orders-log-append"].reason
+    assert [mapping.upstream for mapping in replicated_topics(sides.flow)] == ["orders"]
+    assert plan_topics(sides.set(sync_topic_configs=False)).actions == ()
+
+
+def test_without_config_sync_harm_is_noted(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.target.create_topic("a.orders", config={"retention.ms": "1000"})
+    plan = plan_topics(sides.set(sync_topic_configs=False))
+    assert changes(plan) == []
+    assert plan.notices == (
+        "sync.topic.configs.enabled is false, so retention.ms stays as it is on a.orders (1000 instead of the "
+        "cluster's default): shorter ones delete old records as soon as they are copied",
+    )
+
+
+def test_one_bad_action_does_not_stop_the_others(sides: Sides) -> None:
+    # Clusters refuse two names that differ in '.' and '_' only.
+    sides.source.create_topic("orders-a")
+    sides.source.create_topic("orders-b_c")
+    sides.target.create_topic("a.orders-b.c")
+    failures = errors(sides.refresh().results)
+    assert list(failures) == ["a.orders-b_c"]
+    assert "collide" in failures["a.orders-b_c"]
+    assert [mapping.upstream for mapping in replicated_topics(sides.flow)] == ["orders-a"]
+
+
+def test_heartbeats(sides: Sides) -> None:
+    sides.set(emit_heartbeats=True)
+    plan = sides.refresh().plan
+    assert plan is not None
+    assert all(action.topic == "heartbeats" for action in changes(plan))
+    assert sides.target.topic_config("heartbeats")["cleanup.policy"] == "compact"
+    assert plan_topics(sides.flow).actions == ()
 
 
 def test_what_is_not_due_is_not_asked_for(sides: Sides) -> None:
@@ -260,7 +333,8 @@ def test_a_lost_answer_to_a_creation_is_no_fault(sides: Sides) -> None:
 def test_a_source_that_is_gone_is_one_sentence(sides: Sides) -> None:
     sides.source.create_topic("orders")
     sides.source.go_away()
-    with pytest.raises(UnreachableCluster, match="cluster 'a'") as caught:
+    address = sides.source.bootstrap_servers
+    with pytest.raises(UnreachableCluster, match=rf"cluster 'a' \({address}\) did not respond") as caught:
         plan_topics(sides.impatient())
     assert "\n" not in str(caught.value)
     assert sides.target.changes() == []
