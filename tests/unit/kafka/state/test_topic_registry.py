@@ -1,8 +1,9 @@
-"""srm-meta.internal on a real broker: all flows into the shared target share it, so each test looks at its own."""
+"""srm-meta.internal, which all flows into a cluster share. Brokers keep it as the fake does: ``tests/contract``."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
@@ -12,9 +13,7 @@ from srm_common.domain.flow.names import META_TOPIC
 from srm_common.domain.topics.topic_records import Ancestor, ClusterBinding, TopicRecord, TopicState
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.topic_registry import TopicRegistry
-from srm_common.testing import LocalKafka
-
-pytestmark = pytest.mark.kafka
+from srm_common.testing import FakeCluster
 
 
 def record(flow: str, topic: str) -> TopicRecord:
@@ -24,8 +23,13 @@ def record(flow: str, topic: str) -> TopicRecord:
     )
 
 
-def test_what_is_written_is_read_and_what_is_forgotten_is_gone(target_kafka: LocalKafka, name: str) -> None:
-    cluster = ClusterSettings.plaintext("target", target_kafka.bootstrap_servers)
+@pytest.fixture
+def cluster() -> Iterator[ClusterSettings]:
+    with FakeCluster(name="target") as kafka:
+        yield ClusterSettings.plaintext("target", kafka.bootstrap_servers)
+
+
+def test_what_is_written_is_read_and_what_is_forgotten_is_gone(cluster: ClusterSettings, name: str) -> None:
     records = [record(name, f"t{number}") for number in range(50)]
     with TopicRegistry(cluster) as registry:
         registry.write(records, [ClusterBinding(name, "id-a", 7)], replication_factor=1)
@@ -40,14 +44,17 @@ def test_what_is_written_is_read_and_what_is_forgotten_is_gone(target_kafka: Loc
 
 
 def test_a_cluster_without_the_topic_has_no_records() -> None:
-    with LocalKafka(name="bare") as kafka, TopicRegistry(ClusterSettings.plaintext("x", kafka.bootstrap_servers)) as it:
+    with (
+        FakeCluster(name="bare") as kafka,
+        TopicRegistry(ClusterSettings.plaintext("x", kafka.bootstrap_servers)) as it,
+    ):
         assert it.read().topics == {}
-        assert META_TOPIC not in kafka.admin().list_topics(timeout=60).topics
+        assert META_TOPIC not in kafka.topics()
         _corrupt(kafka, it)
 
 
-def _corrupt(kafka: LocalKafka, registry: TopicRegistry) -> None:
-    """On a broker of its own, since a record that cannot be read stops every flow into a cluster."""
+def _corrupt(kafka: FakeCluster, registry: TopicRegistry) -> None:
+    """A record that cannot be read stops every flow into a cluster."""
     producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
     kafka.create_topic(META_TOPIC, config={"cleanup.policy": "compact"})
     for key in (b"\xff\x00", b"text", b'"topic"', b"[]", b'["later", 1]'):
