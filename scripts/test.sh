@@ -18,8 +18,15 @@ unset PYTHONDONTWRITEBYTECODE
 summary=()
 skipped=()
 failed=0
-output=$(mktemp)
-trap 'rm -f "$output"' EXIT
+beside=()
+work=$(mktemp -d)
+output=$work/ring
+ending() {
+    local one pid
+    for one in "${beside[@]}"; do IFS=: read -r _ pid _ <<<"$one"; kill "$pid" 2>/dev/null; done
+    rm -rf "$work"
+}
+trap ending EXIT
 
 note() { # name, exit code, start, text
     local verdict=ok
@@ -34,6 +41,33 @@ step() { # name, command...
     "$@"
     code=$?
     note "$name" "$code" "$start" ""
+}
+
+# A type checker uses one core only: it runs while the unit tests do, and joined tells how it ended.
+step_beside() { # name, command...
+    local name=$1
+    shift
+    printf '\n== %s, beside the unit tests: %s\n' "$name" "$*"
+    (
+        "$@" >"$work/$name.out" 2>&1 &
+        trap 'kill $!' TERM
+        wait $!
+        echo "$? $SECONDS" >"$work/$name.end"
+    ) &
+    beside+=("$name:$!:$SECONDS")
+}
+
+joined() {
+    local one name pid start code end
+    for one in "${beside[@]}"; do
+        IFS=: read -r name pid start <<<"$one"
+        wait "$pid"
+        read -r code end <"$work/$name.end"
+        printf '\n== %s\n' "$name"
+        cat "$work/$name.out"
+        note "$name" "$code" "$((SECONDS - end + start))" ""
+    done
+    beside=()
 }
 
 ring() { # name, pytest arguments...
@@ -51,10 +85,15 @@ for name in "${rings[@]}"; do
         lint)
             step ruff "$BIN/ruff" check .
             step format "$BIN/ruff" format --check .
-            step mypy "$BIN/mypy"
-            step imports "$BIN/lint-imports" --no-logo
+            if [[ " ${rings[*]} " == *" unit "* ]]; then how=step_beside; else how=step; fi
+            $how mypy "$BIN/mypy"
+            $how imports "$BIN/lint-imports" --no-logo
             ;;
-        unit) ring unit tests/unit -n "${TEST_PROCESSES:-2}" -q "$@" ;;
+        # By work stealing each process keeps to files of its own, and to what their fixtures made, until the other is done.
+        unit)
+            ring unit tests/unit -n "${TEST_PROCESSES:-2}" --dist worksteal -q "$@"
+            joined
+            ;;
         # One whole run between two brokers.
         smoke) ring smoke tests/kafka/runs/test_replicate.py -k what_came_since -n 0 -q "$@" ;;
         # A file's tests share what its fixtures started. Files are handed out in the order of tests/kafka/conftest.py.
@@ -79,6 +118,7 @@ for name in "${rings[@]}"; do
     esac
 done
 
+joined
 printf '\n%s\n' "== summary"
 printf '%s\n' "${summary[@]}"
 if [ ${#skipped[@]} -gt 0 ]; then
