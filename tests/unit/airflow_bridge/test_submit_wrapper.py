@@ -13,9 +13,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from srm_common.airflow_bridge.replicate_operator import submit_wrapper
+from srm_common import airflow_bridge
 
-WRAPPER = str(submit_wrapper())
+# As ``replicate_operator.submit_wrapper``, which imports Airflow, has it: tests/airflow/test_install.py.
+WRAPPER = str(Path(airflow_bridge.__path__[0], "srm-spark-submit"))
 # All that the wrapper and the stand-in call, but setpriv.
 TOOLS = ("sh", "sleep", "dirname", "cat")
 

@@ -31,9 +31,10 @@ def _operations(routers: Sequence[APIRouter]) -> list[tuple[str, str, bool]]:
     ]
 
 
+_OPERATIONS = _operations(ROUTERS)
 #: Operations whose answers wait for clusters, and the others: path and method.
-LIVE = [(path, method) for path, method, live in _operations(ROUTERS) if live]
-RESTING = [(path, method) for path, method, live in _operations(ROUTERS) if not live]
+LIVE = [(path, method) for path, method, live in _OPERATIONS if live]
+RESTING = [(path, method) for path, method, live in _OPERATIONS if not live]
 
 
 def description_of(app: FastAPI, names: Mapping[str, Sequence[str]]) -> OpenApiSchema:

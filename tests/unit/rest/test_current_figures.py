@@ -13,10 +13,9 @@ from bench.history import Scenario
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.rest.app import create_app
 from srm_common.rest.query_parameters import now_ms
 from srm_common.usecases.monitoring.lag_watch import LagWatch
-from tests.unit.rest.conftest import NAMES, Stage
+from tests.unit.rest.conftest import NAMES, Stage, app_of
 from tests.unit.rest.people import HEADER
 
 FLOW = NAMES[0]
@@ -45,7 +44,7 @@ def client(stage: Stage, taken_ms: int, fault: str | None = None) -> tuple[TestC
         for row in rows
     }
     lag = FlowLag(taken_ms, partitions, fault)
-    return TestClient(create_app(replace(stage.context, lag=Known(lag))), headers={HEADER: "viewer"}), lag
+    return TestClient(app_of(replace(stage.context, lag=Known(lag))), headers={HEADER: "viewer"}), lag
 
 
 def test_it_stands_everywhere_and_topics_are_sorted_by_it(same_stage: Stage) -> None:
@@ -83,7 +82,7 @@ def test_what_no_cluster_can_tell_is_unknown_everywhere(same_stage: Stage) -> No
     silent = min(lag.partitions)
     known = {place: one for place, one in lag.partitions.items() if place != silent}
     lag = FlowLag(taken, known, f"{silent[0]}-{silent[1]} has no leader", frozenset({silent}))
-    asked = TestClient(create_app(replace(same_stage.context, lag=Known(lag))), headers={HEADER: "viewer"})
+    asked = TestClient(app_of(replace(same_stage.context, lag=Known(lag))), headers={HEADER: "viewer"})
     (flow,) = [one for one in asked.get("/api/v2/flows").json()["flows"] if one["flow"] == str(FLOW)]
     least = sum(one.records for one in known.values())
     assert (flow["lag"], flow["behind_ms"], flow["lag_ms"]) == (None, None, taken)
@@ -134,7 +133,7 @@ def test_a_record_that_waited_before_the_report_and_still_does_is_told_by_its_ag
         if position is not None
     }
     watch = Known(FlowLag(reported_ms - 3000, known), behind)
-    asked = TestClient(create_app(replace(same_stage.context, lag=watch)), headers={HEADER: "viewer"})
+    asked = TestClient(app_of(replace(same_stage.context, lag=watch)), headers={HEADER: "viewer"})
     found = asked.get(f"/api/v2/flows/{behind.source}/{behind.target}/partitions").json()["partitions"]
     told = {(one["topic"], one["partition"]): one for one in found}
     one, other = (told[row.topic, row.partition] for row in (stands, moved))

@@ -13,12 +13,13 @@ from bench.history import Scenario, Shape, flow_names, reports
 from bench.scraping import served
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.service_advertisement import Advertisement
-from srm_common.rest.app import AppContext, create_app
+from srm_common.rest.app import AppContext
 from srm_common.rest.peers.gateway import Peers
 from srm_common.rest.ports import Access
 from srm_common.rest.query_parameters import now_ms
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
+from tests.unit.rest.conftest import app_of
 
 SHAPE = Shape(flows=len(Scenario), topics=2, partitions=1, groups=1, days=0.15, interval_seconds=900)
 NAMES = flow_names(SHAPE.flows)
@@ -50,7 +51,7 @@ def gateway_beside(theirs: MetricsStore, folder: Path, access: Access) -> Iterat
     )
     configuration = load_configuration(file)
     own = MetricsStore(f"sqlite:///{folder}/own.db")
-    app = create_app(AppContext(access, own, None, lambda: configuration))
+    app = app_of(AppContext(access, own, None, lambda: configuration))
     with served(theirs, folder) as address:
         other = Advertisement.of(OTHER, address.removesuffix("/metrics"), [OTHER], 1000)
 

@@ -11,10 +11,11 @@ from fastapi.testclient import TestClient
 
 from bench.history import Shape, reports
 from srm_common.domain.flow import FlowName
-from srm_common.rest.app import AppContext, create_app
+from srm_common.rest.app import AppContext
 from srm_common.rest.query_parameters import now_ms
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
+from tests.unit.rest.conftest import app_of
 from tests.unit.rest.people import HEADER, HeaderAccess
 from tests.unit.rest.prometheus.test_prometheus import samples
 
@@ -36,7 +37,7 @@ def client(store: MetricsStore, folder: Path, settings: str = "", access: Header
     file = folder / "srm.properties"
     file.write_text(CLUSTERS + settings)
     configuration = load_configuration(file)
-    return TestClient(create_app(AppContext(access or HeaderAccess(), store, None, lambda: configuration)))
+    return TestClient(app_of(AppContext(access or HeaderAccess(), store, None, lambda: configuration)))
 
 
 def test_nobody_scrapes_without_a_login_or_the_token(store: MetricsStore, tmp_path: Path) -> None:

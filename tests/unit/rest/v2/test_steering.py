@@ -11,8 +11,7 @@ from fastapi.testclient import TestClient
 from bench.history import flow_names
 from srm_common.domain.monitoring.schedule import ScheduledRun
 from srm_common.domain.moving.moves import MoveKind, StepName
-from srm_common.rest.app import create_app
-from tests.unit.rest.conftest import SHAPE, Stage
+from tests.unit.rest.conftest import SHAPE, Stage, app_of
 from tests.unit.rest.people import HEADER
 
 FLOW = flow_names(SHAPE.flows)[0]
@@ -77,7 +76,7 @@ def test_unknown_flows_and_airflows_that_do_not_answer(stage: Stage, path: str) 
 
 @pytest.mark.parametrize("path", ["/pause", "/resume", "/runs", "/moves"])
 def test_without_an_airflow_another_way_is_named(stage: Stage, path: str) -> None:
-    alone = TestClient(create_app(replace(stage.context, scheduler=None)), headers={HEADER: "op"})
+    alone = TestClient(app_of(replace(stage.context, scheduler=None)), headers={HEADER: "op"})
     code, message = fault(alone.post(PATH + path, json={}), 409)
     assert code == "no_scheduler"
     assert "SRM_AIRFLOW_URL" in message
