@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 
 from srm_common.testing import LocalKafka
 from tests import temporary_files
+from tests.examples import QUICK_EXAMPLES
 
 # How long an example takes says something about the machine only, and how many a generator throws away within the
 # first sixty says as much about luck; one that finds none at all still fails.
@@ -20,7 +21,7 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 # For the loop of a developer; everything else tries as many examples as each test says.
-settings.register_profile("quick", settings.get_profile("any machine"), max_examples=15)
+settings.register_profile("quick", settings.get_profile("any machine"), max_examples=QUICK_EXAMPLES)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "any machine"))
 
 pytest.register_assert_rewrite("tests.contract")

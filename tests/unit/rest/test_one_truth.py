@@ -21,15 +21,17 @@ from srm_common.domain.health.judge import Verdict, judge
 from srm_common.domain.health.observe_flow import observe
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.rest import query_parameters
-from srm_common.rest.app import AppContext, create_app
+from srm_common.rest.app import AppContext
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.rest.srm.v1 import status_of
 from srm_common.settings_files.configuration import Configuration, load_configuration
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.usecases.monitoring.lag_watch import LagWatch
 from srm_common.usecases.monitoring.list_flows import Schedule, list_flows
+from tests.examples import examples
 from tests.unit.domain.monitoring.reports import flow_of
 from tests.unit.domain.monitoring.run_stories import stories
+from tests.unit.rest.conftest import app_of
 from tests.unit.rest.people import HEADER, HeaderAccess
 
 FLOW = FlowName("a", "b")
@@ -42,7 +44,9 @@ class Unasked(LagWatch):
         return {}
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(25), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(stories(most=6))
 def test_all_tell_the_same(story: Sequence[RunReport]) -> None:
     with TemporaryDirectory() as folder:
@@ -70,7 +74,7 @@ def _compare(
     assert row.history == known
     lag = None if known.lag is None else known.lag.most
 
-    client = TestClient(create_app(context), headers={HEADER: "viewer"})
+    client = TestClient(app_of(context), headers={HEADER: "viewer"})
     # Health is judged at the moment of the question: let that be the same for all.
     with patch.object(query_parameters, "time", SimpleNamespace(time_ns=lambda: now_ms * 1_000_000)):
         page = client.get("/api/v2/flows").json()["flows"][0]

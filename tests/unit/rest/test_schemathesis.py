@@ -15,12 +15,13 @@ from srm_common.rest.query_parameters import now_ms
 from srm_common.rest.serving.watched_files import WatchedConfiguration
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.store.metrics_store import MetricsStore
+from tests.examples import examples
 from tests.unit.rest.airflow_stand_in import MemoryScheduler
 from tests.unit.rest.conftest import NAMES, configuration_text
 from tests.unit.rest.descriptions import RESTING, check, description_of
 from tests.unit.rest.people import HeaderAccess, Person
 
-EXAMPLES = 10
+EXAMPLES = examples(10)
 
 
 @pytest.fixture(scope="session")

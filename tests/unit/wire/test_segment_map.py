@@ -14,6 +14,7 @@ from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.segment_map import CommittedSegments, MapChanges, SegmentMap, map_changes
 from srm_common.wire.segments import encode_segment
+from tests.examples import examples
 
 
 @st.composite
@@ -46,7 +47,7 @@ def committed_of(history: list[Segment]) -> CommittedSegments:
     return committed
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(histories())
 def test_it_says_what_the_plain_map_says(history: list[Segment]) -> None:
     committed = committed_of(history)
@@ -187,7 +188,7 @@ def commits(draw: st.DrawFn) -> list[Segment]:
     return out
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(commits(), st.data())
 def test_whoever_reads_at_any_moment_finds_the_same_map(history: list[Segment], data: st.DataObject) -> None:
     topic = Topic()

@@ -12,6 +12,7 @@ from srm_common.domain.access import acl_rules
 from srm_common.domain.access.acl_rules import Copies, WantedAcls, wanted_acls
 from srm_common.domain.access.acls import EVERYONE, AclBinding, Operation, Pattern, Permission, literal, prefixed
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy
+from tests.examples import examples
 
 REPLICATOR = "User:srm"
 PRINCIPALS = ("User:bob", "User:eve", REPLICATOR, EVERYONE)
@@ -94,7 +95,7 @@ def wanted(found: Iterable[AclBinding], copies: Copies, replicators: Collection[
     return wanted_acls(found, copies, replicators, source="x")
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(sources, copies_of())
 def test_nobody_may_do_more_with_a_copy_than_with_the_topic(found: list[AclBinding], copies: Copies) -> None:
     there = wanted(found, copies).bindings
@@ -106,7 +107,7 @@ def test_nobody_may_do_more_with_a_copy_than_with_the_topic(found: list[AclBindi
                         assert allowed(found, principal, host, topic, operation)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(sources, copies_of())
 def test_nothing_gives_a_right_to_change_a_copy_and_nothing_denies_the_replicator(
     found: list[AclBinding], copies: Copies
@@ -118,14 +119,14 @@ def test_nothing_gives_a_right_to_change_a_copy_and_nothing_denies_the_replicato
             assert one.principal not in (EVERYONE, REPLICATOR)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(sources, copies_of())
 def test_topics_that_are_no_copies_are_left_alone(found: list[AclBinding], copies: Copies) -> None:
     for one in wanted(found, copies).bindings:
         assert not any(one.topics.covers(other) for other in copies.others)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(sources, copies_of())
 def test_readers_of_a_topic_may_read_its_copy(found: list[AclBinding], copies: Copies) -> None:
     result = wanted(found, copies)

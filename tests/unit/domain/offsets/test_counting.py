@@ -18,6 +18,7 @@ from srm_common.domain.offsets.counting import (
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.domain.offsets.segments import OffsetSpan
 from srm_common.domain.offsets.translation import Evidence, Translated, current_map, translate
+from tests.examples import examples
 from tests.unit.domain.offsets.test_translation import Copy, copies
 
 OURS, OTHERS = (7, 0), (9, 3)
@@ -52,7 +53,7 @@ def refined(copy: Copy, position: int, upstream: set[int] | None, downstream: se
     return looked_between(found, sorted(downstream))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(copies(), st.data())
 def test_what_is_counted_is_exact_and_never_skips(copy: Copy, data: st.DataObject) -> None:
     """Both logs may have lost records since; the translation is exact for those that are left on the target."""

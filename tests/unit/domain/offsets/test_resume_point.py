@@ -10,6 +10,7 @@ from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, ResumePoint, resume_point
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
 from srm_common.domain.offsets.translation import current_map
+from tests.examples import examples
 
 
 @dataclass
@@ -61,7 +62,7 @@ def after(cluster: Cluster, offset: int) -> list[int]:
     return [number for number in cluster.log[offset:] if number is not None]
 
 
-@settings(max_examples=600)
+@settings(max_examples=examples(600))
 @given(st.data())
 def test_moving_to_and_fro_under_one_name(data: st.DataObject) -> None:
     """The direction is turned again and again, at any moment; the group never skips a record that it could have read,
@@ -106,7 +107,7 @@ def test_moving_to_and_fro_under_one_name(data: st.DataObject) -> None:
         position = point.offset
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.data())
 def test_moving_to_and_fro_under_two_names(data: st.DataObject) -> None:
     """The copy has a topic of its own: groups go to it by the map, and back by the map."""

@@ -24,6 +24,7 @@ from srm_common.domain.offsets.segments import (
     value_bytes,
 )
 from srm_common.domain.offsets.translation import current_map, translate, translate_back
+from tests.examples import examples
 from tests.unit.domain.offsets.test_translation import Copy, copies, offset_of
 
 UNLIMITED = 1 << 40
@@ -168,7 +169,7 @@ def trickle(chunks: int, records: int = 2, start: int = 0) -> list[Segment]:
     return out
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(copies(), min_size=1, max_size=4), st.integers(1, 3))
 def test_nothing_translates_otherwise(parts: list[Copy], rounds: int) -> None:
     # One long copy: the parts behind one another, so that there is something to join.

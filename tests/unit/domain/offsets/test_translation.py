@@ -18,6 +18,7 @@ from srm_common.domain.offsets.translation import (
     translate,
     translate_back,
 )
+from tests.examples import examples
 
 
 @dataclass
@@ -76,7 +77,7 @@ def offset_of(translation: Translation) -> int:
     return translation.offset
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(copies())
 def test_oracle(copy: Copy) -> None:
     segments = current_map(copy.committed)
@@ -102,7 +103,7 @@ def test_oracle(copy: Copy) -> None:
                 assert not would_read
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(copies(), st.integers(0, 40), st.integers(0, 2))
 def test_oracle_after_a_rewind(copy: Copy, back: int, ahead: int) -> None:
     """At-least-once flows may copy a stretch twice; the second copy counts, and nothing is skipped."""
@@ -217,7 +218,7 @@ def test_given_starts_are_used_and_agree() -> None:
         assert translate(segments, position, starts=[100, 120]) == translate(segments, position)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(copies())
 def test_reverse_oracle(copy: Copy) -> None:
     segments = current_map(copy.committed)
@@ -240,7 +241,7 @@ def test_reverse_oracle(copy: Copy) -> None:
                 assert position < segments[0].downstream_start == oldest
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(copies())
 def test_there_and_back_never_goes_forward(copy: Copy) -> None:
     segments = current_map(copy.committed)

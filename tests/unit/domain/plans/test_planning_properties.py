@@ -27,6 +27,7 @@ from srm_common.domain.topics.topic_settings import (
     TargetAbilities,
     TopicSetting,
 )
+from tests.examples import examples
 
 DEFAULTS = {
     "compression.type": "producer",
@@ -170,7 +171,7 @@ def shape(topics: Mapping[str, Topic]) -> dict[str, Any]:
     return {name: (topic.partitions, dict(topic.own), topic.topic_id) for name, topic in topics.items()}
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(worlds())
 def test_after_a_plan_nothing_is_left_to_do(world: World) -> None:
     plan = world.plan()

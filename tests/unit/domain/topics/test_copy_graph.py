@@ -18,6 +18,7 @@ from srm_common.domain.policy import (
 )
 from srm_common.domain.topics.selection import select_topics
 from srm_common.domain.topics.topic_records import Knowledge, TopicState
+from tests.examples import examples
 from tests.unit.domain.simulated_flows import SimulatedFlows
 
 IDENTITY = IdentityReplicationPolicy
@@ -338,7 +339,7 @@ def worlds(draw: st.DrawFn) -> SimulatedFlows:
 
 
 @given(worlds(), st.data())
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 def test_copying_ends_and_no_record_comes_back_or_twice(world: SimulatedFlows, data: st.DataObject) -> None:
     flows = st.sampled_from(sorted(world.flows))
     for _ in range(data.draw(st.integers(0, 40))):

@@ -23,6 +23,7 @@ from srm_common.errors import FlowOwnedElsewhere
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.replication.driver.ownership import Ownership
+from tests.examples import examples
 
 ANSWERED, UNANSWERED, LOST, LATE = range(4)
 
@@ -285,7 +286,7 @@ def test_a_run_alone_goes_on_whatever_answer_is_lost() -> None:
     assert _every_order(story) > 10
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(st.lists(st.integers(0, 10_000), max_size=80), st.integers(1, 5), st.integers(0, 3))
 def test_many_faults_and_three_runs(dice: list[int], faults: int, moves: int) -> None:
     """Some of the orders that are too many to try them all."""

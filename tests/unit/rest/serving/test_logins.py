@@ -27,9 +27,10 @@ from srm_common.rest.serving.logins import (
     matches,
     read_logins,
 )
+from tests.examples import examples
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(password=st.text(min_size=1))
 def test_a_hash_is_of_its_password_only(password: str) -> None:
     secret = hashed(password)
