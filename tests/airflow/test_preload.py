@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,33 +28,40 @@ FILES = (
     "operators.py",
     "replicate_operator.py",
 )
+#: Airflow is imported once, and each case is a fork of that process, as Airflow's own children are.
 _PRELOADED = """
-import sys
+import os, sys
 from airflow.listeners.listener import get_listener_manager
 from airflow.jobs.job import Job
 
-sys.argv = ["airflow", *{arguments!r}]
-Job()
-{then}
+for arguments, environment in {cases!r}:
+    child = os.fork()
+    if not child:
+        sys.argv = ["airflow", *arguments]
+        os.environ.update(environment)
+        Job()
+        exec({then!r})
+        sys.stdout.flush()
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
 """
+Case = tuple[tuple[str, ...], Mapping[str, str]]
 
 
-def run(
-    folder: Path, then: str, *arguments: str, package: Path = PACKAGE, environment: Mapping[str, str] | None = None
-) -> list[str]:
-    """The lines that ``then`` prints in a process in which Airflow's command ``arguments`` has begun."""
+def run_all(folder: Path, then: str, cases: Sequence[Case], package: Path = PACKAGE) -> list[str]:
+    """The lines that ``then`` prints in processes in each of which one of Airflow's commands has begun."""
     (folder / "srm.properties").write_text(
         "clusters = a, b\na.bootstrap.servers = a:1\nb.bootstrap.servers = b:1\na->b.enabled = true\na->b.topics = x\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", _PRELOADED.format(arguments=arguments, then=then)],
+        [sys.executable, "-c", _PRELOADED.format(cases=list(cases), then=then)],
         env={
             **os.environ,
             "AIRFLOW_HOME": str(folder),
             "SRM_CONFIG": str(folder / "srm.properties"),
             "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
             "PYTHONPATH": str(package.parent),
-            **(environment or {}),
         },
         capture_output=True,
         text=True,
@@ -62,6 +69,11 @@ def run(
     )
     assert done.returncode == 0, done.stderr
     return [line.removeprefix("told ") for line in done.stdout.splitlines() if line.startswith("told ")]
+
+
+def run(folder: Path, then: str, command: str, package: Path = PACKAGE) -> list[str]:
+    """The lines that ``then`` prints in a process in which one of Airflow's commands has begun."""
+    return run_all(folder, then, [((command,), {})], package)
 
 
 def imported_by_functions(file: Path) -> set[str]:
@@ -89,20 +101,21 @@ print("told", {"kafka", "confluent_kafka"} & before)
     assert run(tmp_path, then, "dag-processor") == ["[]", "set()"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment"),
-    [
-        (("api-server",), {}),
-        (("triggerer",), {}),
-        ((), {}),
-        (("scheduler",), {"AIRFLOW__CORE__EXECUTOR": "airflow.executors.base_executor.BaseExecutor"}),
-        (("scheduler",), {VARIABLE: "0"}),
-    ],
-    ids=["api-server", "triggerer", "none", "tasks-run-elsewhere", "switched-off"],
-)
-def test_others_import_nothing(tmp_path: Path, arguments: tuple[str, ...], environment: dict[str, str]) -> None:
-    then = "print('told', [name for name in sys.modules if name.startswith(('srm_common.domain', 'kafka.'))])"
-    assert run(tmp_path, then, *arguments, environment=environment) == ["[]"]
+def test_others_import_nothing(tmp_path: Path) -> None:
+    cases: dict[str, Case] = {
+        "api-server": (("api-server",), {}),
+        "triggerer": (("triggerer",), {}),
+        "none": ((), {}),
+        "tasks run elsewhere": (
+            ("scheduler",),
+            {"AIRFLOW__CORE__EXECUTOR": "airflow.executors.base_executor.BaseExecutor"},
+        ),
+        "switched off": (("scheduler",), {VARIABLE: "0"}),
+        "preloaded": (("dag-processor",), {}),
+    }
+    then = "print('told', any(name.startswith(('srm_common.domain', 'kafka.')) for name in sys.modules))"
+    found = dict(zip(cases, run_all(tmp_path, then, list(cases.values())), strict=True))
+    assert found == dict.fromkeys(cases, "False") | {"preloaded": "True"}
 
 
 def test_code_that_was_upgraded_in_place_counts_at_once(tmp_path: Path) -> None:
