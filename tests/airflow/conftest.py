@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,20 @@ os.environ.update(
 )
 
 DAGS_FOLDER = Path(__file__).resolve().parents[2] / "dags"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """``--dist loadfile``, and one worker has all files of the folder ``scheduler``, which share one Airflow."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByAirflow(LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file = str(super()._split_scope(nodeid))
+            folder, shared, _ = file.partition("tests/airflow/scheduler/")
+            return folder + shared if shared else file
+
+    return ByAirflow(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

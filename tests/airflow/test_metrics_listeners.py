@@ -1,4 +1,4 @@
-"""Airflow's metrics in two more dialects, heard by real listeners; StatsD's is heard in test_flow_in_scheduler."""
+"""Airflow's metrics in two more dialects, heard by real listeners; StatsD's is heard in scheduler/test_runs.py."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """The DAG ``srm.watch`` as Airflow parses it, and its task with flows of which one or the other is in trouble. How it
-does in a real scheduler is in test_flow_in_scheduler.py."""
+does in a real scheduler is in scheduler/test_watched_flows.py."""
 
 from __future__ import annotations
 
