@@ -113,7 +113,9 @@ def test_a_flow_runs_in_an_airflow_that_has_nothing_else(
         f"spark.min.bytes = 0\n"
     )
     environment = {"AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2,4]"})}
-    with LocalAirflow(dags_folder=dags, directory=home, python=python, environment=environment) as airflow:
+    with LocalAirflow(
+        dags_folder=dags, directory=home, python=python, environment=environment, refresh_seconds=600
+    ) as airflow:
         assert airflow.wait_for_dag("srm.east.west")["is_paused"] is False
         assert airflow.get("/api/v2/importErrors")["import_errors"] == []
         (plugin,) = [one for one in airflow.get("/api/v2/plugins")["plugins"] if one["name"] == "srm"]

@@ -110,6 +110,8 @@ def standing(folder: Path) -> Iterator[Stage]:
                 "AIRFLOW_CONN_SRM_AIRFLOW": json.dumps({"conn_type": "http", "login": "admin", "password": "admin"}),
             },
             users={name: (role, name) for name, role in USERS.items()},
+            # The file stays as it is.
+            refresh_seconds=600,
         )
         for each in (east, west, airflow):
             ending.callback(each.close)
