@@ -43,7 +43,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -
 def test_check_prints_what_is_wrong_and_where(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["config", "check"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["warning", "srm.properties:12", "flarp", "is", "not", "known", "and", "has", "no", "effect"] in lines
+    assert ["warning", "srm.properties:12", "flarp", "is", "unknown", "and", "has", "no", "effect"] in lines
     assert ["srm.properties:", "enabled:", "a->b;", "2", "warnings"] in lines
     found = answer(capsys, "check")
     assert found["flows"] == ["a->b"]
