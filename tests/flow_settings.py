@@ -9,7 +9,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 
 
-def small_flow(source: ClusterSettings, target: ClusterSettings, *topics: str, **settings: Any) -> FlowSettings:
+def small_flow(source: ClusterSettings, target: ClusterSettings, /, *topics: str, **settings: Any) -> FlowSettings:
     """An enabled flow between two clusters, named by their aliases, that copies ``topics``."""
     flow = FlowSettings(
         FlowName(source.alias, target.alias),
