@@ -1,0 +1,258 @@
+"""The two loops that look at every record: the walk over the body of a batch, and the writing of one.
+
+numba compiles them where it is installed (the extra ``transforms``); elsewhere the same functions run as plain Python,
+some hundred times slower. Compiled code does not check the bounds of arrays: every read is checked against the end of
+the body here, and every array that is written is as long as the caller says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+Ints = npt.NDArray[np.int64]
+Offsets = npt.NDArray[np.int32]
+Bytes = npt.NDArray[np.uint8]
+Body = Bytes | bytes
+"""What is read; plain Python takes bytes much faster."""
+
+#: Rows of what :func:`walk` fills in, a column for each record. ``..._AT`` are places in the body; lengths of -1 are
+#: nulls.
+TIME_DELTA, OFFSET_DELTA, KEY_AT, KEY_LENGTH, VALUE_AT, VALUE_LENGTH, HEADERS_AT, HEADERS_LENGTH, HEADER_COUNT = range(
+    9
+)
+FIELDS = 9
+#: Rows of what :func:`walk_headers` fills in, a column for each header.
+NAME_AT, NAME_LENGTH, CONTENT_AT, CONTENT_LENGTH = range(4)
+HEADER_FIELDS = 4
+
+try:
+    from numba import njit
+except ImportError:
+    COMPILED = False
+else:
+    COMPILED = True
+    """Whether the loops are compiled."""
+
+#: What is left of 64 bits that are moved to the right by one, and by seven.
+_POSITIVE, _SEVEN_LESS = (1 << 63) - 1, (1 << 57) - 1
+
+
+def _compiled(function: _Function) -> _Function:
+    # Kept beside this file, or where NUMBA_CACHE_DIR says, for the processes that come later.
+    return cast(_Function, njit(function, cache=True, nogil=True)) if COMPILED else function
+
+
+@_compiled
+def _read(body: Body, at: int, end: int) -> tuple[int, int]:
+    """A zig-zag varint and where it ends; -1 where the body ends before that, or the number has more than 64 bits."""
+    value = 0
+    shift = 0
+    while at < end and shift < 64:
+        byte = int(body[at])
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            # Compiled, numbers have 64 bits and the shift copies the highest one.
+            return (value >> 1 & _POSITIVE) ^ -(value & 1), at
+        shift += 7
+    return 0, -1
+
+
+@_compiled
+def walk(body: Body, count: int, fields: Ints) -> int:
+    """Find the fields of ``count`` records (Kafka's ``DefaultRecord``); ``fields`` is FIELDS x count.
+
+    Returns the number of the first record that cannot be read, or -1. ``count`` stands for what follows the last one.
+    """
+    at = 0
+    size = len(body)
+    for number in range(count):
+        length, at = _read(body, at, size)
+        if at < 0 or length < 1 or length > size - at:
+            return number
+        end = at + length
+        at += 1
+        fields[TIME_DELTA, number], at = _read(body, at, end)
+        if at < 0:
+            return number
+        fields[OFFSET_DELTA, number], at = _read(body, at, end)
+        if at < 0:
+            return number
+        for row in (KEY_AT, VALUE_AT):
+            length, at = _read(body, at, end)
+            if at < 0 or length < -1 or length > end - at:
+                return number
+            fields[row, number] = at
+            fields[row + 1, number] = length
+            if length > 0:
+                at += length
+        headers, at = _read(body, at, end)
+        if at < 0 or headers < 0:
+            return number
+        fields[HEADERS_AT, number] = at
+        fields[HEADERS_LENGTH, number] = end - at
+        fields[HEADER_COUNT, number] = headers
+        at = end
+    return -1 if at == size else count
+
+
+@_compiled
+def _size(value: int) -> int:
+    """Bytes of the zig-zag varint."""
+    rest = ((value << 1) ^ (value >> 63)) >> 7 & _SEVEN_LESS
+    size = 1
+    while rest > 0:
+        rest >>= 7
+        size += 1
+    return size
+
+
+@_compiled
+def _write(out: Bytes, at: int, value: int) -> int:
+    """The zig-zag varint at ``at``; returns where it ends."""
+    value = (value << 1) ^ (value >> 63)
+    rest = value >> 7 & _SEVEN_LESS
+    low = value & 127
+    while rest > 0:
+        out[at] = low | 128
+        at += 1
+        low = rest & 127
+        rest >>= 7
+    out[at] = low
+    return at + 1
+
+
+@_compiled
+def sizes(times: Ints, keys: Ints, values: Ints, headers: Ints, header_counts: Ints, out: Ints) -> None:
+    """Bytes of each record without its length and its offset delta, which depend on where in a batch it comes to lie.
+
+    ``times`` are deltas, ``keys``, ``values`` and ``headers`` lengths, -1 for null."""
+    for number in range(len(times)):
+        size = 1 + _size(times[number]) + _size(header_counts[number]) + headers[number]
+        for length in (keys[number], values[number]):
+            size += _size(length)
+            if length > 0:
+                size += length
+        out[number] = size
+
+
+@_compiled
+def write(
+    out: Bytes,
+    first: int,
+    end: int,
+    sizes: Ints,
+    times: Ints,
+    key_at: Offsets,
+    keys: Ints,
+    key_bytes: Bytes,
+    value_at: Offsets,
+    values: Ints,
+    value_bytes: Bytes,
+    headers_at: Offsets,
+    headers: Ints,
+    header_bytes: Bytes,
+    header_counts: Ints,
+) -> int:
+    """Write the records ``first`` to ``end`` (exclusive) as the body of one batch; returns its length.
+
+    ``sizes`` and ``times`` as :func:`sizes` has them; of keys, values and headers where each begins, its length (-1 for
+    null), and the bytes of all."""
+    at = 0
+    for number in range(first, end):
+        at = _write(out, at, sizes[number] + _size(number - first))
+        out[at] = 0
+        at = _write(out, at + 1, times[number])
+        at = _write(out, at, number - first)
+        length = keys[number]
+        at = _write(out, at, length)
+        if length > 0:
+            out[at : at + length] = key_bytes[key_at[number] : key_at[number] + length]
+            at += length
+        length = values[number]
+        at = _write(out, at, length)
+        if length > 0:
+            out[at : at + length] = value_bytes[value_at[number] : value_at[number] + length]
+            at += length
+        at = _write(out, at, header_counts[number])
+        length = headers[number]
+        if length > 0:
+            out[at : at + length] = header_bytes[headers_at[number] : headers_at[number] + length]
+            at += length
+    return at
+
+
+@_compiled
+def gather(body: Bytes, at: Ints, lengths: Ints, offsets: Offsets, out: Bytes) -> None:
+    """Copy pieces of the body one after the other, each to its place in ``out``."""
+    for number in range(len(at)):
+        length = lengths[number]
+        if length > 0:
+            start = at[number]
+            out[offsets[number] : offsets[number] + length] = body[start : start + length]
+
+
+@_compiled
+def walk_headers(data: Body, at: Offsets, counts: Ints, fields: Ints) -> int:
+    """Find names and values of the headers of all records: those of one begin at ``at[number]``, and end where those of
+    the next begin. ``fields`` is HEADER_FIELDS x the sum of ``counts``.
+
+    Returns the number of the first record whose headers cannot be read, or -1.
+    """
+    header = 0
+    for number in range(len(counts)):
+        place = int(at[number])
+        end = int(at[number + 1])
+        for _ in range(counts[number]):
+            for row in (NAME_AT, CONTENT_AT):
+                length, place = _read(data, place, end)
+                if place < 0 or length < -1 or length > end - place or (length < 0 and row == NAME_AT):
+                    return number
+                fields[row, header] = place
+                fields[row + 1, header] = length
+                if length > 0:
+                    place += length
+            header += 1
+        if place != end:
+            return number
+    return -1
+
+
+@_compiled
+def header_sizes(names: Ints, contents: Ints, out: Ints) -> None:
+    """Bytes of each header; the arguments are lengths, -1 for null."""
+    for number in range(len(names)):
+        size = _size(names[number]) + names[number] + _size(contents[number])
+        if contents[number] > 0:
+            size += contents[number]
+        out[number] = size
+
+
+@_compiled
+def write_headers(
+    out: Bytes,
+    name_at: Offsets,
+    names: Ints,
+    name_bytes: Bytes,
+    content_at: Offsets,
+    contents: Ints,
+    content_bytes: Bytes,
+) -> None:
+    """Write headers one after the other; of names and values where each begins, its length (-1 for null), all bytes."""
+    at = 0
+    for number in range(len(names)):
+        length = names[number]
+        at = _write(out, at, length)
+        if length > 0:
+            out[at : at + length] = name_bytes[name_at[number] : name_at[number] + length]
+            at += length
+        length = contents[number]
+        at = _write(out, at, length)
+        if length > 0:
+            out[at : at + length] = content_bytes[content_at[number] : content_at[number] + length]
+            at += length
