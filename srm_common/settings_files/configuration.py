@@ -16,6 +16,7 @@ from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.key import ALL_LEVELS, BadValue, Key, Level
 from srm_common.domain.settings.layers import Entry, Found, Layers, Scope
 from srm_common.domain.settings.table import BY_NAME, FLOW_KEYS
+from srm_common.domain.transforms.chain import Chain, TransformFault, parse_chain
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.airflow_connections import AirflowConnection, Lookup, from_airflow, variable_name
 from srm_common.settings_files.client_keys import cluster_settings
@@ -292,6 +293,11 @@ class _Loader:
             notifiers = self._notifiers(name)
         except ConfigError as error:
             faults.append(error)
+        transforms: Chain = ()
+        try:
+            transforms = self._transforms(name)
+        except ConfigError as error:
+            faults.append(error)
         policy: ReplicationPolicy = DefaultReplicationPolicy()
         try:
             policy = self._policy(name)
@@ -303,6 +309,7 @@ class _Loader:
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
         fields |= filter_classes
         fields["alarm_notifiers"] = notifiers
+        fields["transforms"] = transforms
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
         fields["read_committed"] = fields["exactly_once"] or fields["read_committed"] == "read_committed"
         fields["on_data_loss"] = OnDataLoss(fields["on_data_loss"])
@@ -356,6 +363,28 @@ class _Loader:
             return alarm_notifiers(names, settings)
         except ConfigError as error:
             raise at_entry(entry, error.reason) from error
+
+    def _transforms(self, name: FlowName) -> Chain:
+        entry = self.layers.find(BY_NAME["transforms"], name).entry
+        if entry is None:
+            return ()
+        values = {key: text for start in ("transforms", "predicates") for key, text in self._below(start, name).items()}
+        try:
+            return parse_chain(values)
+        except TransformFault as fault:
+            written = self._strongest(fault.key, name)
+            if written is None:
+                raise at_entry(entry, f"asks for {fault.key}, which {fault}") from None
+            raise at_entry(written, str(fault)) from None
+
+    def _strongest(self, key: str, name: FlowName) -> Entry | None:
+        """The entry of a key that has none of its own in the table, as the flow sees it."""
+        found = None
+        for level in Level:
+            scope, prefix = self.layers.scope(level, name)
+            if level in ALL_LEVELS:
+                found = scope.get(prefix + key, found)
+        return found
 
     def _filter_class(self, key_name: str, name: FlowName) -> FilterClass | None:
         key = BY_NAME[key_name]

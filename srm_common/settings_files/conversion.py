@@ -199,7 +199,6 @@ class _Writer:
         key = self._newest(entry.key)
         if key == "":
             return
-        self._tell_transformations(entry)
         useless = self.useless.get(entry.key)
         if useless is None:
             yield property_line(key, value)
@@ -211,13 +210,6 @@ class _Writer:
 
     def _lose(self, entry: DraftEntry, finding: Finding) -> None:
         self.draft.lost.append(f"{entry.key} ({entry.origin}) {finding.text}")
-
-    def _tell_transformations(self, entry: DraftEntry) -> None:
-        if entry.key.rpartition(".")[2] == "transforms" and entry.value.strip():
-            self.draft.lost.append(
-                f"{entry.key} ({entry.origin}): transforms are not available; flows stay stopped until someone "
-                f"decides that records may be copied as they are, and removes the key"
-            )
 
     def _newest(self, key: str) -> str:
         """The key in its newest spelling; empty where the newer one is there as well."""

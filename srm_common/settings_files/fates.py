@@ -89,8 +89,6 @@ def _fate(name: str) -> tuple[Fate, str, bool]:
         raise LookupError(name)
     if key.note:
         return Fate.NOTHING, key.note, key.matters
-    if name == "transforms":
-        return Fate.REFUSED, "Connect's transforms are not loaded.", False
     if name != key.name and not key.is_family:
         return Fate.RENAMED, f"`{key.name}`; the older name works, too.", False
     return Fate.ACTS, "See above.", False

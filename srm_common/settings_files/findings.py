@@ -9,7 +9,6 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.layers import Entry, Layers
-from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 
 
@@ -68,7 +67,7 @@ def pair_faults(
     layers: Layers, name: FlowName, source: ClusterSettings, target: ClusterSettings, policy: ReplicationPolicy
 ) -> list[ConfigError]:
     """Faults of a flow beyond those of its single keys."""
-    found = (_transforms(layers, name), _separator(layers, name, policy), _one_cluster(layers, name, source, target))
+    found = (_separator(layers, name, policy), _one_cluster(layers, name, source, target))
     return [fault for fault in found if fault is not None]
 
 
@@ -79,17 +78,6 @@ def common_addresses(one: ClusterSettings, other: ClusterSettings) -> tuple[str,
         for cluster in (one, other)
     )
     return tuple(sorted(left & right))
-
-
-def _transforms(layers: Layers, name: FlowName) -> ConfigError | None:
-    entry = layers.find(BY_NAME["transforms"], name).entry
-    if entry is None or not entry.value.strip():
-        return None
-    return at_entry(
-        entry,
-        "configures transforms, which are not loaded: records would be copied unchanged; remove the key "
-        "where that is meant",
-    )
 
 
 def _separator(layers: Layers, name: FlowName, policy: ReplicationPolicy) -> ConfigError | None:

@@ -23,7 +23,8 @@ _JAVA_ONLY = "has no effect here: it is about TLS or logins inside Java"
 _SIDES = ("source.cluster.", "target.cluster.", "source.", "target.")
 _PROVIDER = "config.providers."
 _PROVIDER_KEYS = ("class", "param.allowed.paths", "param.allowlist.pattern")
-_NOTIFIER = "alarm.notifier."
+#: What keys with a name in them begin with, and the key that has to list the name.
+_LISTED = {"alarm.notifier.": "alarm.notifiers", "transforms.": "transforms", "predicates.": "predicates"}
 _ACTING = {name for name, key in BY_NAME.items() if not key.note and not key.is_family}
 _NAMES = tuple(sorted(_ACTING | CONNECTION_KEYS | {"connection"}))
 #: Close enough to be a slip of the hand.
@@ -203,6 +204,8 @@ class _Judge:
             yield finding(Severity.WARNING, self._unknown(level, prefix, name, flow, alias))
         elif level not in key.levels:
             yield finding(Severity.WARNING, f"has no effect at this level; {self._write(key, alias, flow)}")
+        elif name == "predicates" and not any(self._written("transforms")):
+            yield finding(Severity.WARNING, "has no effect, as there are no transforms")
         elif name != key.name:
             scope = self._scope(level, flow, alias)
             newer = scope.get(("worker." if level is Level.FLOW_WORKER else "") + key.name)
@@ -229,14 +232,18 @@ class _Judge:
             elif listed is None or provider not in split_list(listed.value):
                 text = f"has no effect, as {_PROVIDER[:-1]} does not list '{provider}'"
                 yield Finding.about(Severity.WARNING, entry, text, flow)
-        elif name.startswith(_NOTIFIER):
-            notifier = name[len(_NOTIFIER) :].partition(".")[0]
-            scopes = [self.layers.top, *self.layers.clusters.values(), *self.layers.flows.values()]
-            scopes += [self.layers.connectors, self.layers.workers]
-            lists = [found.value for scope in scopes for key, found in scope.items() if key.endswith("alarm.notifiers")]
-            if not any(notifier in split_list(value) for value in lists):
-                text = f"has no effect, as alarm.notifiers does not list '{notifier}'"
+            return
+        for start, listing in _LISTED.items():
+            owner = name.removeprefix(start).partition(".")[0]
+            if name.startswith(start) and not any(owner in split_list(value) for value in self._written(listing)):
+                text = f"has no effect, as {listing} does not list '{owner}'"
                 yield Finding.about(Severity.WARNING, entry, text, flow)
+
+    def _written(self, name: str) -> list[str]:
+        """All values of a key, at whatever level."""
+        scopes = [self.layers.top, *self.layers.clusters.values(), *self.layers.flows.values()]
+        scopes += [self.layers.connectors, self.layers.workers]
+        return [found.value for scope in scopes for key, found in scope.items() if key.endswith(name)]
 
     def _scope(self, level: Level, flow: FlowName | None, alias: str | None) -> dict[str, Entry]:
         if flow is not None:

@@ -13,8 +13,9 @@ from srm_common.cli.output import Answer
 
 @click.command("pack")
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--transforms", is_flag=True, help="With Arrow and numba, for flows with transforms: some 150 MB.")
 @output_option
-def pack_command(file: Path) -> Answer:
+def pack_command(file: Path, transforms: bool) -> Answer:
     """Write an archive for Spark workers that have nothing installed.
 
     It holds this package and what copying needs, as installed here. Workers need the same Python minor version and
@@ -22,7 +23,7 @@ def pack_command(file: Path) -> Answer:
     """
     from srm_common.replication.spark.worker_archive import pack_worker_archive
 
-    size = pack_worker_archive(file)
+    size = pack_worker_archive(file, transforms=transforms)
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     return Answer(
         {"file": str(file), "bytes": size, "python": python},

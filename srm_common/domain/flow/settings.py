@@ -12,6 +12,7 @@ from typing import Any, Literal
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.start_position import TopicStart
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
+from srm_common.domain.transforms.chain import Chain
 from srm_common.errors import ConfigError
 
 # The notifiers of alarms: any of Airflow or of one of its providers, named in the configuration file.
@@ -221,6 +222,7 @@ class FlowSettings:
     metrics_topic: bool = False
     metrics_topic_retention_ms: int = 604_800_000
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()
+    transforms: Chain = ()
     chunk_bytes: int = 64 << 20
     chunk_seconds: float = 5.0
     chunk_linger_ms: int = 200

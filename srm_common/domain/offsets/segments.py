@@ -132,6 +132,33 @@ def build_segment(
     )
 
 
+def exact_segments(
+    topic: str,
+    partition: int,
+    upstream_start: int,
+    upstream_end: int,
+    runs: Sequence[OffsetSpan],
+    generation: int = 0,
+) -> list[Segment]:
+    """The segments of a committed chunk of which no run may be merged, one after the other; the arguments as
+    :func:`build_segment` has them.
+
+    Within a merged run the records of the logs are counted. Where a transform has dropped some, source and copy have
+    other numbers of records, and only the runs tell what became of a position.
+    """
+    _check(upstream_start, upstream_end, runs)
+    kept = with_neighbours_joined(runs)
+    if value_bytes(upstream_start, upstream_end, kept) > MOST_VALUE_BYTES and len(kept) > 1:
+        middle = len(kept) // 2
+        at = kept[middle].upstream
+        return [
+            *exact_segments(topic, partition, upstream_start, at, kept[:middle], generation),
+            *exact_segments(topic, partition, at, upstream_end, kept[middle:], generation),
+        ]
+    first, last = kept[0].downstream, kept[-1].downstream_end
+    return [Segment(topic, partition, upstream_start, upstream_end, first, last, tuple(kept), generation)]
+
+
 def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> int:
     """Size of the encoded value; the layout is that of :mod:`srm_common.wire.segments`."""
     size = VALUE_HEAD_BYTES + _varint_bytes(upstream_end - upstream_start) + _varint_bytes(len(runs))

@@ -14,6 +14,7 @@ from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.flow import Compression
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.chain import Chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class CopyJob:
     such limit. ``tail_until`` (Unix time in seconds, 0 for never): until then a slot does not stop at the ends of its
     ranges but continues with what is written behind them; a slot that starts later copies its ranges and ends.
     ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
-    where batches keep their codecs.
+    where batches keep their codecs. ``transforms``: what is done to records; empty where batches go unopened.
     """
 
     flow: str
@@ -81,6 +82,7 @@ class CopyJob:
     linger_seconds: float = 0.2
     fetch_max_wait_ms: int = 500
     compression: Compression | None = None
+    transforms: Chain = ()
 
 
 @dataclass(frozen=True)

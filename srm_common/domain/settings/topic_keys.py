@@ -9,6 +9,7 @@ from srm_common.domain.settings.key import ALL_LEVELS, FLOW_ONLY, Key, Kind, con
 
 _BROKER_DEFAULT = "-1 leaves it to the broker."
 _TO_MM2 = "MirrorMaker 2's default."
+_UNCHANGED = "Records are copied unopened."
 _BACK = "Groups can return at any time, without a list to maintain."
 
 
@@ -55,10 +56,21 @@ def selection_keys() -> Iterator[Key]:
             "dotted path of a Python class, see [filters.md](filters.md).",
             _TO_MM2,
         )
-    yield key("transforms", Kind.NAMES, None).means(
-        "Connect's single message transforms are Java classes and are not loaded: a flow that configures any is "
-        "stopped, since records that they should mask or drop would be copied unchanged.",
-        "Records are copied unchanged.",
+    yield key("transforms", Kind.NAMES, None, flow_field="").means(
+        "Connect's single message transforms, in their order, see [transforms.md](transforms.md). A flow with one that "
+        "is not carried out here is stopped, since records that it should mask or drop would be copied unchanged.",
+        _UNCHANGED,
+    )
+    yield key("predicates", Kind.NAMES, None).means(
+        "Conditions that transforms name by `transforms.<name>.predicate` (KIP-585).", _UNCHANGED
+    )
+    yield key("transforms.*", Kind.TEXT, None).means(
+        "Settings of the transform `<name>`: `transforms.<name>.type` is Kafka's class, `.predicate` and `.negate` say "
+        "which records it is for.",
+        _UNCHANGED,
+    )
+    yield key("predicates.*", Kind.TEXT, None).means(
+        "Settings of the predicate `<name>`: `predicates.<name>.type` is Kafka's class.", _UNCHANGED
     )
     yield key("heartbeats.replication.enabled", Kind.SWITCH, "true", flow_field="heartbeats_replication").means(
         "Copy heartbeats topics whatever `topics` says, so that upstream clusters can be discovered.", _TO_MM2

@@ -59,7 +59,11 @@ class Turn:
         self.state = state
         self.packed: Packed | None = None
         wanted = (portion.batches, portion.first_offset, state.end, state.spec.max_message_bytes)
-        self._source: Iterator[Packed] = repack(*wanted) if compression is None else recompress(*wanted, compression)
+        self._source: Iterator[Packed]
+        if state.transform is not None:
+            self._source = state.transform(*wanted, compression)
+        else:
+            self._source = repack(*wanted) if compression is None else recompress(*wanted, compression)
 
     def look(self) -> bool:
         """Whether there is a next batch. At the end, or before a batch that cannot be copied, the range's share moves

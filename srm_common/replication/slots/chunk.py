@@ -11,14 +11,14 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from srm_common.domain.offsets.segments import build_segment
+from srm_common.domain.offsets.segments import Segment, build_segment, exact_segments
 from srm_common.domain.runs.copying import CopyJob
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block, Portion, Turn
-from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.ranges import RangeState, Share
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
 from srm_common.wire.batch import HEADER_SIZE, TRANSACTIONAL, stamp
 from srm_common.wire.mm2 import epoch_headers, partition_for, source_offset_key, source_offset_value
@@ -26,6 +26,8 @@ from srm_common.wire.plain_records import Entry, in_batches, plain_records
 from srm_common.wire.reencode import MAP_LEAST_BYTES, MAP_SHARE
 from srm_common.wire.segments import encode_segment, segment_partition
 
+#: So many runs are committed with what was put in by then. Only transforms leave as many: none of theirs is merged.
+_MOST_RUNS = 100_000
 #: Brokers refuse batches beyond ``max.message.bytes``, of which state topics have a little more than 1 MB at least.
 _STATE_BATCH_BYTES = 900_000
 
@@ -42,6 +44,7 @@ class Chunk:
         self._sending = Sending(job, target, producer, signal)
         self._keys: dict[TopicPartition, bytes] = {}
         self.bytes = 0
+        self._runs = 0
         self.opened_at = 0.0
 
     @property
@@ -52,7 +55,7 @@ class Chunk:
     @property
     def full(self) -> bool:
         """Whether it should be committed now."""
-        return self.open and (self.bytes >= self._job.chunk_bytes or self._overdue)
+        return self.open and (self.bytes >= self._job.chunk_bytes or self._runs >= _MOST_RUNS or self._overdue)
 
     @property
     def _overdue(self) -> bool:
@@ -146,7 +149,8 @@ class Chunk:
         batches = []
         for turn in chosen:
             state, packed = turn.state, turn.take()
-            (attributes, base_timestamp, max_timestamp, count, body, _, _, _, checked) = packed
+            (attributes, base_timestamp, max_timestamp, count, body, runs, _, _, checked) = packed
+            self._runs += len(runs)
             downstream = state.downstream
             header = stamp(
                 attributes | bit,
@@ -215,18 +219,10 @@ class Chunk:
             last = share.upstream_end - 1
             records[place].append((key, source_offset_value(last), epoch_headers(state.epochs.at(last))))
             owners[place].append(state)
-            if share.runs:
-                segment = build_segment(
-                    topic,
-                    partition,
-                    state.mapped,
-                    share.upstream_end,
-                    share.runs,
-                    max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES),
-                    state.spec.generation,
-                )
+            segments = _segments(state, share)
+            if segments:
                 place = TopicPartition(job.segments_topic, segment_partition(topic, partition, job.segments_partitions))
-                records[place].append(encode_segment(segment))
+                records[place] += [encode_segment(segment) for segment in segments]
                 owners[place].append(state)
         await self._add(list(records), owners=owners)
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
@@ -291,7 +287,20 @@ class Chunk:
         """An empty chunk."""
         self._sending.start()
         self.bytes = 0
+        self._runs = 0
         self.opened_at = 0.0
+
+
+def _segments(state: RangeState, share: Share) -> list[Segment]:
+    """What the chunk adds to the offset map of one partition."""
+    runs = share.runs
+    if not runs:
+        return []
+    topic, partition = state.upstream
+    whole = (topic, partition, state.mapped, share.upstream_end, runs)
+    if state.transform is not None:
+        return exact_segments(*whole, state.spec.generation)
+    return [build_segment(*whole, max(int(share.bytes * MAP_SHARE), MAP_LEAST_BYTES), state.spec.generation)]
 
 
 def _with_more(waiting: Mapping[int, Sequence[Turn]]) -> dict[int, list[Turn]]:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from srm_common.domain.flow import Compression
 from srm_common.domain.offsets.segments import OffsetSpan
 from srm_common.domain.runs.copying import CopyRange, RangeResult
 from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import AccessDenied, NoSuchPartition, PartitionError, SrmError
-from srm_common.wire.batch import HEADER_SIZE, Packed
+from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch
 
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 #: While metadata spread, what exists may be unknown or not be visible; for longer than this it is a fact.
 _SPREAD_SECONDS = 5.0
+
+
+Transformed = Callable[[Sequence[SourceBatch], int, int, int, Compression | None], Iterator[Packed]]
+"""As :func:`srm_common.wire.repack.repack`, with what the flow does to records, and its compression."""
 
 
 @dataclass(slots=True)
@@ -103,11 +109,12 @@ class RangeState:
     ``committed``: everything before it is committed on the target. ``mapped``: where the newest segment of the offset
     map ended, if nothing to copy was read from there to ``committed``. ``fetched``: where the next Fetch begins.
     ``tailing``: the end moves with the source log's, until :meth:`stop_at` fixes it. ``held``: it waits until others
-    had their chunk.
+    had their chunk. ``transform``: what becomes of its batches, where the flow changes records.
     """
 
-    def __init__(self, spec: CopyRange, *, tailing: bool = False) -> None:
+    def __init__(self, spec: CopyRange, *, tailing: bool = False, transform: Transformed | None = None) -> None:
         self.spec = spec
+        self.transform = transform
         self.upstream = TopicPartition(spec.upstream_topic, spec.partition)
         self.downstream = TopicPartition(spec.downstream_topic, spec.partition)
         self.committed = self.fetched = spec.start

@@ -11,10 +11,12 @@ import gc
 import logging
 import resource
 import time
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.errors import ClusterError, Fenced, SrmError
+from srm_common.errors import ClusterError, ConfigError, Fenced, SrmError
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.client.signal import Signal
@@ -23,7 +25,7 @@ from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.chunk import Chunk, ChunkFailed
 from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
 from srm_common.replication.slots.hanging_transactions import end_leftovers
-from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.ranges import RangeState, Transformed
 from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
 from srm_common.replication.slots.suspects import Suspects
 
@@ -77,7 +79,10 @@ class _Slot:
         self._source = source
         self._target = target
         self._tails = job.tail_until > time.time()
-        self._states = [RangeState(spec, tailing=self._tails) for spec in task.ranges]
+        transform_of = _transforms(job)
+        self._states = [
+            RangeState(spec, tailing=self._tails, transform=transform_of(spec.downstream_topic)) for spec in task.ranges
+        ]
         self._suspects = Suspects(self._states)
         self._signal = Signal(source.loop)
         name = f"slot {task.slot} of {job.flow}"
@@ -355,3 +360,25 @@ def _peak_rss_bytes() -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _transforms(job: CopyJob) -> Callable[[str], Transformed | None]:
+    """What becomes of the batches of each copy; None where they go unopened."""
+    if not job.transforms:
+        return lambda copy: None
+    # Arrow and numba are needed for these alone.
+    try:
+        from srm_common.records.transform import Transform
+        from srm_common.records.transformed import transformed
+    except ImportError as error:
+        raise ConfigError(
+            f"flow {job.flow} has transforms, which need {error.name} where slots run: "
+            f"install srm-kafka[transforms] there"
+        ) from error
+
+    @cache
+    def of(copy: str) -> Transformed | None:
+        transform = Transform(job.transforms, copy)
+        return partial(transformed, transform=transform) if transform.changes else None
+
+    return of

@@ -12,12 +12,16 @@ from srm_common.errors import ConfigError
 
 #: Distributions that slots import, with all that these import; the last two only where a key is given.
 NEEDED = ("kafka-python", "crc32c", "cramjam", "cryptography", "cffi")
+#: What flows with transforms need, and what makes them quick where it is installed here.
+NEEDED_TO_TRANSFORM, QUICK = ("numpy", "pyarrow"), ("numba", "llvmlite")
 #: Packages that no slot imports, and that are large: web pages.
 _LEFT_OUT = ("rest",)
 
 
-def pack_worker_archive(path: Path) -> int:
+def pack_worker_archive(path: Path, *, transforms: bool = False) -> int:
     """Write a ``.tar.gz`` with this package and what its slots import, as installed here; returns its size in bytes.
+
+    ``transforms``: with what flows that change records need, some twenty times as large.
 
     Workers need the same Python minor version and processor architecture as this machine.
 
@@ -26,24 +30,26 @@ def pack_worker_archive(path: Path) -> int:
     """
     try:
         with tarfile.open(path, "w:gz", compresslevel=6) as archive:
-            for origin, name in sorted(_files(), key=lambda pair: pair[1]):
+            for origin, name in sorted(_files(transforms), key=lambda pair: pair[1]):
                 archive.add(origin, name, recursive=False, filter=_anonymous)
     except OSError as error:
         raise ConfigError(f"the archive {path} cannot be written: {error.strerror or error}") from error
     return path.stat().st_size
 
 
-def _files() -> Iterator[tuple[Path, str]]:
+def _files(transforms: bool) -> Iterator[tuple[Path, str]]:
     """(where it is, its name in the archive)."""
     package = Path(srm_common.__file__).parent
     for origin in package.rglob("*"):
         within = origin.relative_to(package).parts
         if origin.is_file() and "__pycache__" not in within and within[0] not in _LEFT_OUT:
             yield origin, str(origin.relative_to(package.parent))
-    for needed in NEEDED:
+    for needed in (*NEEDED, *((*NEEDED_TO_TRANSFORM, *QUICK) if transforms else ())):
         try:
             distribution = importlib.metadata.distribution(needed)
         except importlib.metadata.PackageNotFoundError as error:
+            if needed in QUICK:
+                continue
             raise ConfigError(f"{needed} is not installed here; install srm-kafka with its dependencies") from error
         for file in distribution.files or ():
             # Scripts lie outside of the folder for packages; compiled files are created again.

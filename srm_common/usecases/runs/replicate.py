@@ -362,6 +362,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         retry_timeout_seconds=flow.retry_timeout_seconds,
         fetch_max_wait_ms=min(max(flow.fetch_max_wait_ms, least_wait_ms), most_wait_ms),
         compression=flow.compression,
+        transforms=flow.transforms,
     )
 
 

@@ -74,8 +74,8 @@ def test_a_file_of_a_list_that_is_not_there(tmp_path: Path) -> None:
         ("A->B.fetch.bytes = 16MB", "4: A->B.fetch.bytes must be a whole number of bytes, but is '16MB'"),
         ("A->B.chunk.seconds = 5s", "4: A->B.chunk.seconds must be a number of seconds, but is '5s'"),
         ("A->B.tasks.max = \u0664", "4: A->B.tasks.max must be a whole number, but is '\u0664'"),
-        ("A->B.enabled = true\ntransforms = mask", "5: transforms configures transforms, which are not loaded: "
-         "records would be copied unchanged; remove the key where that is meant"),
+        ("A->B.enabled = true\ntransforms = mask", "5: transforms asks for transforms.mask.type, which is "
+         "missing: the class of the transform"),
         ("A->B.topics = \\\n  one, \\\n  two(", "4: A->B.topics has an expression that cannot be used: 'two(' is not a "
          "usable expression: a '(' is not closed at position 5"),
     ],

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.policy import IdentityReplicationPolicy
+from srm_common.domain.transforms.chain import StepKind
 from srm_common.errors import ConfigError
 from srm_common.settings_files.checks import findings
 from srm_common.settings_files.configuration import Configuration, load_configuration
@@ -216,13 +217,18 @@ def test_connectors_that_contradict_each_other_and_kubernetes_references(
     assert (flow.offset_lag_max, flow.emit_heartbeats, flow.emit_checkpoints) == (7, True, False)
 
 
-def test_flows_with_transformations_stay_stopped(tmp_path: Path) -> None:
-    made = made_of(tmp_path, MIRROR_MAKER + "A->B.transforms = mask\nA->B.transforms.mask.type = Mask\n")
-    (fault,) = (
-        error for error in loaded(made, tmp_path).faults.values() if "transforms, which are not loaded" in str(error)
-    )
-    assert "remove the key where that is meant" in str(fault)
-    assert any(sentence.startswith("A->B.transforms (") for sentence in made.lost)
+def test_flows_with_transforms_that_are_not_carried_out_stay_stopped(tmp_path: Path) -> None:
+    made = made_of(tmp_path, MIRROR_MAKER + "A->B.transforms = mask\nA->B.transforms.mask.type = MaskField$Value\n")
+    (fault,) = (error for error in loaded(made, tmp_path).faults.values() if "transforms.mask.type" in str(error))
+    assert "is MaskField$Value, which looks into keys or values" in str(fault)
+
+
+def test_transforms_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SASL_JAAS_CONFIG_PASSWORD", "x")
+    lines = "A->B.transforms = all\nA->B.transforms.all.type = org.apache.kafka.connect.transforms.Filter\n"
+    made = made_of(tmp_path, MIRROR_MAKER + lines)
+    (step,) = loaded(made, tmp_path).flow("A->B").transforms
+    assert (step.alias, step.kind) == ("all", StepKind.FILTER)
 
 
 @pytest.mark.parametrize(

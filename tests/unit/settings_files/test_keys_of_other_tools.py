@@ -51,6 +51,14 @@ def _other_value(key: Key) -> str:
     return {"replication.policy.class": "IdentityReplicationPolicy"}.get(key.name, "x")
 
 
+#: What a key acts beside, by its first word.
+_BESIDE = {
+    "consumer": "\nexactly.once.source.support = disabled",
+    "predicates": "\ntransforms = rename",
+    "transforms": "\ntransforms = rename",
+}
+
+
 def loaded(path: Path, line: str) -> Configuration:
     path.write_text(f"{BASE}{line}\n")
     return load_configuration(path)
@@ -111,8 +119,7 @@ def test_what_the_table_says_to_act_acts(tmp_path: Path, plain: FlowSettings) ->
             if plain_name.startswith(("ssl.", "sasl.", "client.rack")) or plain_name == "bootstrap.servers":
                 continue  # with TLS and logins: test_client_keys.py
             value = value_of(plain_name if name not in BY_NAME else name)
-            once = "\nexactly.once.source.support = disabled" if name == "consumer.isolation.level" else ""
-            lines = [f"A->B.{one} = {value}{once}" for one in key.names]
+            lines = [f"A->B.{one} = {value}{_BESIDE.get(name.partition('.')[0], '')}" for one in key.names]
             if not any(acts(plain, loaded(tmp_path / "srm.properties", line)) for line in lines):
                 idle.append(name)
     assert idle == []

@@ -29,7 +29,13 @@ def entry(written: str, value: str = "x", line: int = 1) -> Entry:
 
 def test_every_field_of_a_flow_has_one_key_and_the_same_default() -> None:
     built = {"name", "source", "target", "policy", "graph"}
-    built |= {"alarm_notifiers", "topic_filter_class", "group_filter_class", "config_property_filter_class"}
+    built |= {
+        "alarm_notifiers",
+        "transforms",
+        "topic_filter_class",
+        "group_filter_class",
+        "config_property_filter_class",
+    }
     by_field = {key.field: key for key in FLOW_KEYS}
     assert len(by_field) == len(FLOW_KEYS)
     assert set(by_field) == {found.name for found in fields(FlowSettings)} - built

@@ -1,0 +1,1 @@
+"""What a flow does to records: Connect's transforms and predicates, as configured."""

@@ -1,0 +1,202 @@
+"""Connect's single message transforms (KIP-66) and predicates (KIP-585) as a flow configures them, read and checked.
+
+A record goes through the steps in their order; a step may say by a predicate which records it is for. MirrorMaker 2
+hands its transforms keys and values as bytes, so only those work there that do not look inside.
+The same are carried out here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import sha256
+
+from srm_common.domain.patterns.java_regex import RegexError, compile_java_regex
+
+_TRANSFORMS = "org.apache.kafka.connect.transforms."
+_PREDICATES = f"{_TRANSFORMS}predicates."
+
+
+class TransformFault(ValueError):
+    """``key`` (without a level's prefix) cannot be carried out; the text is what follows its name in a sentence."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(reason)
+        self.key = key
+
+
+class StepKind(Enum):
+    """Transforms that are carried out, by the names of Kafka's classes."""
+
+    FILTER = "Filter"
+    INSERT_HEADER = "InsertHeader"
+    DROP_HEADERS = "DropHeaders"
+
+
+class PredicateKind(Enum):
+    """Predicates, by the names of Kafka's classes."""
+
+    TOPIC_NAME = "TopicNameMatches"
+    HEADER_KEY = "HasHeaderKey"
+    TOMBSTONE = "RecordIsTombstone"
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """``argument``: the expression that a topic's name matches as a whole, or the header's name."""
+
+    alias: str
+    kind: PredicateKind
+    argument: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One transform. ``arguments``: name and value of the header, or the names of headers. It is for the records that
+    ``predicate`` holds for, or with ``negate`` for the others; without one for all."""
+
+    alias: str
+    kind: StepKind
+    arguments: tuple[str, ...] = ()
+    predicate: Predicate | None = None
+    negate: bool = False
+
+
+Chain = tuple[Step, ...]
+
+
+def fingerprint(chain: Chain) -> str:
+    """Tells chains apart that do something else to records; 16 hexadecimal digits, empty for none."""
+    if not chain:
+        return ""
+    parts = [
+        (step.kind.value, step.arguments, step.negate)
+        + ((step.predicate.kind.value, step.predicate.argument) if step.predicate else ())
+        for step in chain
+    ]
+    return sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def parse_chain(values: Mapping[str, str]) -> Chain:
+    """The steps that keys ``transforms``, ``transforms.*``, ``predicates`` and ``predicates.*`` ask for.
+
+    Raises:
+        TransformFault: the first key that is missing, wrong, or asks for what is not carried out.
+    """
+    predicates = {alias: _predicate(alias, values) for alias in _aliases("predicates", values)}
+    return tuple(_step(alias, values, predicates) for alias in _aliases("transforms", values))
+
+
+def _aliases(key: str, values: Mapping[str, str]) -> list[str]:
+    aliases = [alias.strip() for alias in values.get(key, "").split(",")]
+    aliases = [alias for alias in aliases if alias]
+    for alias in aliases:
+        if aliases.count(alias) > 1:
+            raise TransformFault(key, f"names '{alias}' twice")
+    return aliases
+
+
+def _required(key: str, what: str, values: Mapping[str, str]) -> str:
+    text = values.get(key, "").strip()
+    if not text:
+        raise TransformFault(key, f"is missing: {what}")
+    return text
+
+
+def _class_name(key: str, what: str, package: str, values: Mapping[str, str]) -> str:
+    """The simple name, with ``$Key`` or ``$Value`` where it has one; Connect takes both that and Java's full one."""
+    return _required(key, f"the class of the {what}", values).removeprefix(package)
+
+
+def _predicate(alias: str, values: Mapping[str, str]) -> Predicate:
+    key = f"predicates.{alias}.type"
+    name = _class_name(key, "predicate", _PREDICATES, values)
+    try:
+        kind = PredicateKind(name)
+    except ValueError:
+        known = ", ".join(kind.value for kind in PredicateKind)
+        raise TransformFault(key, f"is '{name}'; Kafka's own predicates are known: {known}") from None
+    if kind is PredicateKind.TOMBSTONE:
+        return Predicate(alias, kind)
+    if kind is PredicateKind.HEADER_KEY:
+        return Predicate(alias, kind, _required(f"predicates.{alias}.name", "the header's name", values))
+    pattern_key = f"predicates.{alias}.pattern"
+    pattern = _required(pattern_key, "an expression for names of topics", values)
+    try:
+        compile_java_regex(pattern)
+    except RegexError as error:
+        raise TransformFault(pattern_key, f"cannot be used: {error}") from None
+    return Predicate(alias, kind, pattern)
+
+
+def _step(alias: str, values: Mapping[str, str], predicates: Mapping[str, Predicate]) -> Step:
+    kind, arguments = _kind(alias, values)
+    predicate_key, negate_key = f"transforms.{alias}.predicate", f"transforms.{alias}.negate"
+    named = values.get(predicate_key, "").strip()
+    if named and named not in predicates:
+        raise TransformFault(predicate_key, f"is '{named}', which predicates does not name")
+    negate = values.get(negate_key, "false").strip().lower()
+    if negate not in ("true", "false"):
+        raise TransformFault(negate_key, f"must be true or false, but is '{negate}'")
+    if negate == "true" and not named:
+        raise TransformFault(negate_key, f"is true, but {predicate_key} names no predicate")
+    return Step(alias, kind, arguments, predicates.get(named), negate == "true")
+
+
+def _kind(alias: str, values: Mapping[str, str]) -> tuple[StepKind, tuple[str, ...]]:
+    key = f"transforms.{alias}.type"
+    name = _class_name(key, "transform", _TRANSFORMS, values)
+    if name in _REFUSED:
+        raise TransformFault(key, f"is {name}, {_REFUSED[name]}")
+    simple, _, part = name.partition("$")
+    if simple in _FIELDS and part in ("Key", "Value", ""):
+        raise TransformFault(
+            key,
+            f"is {name}, which looks into keys or values: these are bytes here, as they are in MirrorMaker 2, which "
+            f"fails at the first record",
+        )
+    try:
+        kind = StepKind(name)
+    except ValueError:
+        known = ", ".join(kind.value for kind in StepKind)
+        raise TransformFault(key, f"is '{name}', a Java class that is not loaded; known are {known}") from None
+    return kind, _ARGUMENTS[kind](alias, values)
+
+
+def _inserted(alias: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    name = _required(f"transforms.{alias}.header", "the name of the header to insert", values)
+    key = f"transforms.{alias}.value.literal"
+    if key not in values:
+        raise TransformFault(key, "is missing: the value of the header to insert")
+    return name, values[key]
+
+
+def _dropped(alias: str, values: Mapping[str, str]) -> tuple[str, ...]:
+    text = _required(f"transforms.{alias}.headers", "the names of the headers to drop", values)
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+_ARGUMENTS: Mapping[StepKind, Callable[[str, Mapping[str, str]], tuple[str, ...]]] = {
+    StepKind.FILTER: lambda alias, values: (),
+    StepKind.INSERT_HEADER: _inserted,
+    StepKind.DROP_HEADERS: _dropped,
+}
+_NAMES = "which names topics: the replication policy does that here, see replication.policy.class"
+_REFUSED = {"RegexRouter": _NAMES, "TimestampRouter": _NAMES}
+#: Kafka's transforms of fields; most come as ``$Key`` and ``$Value``.
+_FIELDS = frozenset(
+    (
+        "Cast",
+        "ExtractField",
+        "Flatten",
+        "HeaderFrom",
+        "HoistField",
+        "InsertField",
+        "MaskField",
+        "ReplaceField",
+        "SetSchemaMetadata",
+        "TimestampConverter",
+        "ValueToKey",
+    )
+)

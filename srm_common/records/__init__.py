@@ -1,0 +1,1 @@
+"""Records on their way through a flow's transforms, as Arrow's columns."""

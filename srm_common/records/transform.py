@@ -1,0 +1,146 @@
+"""Connect's transforms on columns of records: what a flow's chain makes of a batch.
+
+No transform here looks into keys or values, none moves a record: the rows that come out are some of those that went in,
+in their order, with other headers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srm_common.domain.patterns.java_regex import compile_java_regex
+from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
+from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Transform:
+    """The steps of a chain for the records of one topic.
+
+    Args:
+        chain: as configured.
+        topic: the copy's name, which is what Connect's predicates see in MirrorMaker 2.
+    """
+
+    def __init__(self, chain: Chain, topic: str) -> None:
+        self._steps = [(step, _STEPS[step.kind]) for step in chain if _concerns(step, topic)]
+
+    @property
+    def changes(self) -> bool:
+        """Whether some record of the topic may come out other than it went in."""
+        return bool(self._steps)
+
+    def apply(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """What is left of records, as :data:`srm_common.wire.columns.SCHEMA` has them.
+
+        Raises:
+            CorruptBatch: headers that cannot be read, where a step looks at them.
+        """
+        for step, carry_out in self._steps:
+            if not records.num_rows:
+                break
+            chosen = _chosen(step, records)
+            if chosen is None or chosen.any():
+                records = carry_out(step, records, chosen)
+        return records
+
+
+def _concerns(step: Step, topic: str) -> bool:
+    """Whether the step is for any record of the topic: what a topic's name decides is the same for all of them."""
+    predicate = step.predicate
+    if predicate is None or predicate.kind is not PredicateKind.TOPIC_NAME:
+        return True
+    return compile_java_regex(predicate.argument).matches(topic) != step.negate
+
+
+def _chosen(step: Step, records: pa.RecordBatch) -> Mask | None:
+    """Which records the step is for; None for all."""
+    predicate = step.predicate
+    if predicate is None or predicate.kind is PredicateKind.TOPIC_NAME:
+        return None
+    held = _HELD[predicate.kind](predicate, records)
+    return ~held if step.negate else held
+
+
+def _has_header(predicate: Predicate, records: pa.RecordBatch) -> Mask:
+    counts = records.column("header_count").to_numpy()
+    held = np.zeros(len(counts), np.bool_)
+    if counts.any():
+        names = parsed_headers(records).flatten().field(0)
+        owners = np.repeat(np.arange(len(counts)), counts)
+        held[owners[_array(pc.equal(names, predicate.argument))]] = True
+    return held
+
+
+def _tombstone(predicate: Predicate, records: pa.RecordBatch) -> Mask:
+    return _array(records.column("value").is_null())
+
+
+_HELD: dict[PredicateKind, Callable[[Predicate, pa.RecordBatch], Mask]] = {
+    PredicateKind.HEADER_KEY: _has_header,
+    PredicateKind.TOMBSTONE: _tombstone,
+}
+
+
+def _filter(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+    return records.slice(0, 0) if chosen is None else records.filter(pa.array(~chosen))
+
+
+def _insert_header(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+    name, value = step.arguments
+    return appended(records, encoded_header(name, value.encode()), chosen)
+
+
+def appended(records: pa.RecordBatch, header: bytes, chosen: Mask | None) -> pa.RecordBatch:
+    """The records with one more header, behind those that they have; ``header`` as it lies in the log."""
+    more: Any = pa.scalar(header, pa.binary())
+    counts = records.column("header_count").to_numpy()
+    if chosen is None:
+        counts = counts + np.int32(1)
+    else:
+        counts = counts + chosen.astype(np.int32)
+        more = pc.if_else(pa.array(chosen), more, pa.scalar(b"", pa.binary()))
+    raw = pc.binary_join_element_wise(records.column("headers"), more, pa.scalar(b"", pa.binary()))
+    return _with(records, pa.array(counts), raw)
+
+
+def _with(records: pa.RecordBatch, counts: pa.Array, headers: pa.Array) -> pa.RecordBatch:
+    columns = [*records.columns[:-2], counts, headers]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+
+def _drop_headers(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+    counts = records.column("header_count").to_numpy()
+    if not counts.any():
+        return records
+    headers = parsed_headers(records)
+    structs = headers.flatten()
+    drop = _array(pc.is_in(structs.field(0), pa.array(step.arguments, pa.string())))
+    owners = np.repeat(np.arange(len(counts)), counts)
+    if chosen is not None:
+        drop &= chosen[owners]
+    if not drop.any():
+        return records
+    left = np.bincount(owners[~drop], minlength=len(counts))
+    offsets = np.concatenate(([0], np.cumsum(left))).astype(np.int32)
+    kept = pa.ListArray.from_arrays(pa.array(offsets), structs.filter(pa.array(~drop)), type=HEADERS_TYPE)
+    return with_headers(records, kept)
+
+
+def _array(booleans: Any) -> Mask:
+    return np.asarray(booleans.to_numpy(zero_copy_only=False), np.bool_)
+
+
+Carry = Callable[[Step, pa.RecordBatch, Mask | None], pa.RecordBatch]
+_STEPS: dict[StepKind, Carry] = {
+    StepKind.FILTER: _filter,
+    StepKind.INSERT_HEADER: _insert_header,
+    StepKind.DROP_HEADERS: _drop_headers,
+}

@@ -1,0 +1,98 @@
+"""Batches of a partition on their way through a transform: taken apart, changed, put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from srm_common.domain.flow import COMPRESSION_TYPES, Compression
+from srm_common.errors import CorruptBatch
+from srm_common.records.transform import Transform
+from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch
+from srm_common.wire.codec import NONE, library_level
+from srm_common.wire.columns import decode, encode
+
+#: What is taken apart at a time, in bytes as they lie in the log, unless a single batch has more; and what a batch that
+#: is put together may take before compression, unless the target's limit is lower.
+PIECE_BYTES, BODY_BYTES = 1 << 20, 512 << 10
+
+
+def transformed(
+    batches: Sequence[SourceBatch],
+    first_offset: int,
+    end_offset: int,
+    max_message_bytes: int,
+    compression: Compression | None,
+    transform: Transform,
+) -> Iterator[Packed]:
+    """What ``transform`` makes of a row of visible batches of one partition, in log order; as
+    :func:`srm_common.wire.repack.repack` otherwise. What is dropped leaves gaps between the runs, none of which is
+    coarsened.
+
+    Raises:
+        CorruptBatch: a checksum or layout is wrong. Everything before it was yielded.
+        RecordTooLarge: a single record is above ``max_message_bytes`` as it comes out. Everything before it was
+            yielded.
+    """
+    body_bytes = min(BODY_BYTES, max_message_bytes - HEADER_SIZE)
+    for piece in _pieces(batches):
+        records, fault = _decoded(piece)
+        if records is not None:
+            records = transform.apply(_within(records, first_offset, end_offset))
+        if records is not None and records.num_rows:
+            codec, level = _codec(piece, compression)
+            last: Packed | None = None
+            for packed in encode(records, codec, body_bytes, max_message_bytes, level):
+                if last is not None:
+                    yield last
+                last = packed
+            if last is not None:
+                done = min(end_offset, max(piece[-1].header.next_offset, last.upstream_end))
+                yield last if fault else last._replace(upstream_end=done)
+        if fault is not None:
+            raise fault
+
+
+def _pieces(batches: Sequence[SourceBatch]) -> Iterator[list[SourceBatch]]:
+    piece: list[SourceBatch] = []
+    size = 0
+    for batch in batches:
+        if piece and size + len(batch.data) > PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+        piece.append(batch)
+        size += len(batch.data)
+    if piece:
+        yield piece
+
+
+def _decoded(piece: Sequence[SourceBatch]) -> tuple[pa.RecordBatch | None, CorruptBatch | None]:
+    """The records of the batches up to the first that is corrupt, and what is wrong with that one."""
+    try:
+        return decode(piece), None
+    except CorruptBatch:
+        good = None
+        for end, batch in enumerate(piece):
+            try:
+                decode([batch])
+            except CorruptBatch as error:
+                return good, error
+            good = decode(piece[: end + 1])
+        raise
+
+
+def _within(records: pa.RecordBatch, first_offset: int, end_offset: int) -> pa.RecordBatch:
+    offsets = records.column("offset").to_numpy()
+    start, end = np.searchsorted(offsets, (first_offset, end_offset))
+    return records.slice(int(start), int(end - start))
+
+
+def _codec(piece: Sequence[SourceBatch], compression: Compression | None) -> tuple[int, int | None]:
+    """The flow's codec, else that of the first compressed batch: producers leave alone what would not shrink."""
+    if compression is not None:
+        codec = COMPRESSION_TYPES.index(compression.codec)
+        return codec, library_level(codec, compression.level)
+    own = [batch.header.attributes & CODEC_MASK for batch in piece if batch.header.magic == 2]
+    return next((codec for codec in own if codec), NONE), None

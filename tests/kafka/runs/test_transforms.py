@@ -1,0 +1,96 @@
+"""Connect's transforms of one file, carried out by the real MirrorMaker 2 and here, on the same topics."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunState
+from srm_common.replication.slots.slot import copy_slot
+from srm_common.settings_files.configuration import load_configuration
+from srm_common.testing import LocalKafka, LocalMirrorMaker
+from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.refresh_topics import refresh_topics
+from tests.kafka.flows import read
+from tests.kafka.records import eventually, mixed_records, produce
+
+pytestmark = pytest.mark.kafka
+
+KAFKA = "org.apache.kafka.connect.transforms"
+TRANSFORMS = {
+    "transforms": "traced, gone, clean",
+    "transforms.traced.type": f"{KAFKA}.Filter",
+    "transforms.traced.predicate": "traced",
+    "transforms.gone.type": f"{KAFKA}.Filter",
+    "transforms.gone.predicate": "gone",
+    "transforms.clean.type": f"{KAFKA}.DropHeaders",
+    # Java reads the file as Latin-1.
+    "transforms.clean.headers": r"h, \u00fcn\u00ef",
+    "transforms.clean.predicate": "kept",
+    "transforms.clean.negate": "true",
+    "predicates": "traced, gone, kept",
+    "predicates.traced.type": f"{KAFKA}.predicates.HasHeaderKey",
+    "predicates.traced.name": "trace",
+    "predicates.gone.type": f"{KAFKA}.predicates.RecordIsTombstone",
+    "predicates.kept.type": f"{KAFKA}.predicates.TopicNameMatches",
+    # The copy's name: what the source's topic is called matches nothing.
+    "predicates.kept.pattern": r"(mm|own)[0-9a-z]*\\..*-kept",
+}
+STORES = ("offset.storage", "config.storage", "status.storage", "offset-syncs.topic", "checkpoints.topic")
+
+
+def test_the_same_file_gives_the_same_records(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, tmp_path: Path
+) -> None:
+    topics = [f"{name}-kept", f"{name}-other"]
+    for number, topic in enumerate(topics):
+        source_kafka.create_topic(topic, 2)
+        for partition in range(2):
+            records = mixed_records(400, seed=2 * number + partition)
+            produce(source_kafka, topic, partition, records, compression_type="lz4", batch_num_messages=37)
+    alias = name.replace("-", "")
+    theirs, ours = f"mm{alias}", f"own{alias}"
+    properties = {
+        "clusters": f"{theirs}, {ours}, t",
+        f"{theirs}.bootstrap.servers": source_kafka.bootstrap_servers,
+        f"{ours}.bootstrap.servers": source_kafka.bootstrap_servers,
+        "t.bootstrap.servers": target_kafka.bootstrap_servers,
+        "topics": f"{name}-.*",
+        "emit.heartbeats.enabled": "false",
+        "emit.checkpoints.enabled": "false",
+        "sync.topic.acls.enabled": "false",
+        "replication.factor": "1",
+        **{f"{store}.replication.factor": "1" for store in (*STORES, "heartbeats.topic")},
+        # MirrorMaker 2 takes them at the level of flows and below only.
+        **{f"{one}->t.{key}": value for one in (theirs, ours) for key, value in TRANSFORMS.items()},
+    }
+    file = tmp_path / "mm2.properties"
+    file.write_text(
+        "".join(f"{key} = {value}\n" for key, value in (properties | {f"{ours}->t.enabled": "true"}).items())
+    )
+    flow = load_configuration(file).flow(f"{ours}->t")
+    refresh_topics(flow, at_once=True)
+    record = replicate(flow, RunOptions("first"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    assert record.state is RunState.DONE
+    copied = {(topic, n): read(target_kafka, f"{ours}.{topic}", n) for topic in topics for n in range(2)}
+    assert record.records == sum(len(records) for records in copied.values())
+    assert all(0 < len(records) < 400 for records in copied.values())
+
+    places = [TopicPartition(f"{theirs}.{topic}", n) for topic in topics for n in range(2)]
+
+    def arrived() -> bool:
+        if not {place.topic for place in places} <= target_kafka.admin().list_topics(timeout=60).topics.keys():
+            return False
+        return sum(reader.get_watermark_offsets(place, timeout=60)[1] for place in places) >= record.records
+
+    reader = Consumer({"bootstrap.servers": target_kafka.bootstrap_servers, "group.id": "ends"})
+    with LocalMirrorMaker(properties | {f"{theirs}->t.enabled": "true"}):
+        eventually(arrived, 300, "MirrorMaker 2 has not copied as many records")
+    reader.close()
+    for (topic, partition), records in copied.items():
+        assert records == read(target_kafka, f"{theirs}.{topic}", partition), topic
+    assert any(one.headers for one in copied[topics[0], 0])
+    assert {header for one in copied[topics[1], 0] for header, _ in one.headers} == {""}

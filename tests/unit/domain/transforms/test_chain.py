@@ -1,0 +1,95 @@
+"""Connect's keys for transforms: what they ask for, and what is wrong with them in one sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from srm_common.domain.transforms.chain import (
+    Predicate,
+    PredicateKind,
+    Step,
+    StepKind,
+    TransformFault,
+    fingerprint,
+    parse_chain,
+)
+
+KAFKA = "org.apache.kafka.connect.transforms."
+FILTER = {"transforms": "f", "transforms.f.type": f"{KAFKA}Filter"}
+
+
+def test_no_keys_are_no_steps() -> None:
+    assert parse_chain({}) == parse_chain({"transforms": " , "}) == ()
+
+
+def test_steps_come_in_the_order_of_the_list_with_their_predicates() -> None:
+    chain = parse_chain(
+        {
+            "transforms": "mark, filter,clean",
+            "transforms.clean.type": "DropHeaders",
+            "transforms.clean.headers": "a, b",
+            "transforms.filter.type": f"{KAFKA}Filter",
+            "transforms.filter.predicate": "orders",
+            "transforms.filter.negate": "TRUE",
+            "transforms.mark.type": f"{KAFKA}InsertHeader",
+            "transforms.mark.header": "origin",
+            "transforms.mark.value.literal": " a ",
+            "transforms.mark.predicate": "traced",
+            "predicates": "orders, traced, unused",
+            "predicates.orders.type": f"{KAFKA}predicates.TopicNameMatches",
+            "predicates.orders.pattern": "orders\\..*",
+            "predicates.traced.type": "HasHeaderKey",
+            "predicates.traced.name": "trace-id",
+            "predicates.unused.type": "RecordIsTombstone",
+        }
+    )
+    orders = Predicate("orders", PredicateKind.TOPIC_NAME, "orders\\..*")
+    traced = Predicate("traced", PredicateKind.HEADER_KEY, "trace-id")
+    assert chain == (
+        Step("mark", StepKind.INSERT_HEADER, ("origin", " a "), traced),
+        Step("filter", StepKind.FILTER, (), orders, True),
+        Step("clean", StepKind.DROP_HEADERS, ("a", "b")),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "key", "reason"),
+    [
+        ({"transforms": "f, f"}, "transforms", "names 'f' twice"),
+        ({"transforms.f.type": ""}, "transforms.f.type", "is missing: the class of the transform"),
+        ({"transforms.f.type": "com.example.Mask"}, "transforms.f.type", "is 'com.example.Mask', a Java class that"),
+        ({"transforms.f.type": f"{KAFKA}MaskField$Value"}, "transforms.f.type", "is MaskField.Value, which looks into"),
+        ({"transforms.f.type": f"{KAFKA}RegexRouter"}, "transforms.f.type", "is RegexRouter, which names topics"),
+        ({"transforms.f.predicate": "p"}, "transforms.f.predicate", "is 'p', which predicates does not name"),
+        ({"transforms.f.negate": "true"}, "transforms.f.negate", "is true, but transforms.f.predicate names no"),
+        ({"transforms.f.negate": "no"}, "transforms.f.negate", "must be true or false, but is 'no'"),
+        ({"transforms.f.type": "InsertHeader"}, "transforms.f.header", "is missing: the name of the header"),
+        (
+            {"transforms.f.type": "InsertHeader", "transforms.f.header": "h"},
+            "transforms.f.value.literal",
+            "is missing: the value",
+        ),
+        ({"transforms.f.type": "DropHeaders"}, "transforms.f.headers", "is missing: the names of the headers"),
+        ({"predicates": "p"}, "predicates.p.type", "is missing: the class of the predicate"),
+        ({"predicates": "p", "predicates.p.type": "x.Y"}, "predicates.p.type", "is 'x.Y'; Kafka's own predicates are"),
+        ({"predicates": "p", "predicates.p.type": "HasHeaderKey"}, "predicates.p.name", "is missing: the header's"),
+        (
+            {"predicates": "p", "predicates.p.type": "TopicNameMatches", "predicates.p.pattern": "a("},
+            "predicates.p.pattern",
+            "cannot be used: 'a\\(' is not a usable expression",
+        ),
+    ],
+)
+def test_one_sentence_names_the_key(changed: dict[str, str], key: str, reason: str) -> None:
+    with pytest.raises(TransformFault, match=reason) as raised:
+        parse_chain(FILTER | changed)
+    assert raised.value.key == key
+
+
+def test_fingerprints_tell_apart_what_differs_and_only_that() -> None:
+    renamed = {"transforms": "g", "transforms.g.type": "Filter"}
+    assert fingerprint(()) == ""
+    assert fingerprint(parse_chain(FILTER)) == fingerprint(parse_chain(renamed))
+    headers = {"transforms": "f", "transforms.f.type": "DropHeaders", "transforms.f.headers": "a"}
+    others = [FILTER, headers, headers | {"transforms.f.headers": "a,b"}]
+    assert len({fingerprint(parse_chain(one)) for one in others}) == 3

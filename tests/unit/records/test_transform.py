@@ -1,0 +1,124 @@
+"""Transforms on columns do to each record what Connect's do to one, said once more in plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.domain.flow import Compression
+from srm_common.domain.patterns.java_regex import compile_java_regex
+from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
+from srm_common.errors import CorruptBatch
+from srm_common.records.transform import Transform
+from srm_common.records.transformed import transformed
+from srm_common.wire import columns
+from srm_common.wire.batch import Packed, SourceBatch
+from srm_common.wire.codec import ZSTD
+from tests.unit.wire.batches import Record, rows, source_batch, take_all, without_offsets, written
+from tests.unit.wire.test_columns import seen
+
+NAMES = st.sampled_from(["", "h", "trace-id", "ü", "absent"])
+PREDICATES = st.one_of(
+    st.none(),
+    st.builds(Predicate, st.just("p"), st.just(PredicateKind.HEADER_KEY), NAMES),
+    st.just(Predicate("p", PredicateKind.TOMBSTONE)),
+    st.builds(Predicate, st.just("p"), st.just(PredicateKind.TOPIC_NAME), st.sampled_from(["a.orders", "b.*"])),
+)
+KINDS = st.one_of(
+    st.just((StepKind.FILTER, ())),
+    st.tuples(st.just(StepKind.INSERT_HEADER), st.tuples(NAMES, st.sampled_from(["", "x" * 200, "é"]))),
+    st.tuples(st.just(StepKind.DROP_HEADERS), st.lists(NAMES, min_size=1, max_size=2).map(tuple)),
+)
+CHAINS = st.lists(
+    st.builds(
+        lambda kind, predicate, negate: Step("s", kind[0], kind[1], predicate, negate and predicate is not None),
+        KINDS,
+        PREDICATES,
+        st.booleans(),
+    ),
+    max_size=4,
+).map(tuple)
+
+
+def by_record(chain: Chain, topic: str, record: Record) -> Record | None:
+    for step in chain:
+        held = True
+        match step.predicate:
+            case Predicate(kind=PredicateKind.HEADER_KEY, argument=name):
+                held = any(name == header for header, _ in record.headers)
+            case Predicate(kind=PredicateKind.TOMBSTONE):
+                held = record.value is None
+            case Predicate(argument=pattern):
+                held = compile_java_regex(pattern).matches(topic)
+        if held == step.negate:
+            continue
+        match step.kind:
+            case StepKind.FILTER:
+                return None
+            case StepKind.INSERT_HEADER:
+                name, value = step.arguments
+                record = record._replace(headers=(*record.headers, (name, value.encode())))
+            case StepKind.DROP_HEADERS:
+                left = tuple(header for header in record.headers if header[0] not in step.arguments)
+                record = record._replace(headers=left)
+    return record
+
+
+def expected(chain: Chain, records: Sequence[Record]) -> list[Record]:
+    changed = (by_record(chain, "a.orders", record) for record in records)
+    return [record for record in changed if record is not None]
+
+
+@given(rows(), CHAINS)
+def test_columns_and_records_agree(row: tuple[list[SourceBatch], list[Record]], chain: Chain) -> None:
+    batches, records = row
+    transform = Transform(chain, "a.orders")
+    assert seen(transform.apply(columns.decode(batches))) == expected(chain, records)
+    if not transform.changes:
+        assert expected(chain, records) == records
+
+
+@given(rows(), CHAINS, st.data())
+def test_batches_come_out_as_their_records_do(
+    row: tuple[list[SourceBatch], list[Record]], chain: Chain, data: st.DataObject
+) -> None:
+    batches, records = row
+    first = data.draw(st.integers(records[0].offset - 2, records[-1].offset))
+    end = data.draw(st.integers(first + 1, records[-1].offset + 3))
+    compression = data.draw(st.sampled_from([None, Compression("zstd", 3)]))
+    packs = list(transformed(batches, first, end, 1 << 20, compression, Transform(chain, "a.orders")))
+    wanted = expected(chain, [record for record in records if first <= record.offset < end])
+    assert [one for packed in packs for one in without_offsets(written(packed))] == without_offsets(wanted)
+    runs = [run for packed in packs for run in packed.runs]
+    assert [start + n for start, length, _ in runs for n in range(length)] == [record.offset for record in wanted]
+    assert all(length == count for _, length, count in runs)
+    ends = [packed.upstream_end for packed in packs]
+    assert ends == sorted(ends)
+    assert all(upstream_end <= end for upstream_end in ends)
+    if compression is not None:
+        assert all(packed.attributes == ZSTD for packed in packs)
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_what_comes_before_a_corrupt_batch_is_copied(bad: int) -> None:
+    records = [Record(number, 0, b"k", b"%d" % number) for number in range(3)]
+    batches = [source_batch([record]) for record in records]
+    data = bytearray(batches[bad].data)
+    data[-1] ^= 1
+    batches[bad] = SourceBatch(batches[bad].header, memoryview(data))
+    packs: list[Packed] = []
+    step = Step("s", StepKind.INSERT_HEADER, ("h", "v"))
+    with pytest.raises(CorruptBatch, match=f"offset {bad} fails its checksum"):
+        take_all(transformed(batches, 0, 3, 1 << 20, None, Transform((step,), "t")), packs)
+    arrived = [record.value for packed in packs for record in written(packed)]
+    assert arrived == [record.value for record in records[:bad]]
+    assert all(packed.upstream_end <= bad for packed in packs)
+
+
+def test_a_topic_that_no_step_is_for_goes_unopened() -> None:
+    step = Step("s", StepKind.FILTER, (), Predicate("p", PredicateKind.TOPIC_NAME, "b.*"))
+    assert not Transform((step,), "a.orders").changes
+    assert Transform((step,), "b.orders").changes
