@@ -17,7 +17,7 @@ from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.kafka.state.state_writer import NewRecord
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.driver.ownership import Ownership
-from srm_common.replication.slots.state_batches import produce_state
+from srm_common.replication.slots.state_batches import denied, produce_state
 from srm_common.wire.mm2 import SOURCE_CONNECTOR, epoch_headers, parse_source_offset_key, partition_for
 from srm_common.wire.plain_records import Entry
 
@@ -53,8 +53,8 @@ async def _write(
     )
     try:
         refused = await producer.add(homes)
-        if refused:
-            raise RetriableFault(codes.name(min(refused.values())))
+        for home, code in refused.items():
+            raise denied(link, home.topic) if code in codes.DENIED else RetriableFault(codes.name(code))
         for home, some in homes.items():
             entries: list[Entry] = [(record.key, record.value, record.headers) for record in some]
             await produce_state(producer, link, home, entries, flow.request_timeout_ms)

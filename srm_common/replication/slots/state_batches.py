@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from srm_common.domain.flow.principals import Right
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import Fenced
+from srm_common.errors import AccessDenied, Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.frames import RawProduce
 from srm_common.kafka.client.link import ClusterLink, RetriableFault
@@ -24,6 +25,7 @@ async def produce_state(
 
     Raises:
         Fenced: another run took the flow.
+        AccessDenied: writing is not allowed.
         RetriableFault: they were refused, or the outcome is unknown; the transaction must not be committed.
     """
     for start in range(0, len(entries), _BATCH_RECORDS):
@@ -58,5 +60,13 @@ async def _produce(
     for part in answer.partitions:
         if part.error_code in codes.FENCED:
             raise Fenced(f"the producer {producer.transactional_id} was fenced: {codes.name(part.error_code)}")
+        if part.error_code in codes.DENIED:
+            raise denied(link, home[0])
         if part.error_code:
             raise RetriableFault(f"{home[0]}-{home[1]}: {codes.name(part.error_code)}")
+
+
+def denied(link: ClusterLink, topic: str) -> AccessDenied:
+    """What to say where the cluster refuses writes to a state topic."""
+    right = Right("Write", "topic", topic).missing(link.settings)
+    return AccessDenied(f"{topic} may not be written at {link.settings.alias}; {right}")

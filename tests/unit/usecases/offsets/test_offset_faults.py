@@ -6,7 +6,7 @@ import pytest
 
 from srm_common.domain.flow import names
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import AccessDenied, SrmError, StateUnavailable, UnreachableCluster
+from srm_common.errors import AccessDenied, SrmError, UnreachableCluster
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
 from srm_common.usecases.offsets.repair_offsets import repair_offsets
 from srm_common.usecases.offsets.source_offsets import committed_now
@@ -46,7 +46,7 @@ def test_an_edit_that_may_not_be_written_moves_nothing(copied: Sides) -> None:
     topic = names.offsets_topic("a")
     with (
         copied.target.refuse("Produce", TOPIC_AUTHORIZATION_FAILED, when=topic),
-        pytest.raises(StateUnavailable, match=rf"{topic}.*TOPIC_AUTHORIZATION_FAILED"),
+        pytest.raises(AccessDenied, match=rf"{topic} may not be written at b; .*Write on topic '{topic}'"),
     ):
         edit_source_offsets(copied.flow, TO_THREE)
     assert committed_now(copied.flow) == {PLACE: 10}
