@@ -91,7 +91,7 @@ for name in "${rings[@]}"; do
             ;;
         # By work stealing each process keeps to files of its own, and to what their fixtures made, until the other is done.
         unit)
-            ring unit tests/unit -n "${TEST_PROCESSES:-2}" --dist worksteal -q "$@"
+            ring unit tests/unit -n "${TEST_PROCESSES:-3}" --dist worksteal -q "$@"
             joined
             ;;
         # One whole run between two brokers.

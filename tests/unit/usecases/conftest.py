@@ -19,9 +19,10 @@ def _no_other_producers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def sides(source_kafka: FakeCluster, target_kafka: FakeCluster) -> Sides:
+def sides(source_kafka: FakeCluster, target_kafka: FakeCluster) -> Iterator[Sides]:
     """Two clusters of one node and a flow between them, whose own patience is short."""
-    return Sides(source_kafka, target_kafka)
+    with closing(Sides(source_kafka, target_kafka)) as sides:
+        yield sides
 
 
 @pytest.fixture

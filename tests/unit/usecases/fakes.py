@@ -30,6 +30,7 @@ class Sides:
     source: FakeCluster
     target: FakeCluster
     flow: FlowSettings = field(init=False)
+    _open: FlowClusters | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.flow = small_flow(
@@ -53,8 +54,21 @@ class Sides:
         """What is asked of a cluster that is gone fails after a second from now on."""
         return self.set(admin_timeout_ms=1000)
 
+    def clusters(self) -> FlowClusters:
+        """The clusters with the flow as it is now. Its clients are the same for all steps of a test: a producer of its
+        own waits half a second for its id each time."""
+        if self._open is None:
+            self._open = FlowClusters(self.flow)
+        return self._open.with_flow(self.flow)
+
+    def close(self) -> None:
+        """End the clients; the next step begins with new ones, as each task does."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
     def refresh(self) -> Refreshed:
-        return refresh_topics(self.flow, at_once=True)
+        return refresh_topics(self.clusters(), at_once=True)
 
     def run(self, run_id: str = "r", **options: Any) -> RunRecord:
         """A run whose slots are copied in this process, one after the other."""
@@ -62,7 +76,7 @@ class Sides:
         def here(job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
             return [copy_slot(job, task) for task in tasks]
 
-        return replicate(self.flow, RunOptions(run_id, **options), here)
+        return replicate(self.clusters(), RunOptions(run_id, **options), here)
 
     def values(self, topic: str, partition: int = 0) -> list[bytes | None]:
         """What lies in a topic of the target, committed."""

@@ -313,6 +313,7 @@ def test_a_target_that_goes_after_the_copy_was_made_is_gone_on_with(sides: Sides
         sides.refresh()
     assert copies(sides) == {"a.orders": 1, "a.orders-eu": 1}
     sides.target.come_back()
+    sides.close()
     assert errors(sides.refresh().results) == {}
     assert copies(sides) == {"a.orders": 2, "a.orders-eu": 1}
     assert plan_topics(sides.flow).actions == ()
