@@ -30,7 +30,7 @@ def test_a_partition_without_a_leader_is_given_up_in_time() -> None:
         kafka.create_topic("state", 2)
         kafka.stop(2)
         with (
-            StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers), timeout_seconds=0.3) as reader,
+            StateReader(ClusterSettings.plaintext("c", kafka.bootstrap_servers), timeout_seconds=3.0) as reader,
             pytest.raises(ClusterError, match="could not list the offsets of topic state"),
         ):
             reader.offsets("state", [1], LATEST)
