@@ -22,7 +22,7 @@ demo-failover: setup ## kill a cluster; its consumers fail over to the other one
 demo-stop: ## end what a demo left running
 	@if [ -x $(PYTHON_BIN) ]; then $(PYTHON_BIN) -m demo stop; else echo "no demo is running: nothing is set up here"; fi
 
-test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (about 46 minutes on 2 cores)
+test: ## lint, then all test rings against real Kafka, Spark, Airflow and Chromium (about half an hour on 2 cores)
 	@scripts/setup.sh --tests
 	@scripts/test.sh lint unit store kafka spark airflow browser faults worlds
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from hashlib import sha256
 
 from srm_common.domain.patterns.java_regex import RegexError, compile_java_regex
 
@@ -64,18 +63,6 @@ class Step:
 
 
 Chain = tuple[Step, ...]
-
-
-def fingerprint(chain: Chain) -> str:
-    """Tells chains apart that do something else to records; 16 hexadecimal digits, empty for none."""
-    if not chain:
-        return ""
-    parts = [
-        (step.kind.value, step.arguments, step.negate)
-        + ((step.predicate.kind.value, step.predicate.argument) if step.predicate else ())
-        for step in chain
-    ]
-    return sha256(repr(parts).encode()).hexdigest()[:16]
 
 
 def parse_chain(values: Mapping[str, str]) -> Chain:

@@ -10,7 +10,6 @@ from srm_common.domain.transforms.chain import (
     Step,
     StepKind,
     TransformFault,
-    fingerprint,
     parse_chain,
 )
 
@@ -84,12 +83,3 @@ def test_one_sentence_names_the_key(changed: dict[str, str], key: str, reason: s
     with pytest.raises(TransformFault, match=reason) as raised:
         parse_chain(FILTER | changed)
     assert raised.value.key == key
-
-
-def test_fingerprints_tell_apart_what_differs_and_only_that() -> None:
-    renamed = {"transforms": "g", "transforms.g.type": "Filter"}
-    assert fingerprint(()) == ""
-    assert fingerprint(parse_chain(FILTER)) == fingerprint(parse_chain(renamed))
-    headers = {"transforms": "f", "transforms.f.type": "DropHeaders", "transforms.f.headers": "a"}
-    others = [FILTER, headers, headers | {"transforms.f.headers": "a,b"}]
-    assert len({fingerprint(parse_chain(one)) for one in others}) == 3
