@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from srm_common.domain.transforms.chain import Step, StepKind
 from srm_common.testing import LocalKafka
 from tests.faults.scenario import KEEPS_ITS_MARKERS, LONG, OWNED_ELSEWHERE, PATIENCE, Run, Scenario, survive, take_over
 
@@ -48,6 +49,25 @@ def test_driver_and_workers_killed(clusters: Clusters, scenario: MakeScenario) -
         run.kill_all()
 
     take_over(scenario(*clusters), *[kill] * 2)
+
+
+def test_driver_workers_and_broker_killed_while_batches_are_opened(clusters: Clusters, scenario: MakeScenario) -> None:
+    """A transform changes none of these records, but takes each batch apart and puts it together again."""
+    opened = (Step("clean", StepKind.DROP_HEADERS, ("absent",)),)
+
+    def kill(one: Scenario, run: Run) -> None:
+        run.kill_all()
+
+    def kill_a_worker(one: Scenario, run: Run) -> None:
+        run.kill_a_worker(one.dice)
+
+    def kill_target(one: Scenario, run: Run) -> None:
+        one.target.kill()
+        one.pause(0.0, 1.5)
+        one.target.restart()
+
+    take_over(scenario(*clusters, transforms=opened), kill)
+    survive(scenario(*clusters, transforms=opened), kill_a_worker, kill_target)
 
 
 def test_workers_killed(clusters: Clusters, scenario: MakeScenario) -> None:
