@@ -19,6 +19,7 @@ from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotT
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.chain import Predicate, PredicateKind, Step, StepKind
 from srm_common.errors import LostProcess
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.replication.spark.spark_conf import local_master, patient_master, spark_settings
@@ -86,6 +87,24 @@ def test_two_slots_copy_and_an_idle_run_starts_no_stage(
     assert_equal(flow, source_kafka, target_kafka, name)
     assert run(flow, spark).passes == 0
     assert jobs(spark) == before + 1
+
+
+def test_transforms_are_applied_where_slots_run(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    gone = Predicate("gone", PredicateKind.TOMBSTONE)
+    steps = (Step("drop", StepKind.FILTER, (), gone), Step("origin", StepKind.INSERT_HEADER, ("origin", "a")))
+    for partition in range(4):
+        write(source_kafka, name, [None if number % 3 == 1 else b"%d" % number for number in range(900)], partition)
+    record = run(replace(flow, transforms=steps), spark)
+    assert (record.state, record.records, record.backlog.most) == (RunState.DONE, 4 * 600, 0)
+    for partition in range(4):
+        wanted = [
+            replace(one, headers=(*one.headers, ("origin", b"a")))
+            for one in read(source_kafka, name, partition)
+            if one.value is not None
+        ]
+        assert read(target_kafka, f"{flow.name.source}.{name}", partition) == wanted
 
 
 def test_two_flows_share_an_application(
