@@ -340,18 +340,13 @@ class _Loader:
             assert entry is not None
             raise at_entry(entry, f"= {error.reason}") from error
 
-    def _below(self, beginning: str, name: FlowName) -> dict[str, str]:
+    def _below(self, beginning: str, name: FlowName, levels: Iterable[Level] = ALL_LEVELS) -> dict[str, str]:
         """Every key that begins so as the flow sees it, for a class that has settings of its own."""
         found: dict[str, str] = {}
-        for level in Level:
+        for level in levels:
             scope, prefix = self.layers.scope(level, name)
-            start = prefix + beginning
-            if level in ALL_LEVELS:
-                found |= {
-                    key[len(prefix) :]: self.providers.resolve(entry)
-                    for key, entry in scope.items()
-                    if key.startswith(start)
-                }
+            own = {key: entry for key, entry in scope.items() if key.startswith(prefix + beginning)}
+            found |= {key[len(prefix) :]: self.providers.resolve(entry) for key, entry in own.items()}
         return found
 
     def _notifiers(self, name: FlowName) -> tuple[AlarmNotifier, ...]:
@@ -365,26 +360,17 @@ class _Loader:
             raise at_entry(entry, error.reason) from error
 
     def _transforms(self, name: FlowName) -> Chain:
-        entry = self.layers.find(BY_NAME["transforms"], name).entry
+        key = BY_NAME["transforms"]
+        entry = self.layers.find(key, name).entry
         if entry is None:
             return ()
-        values = {key: text for start in ("transforms", "predicates") for key, text in self._below(start, name).items()}
+        values = self._below("transforms", name, key.levels) | self._below("predicates", name, key.levels)
         try:
             return parse_chain(values)
         except TransformFault as fault:
-            written = self._strongest(fault.key, name)
-            if written is None:
-                raise at_entry(entry, f"asks for {fault.key}, which {fault}") from None
-            raise at_entry(written, str(fault)) from None
-
-    def _strongest(self, key: str, name: FlowName) -> Entry | None:
-        """The entry of a key that has none of its own in the table, as the flow sees it."""
-        found = None
-        for level in Level:
-            scope, prefix = self.layers.scope(level, name)
-            if level in ALL_LEVELS:
-                found = scope.get(prefix + key, found)
-        return found
+            written = self.layers.strongest(fault.key, name, key.levels)
+            reason = f"asks for {fault.key}, which {fault}" if written is None else str(fault)
+            raise at_entry(written or entry, reason) from None
 
     def _filter_class(self, key_name: str, name: FlowName) -> FilterClass | None:
         key = BY_NAME[key_name]

@@ -130,6 +130,15 @@ class Layers:
             return Found(key)
         return Found(key, hits[0][0], hits[0][1], tuple(hits[1:]))
 
+    def strongest(self, name: str, flow: FlowName, levels: Iterable[Level]) -> Entry | None:
+        """The entry of a key of a family, which no :class:`Key` knows by its name, as ``flow`` sees it; ``levels`` are
+        those of the family, weakest first."""
+        found = None
+        for level in levels:
+            scope, prefix = self.scope(level, flow)
+            found = scope.get(prefix + name, found)
+        return found
+
 
 def current_spelling(key: str, aliases: Collection[str]) -> str:
     """``cluster.<alias>.key`` and ``connector.<source>-><target>.key``, as KIP-382 had them, without the first word."""
