@@ -140,8 +140,7 @@ def _kind(alias: str, values: Mapping[str, str]) -> tuple[StepKind, tuple[str, .
     if simple in _FIELDS and part in ("Key", "Value", ""):
         raise TransformFault(
             key,
-            f"is {name}, which looks into keys or values: these are bytes here, as they are in MirrorMaker 2, which "
-            f"fails at the first record",
+            f"is {name}, which looks into keys or values: these are bytes here, as they are in MirrorMaker 2",
         )
     try:
         kind = StepKind(name)
