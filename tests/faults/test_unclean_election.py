@@ -86,8 +86,10 @@ class Cut:
         def met() -> bool:
             assert callable(condition)
             with contextlib.suppress(KafkaException):
-                seen = self._kafka.admin().list_topics(timeout=10).topics
-                return all(condition(seen[topic].partitions[0]) for topic in self._topics)
+                shown = self._kafka.admin().list_topics(timeout=10).topics
+                # A broker that has just started may not have heard of a topic that another one has created.
+                parts = [shown[topic].partitions.get(0) if topic in shown else None for topic in self._topics]
+                return all(part is not None and condition(part) for part in parts)
             return False
 
         wait_for(what, met)
