@@ -128,6 +128,16 @@ def _write(out: Bytes, at: int, value: int) -> int:
 
 
 @_compiled
+def _write_bytes(out: Bytes, at: int, length: int, data: Bytes, start: int) -> int:
+    """A length, -1 for null, and so many bytes of ``data``; returns where they end."""
+    at = _write(out, at, length)
+    if length > 0:
+        out[at : at + length] = data[start : start + length]
+        at += length
+    return at
+
+
+@_compiled
 def sizes(times: Ints, keys: Ints, values: Ints, headers: Ints, header_counts: Ints, out: Ints) -> None:
     """Bytes of each record without its length and its offset delta, which depend on where in a batch it comes to lie.
 
@@ -169,16 +179,8 @@ def write(
         out[at] = 0
         at = _write(out, at + 1, times[number])
         at = _write(out, at, number - first)
-        length = keys[number]
-        at = _write(out, at, length)
-        if length > 0:
-            out[at : at + length] = key_bytes[key_at[number] : key_at[number] + length]
-            at += length
-        length = values[number]
-        at = _write(out, at, length)
-        if length > 0:
-            out[at : at + length] = value_bytes[value_at[number] : value_at[number] + length]
-            at += length
+        at = _write_bytes(out, at, keys[number], key_bytes, key_at[number])
+        at = _write_bytes(out, at, values[number], value_bytes, value_at[number])
         at = _write(out, at, header_counts[number])
         length = headers[number]
         if length > 0:
@@ -246,13 +248,5 @@ def write_headers(
     """Write headers one after the other; of names and values where each begins, its length (-1 for null), all bytes."""
     at = 0
     for number in range(len(names)):
-        length = names[number]
-        at = _write(out, at, length)
-        if length > 0:
-            out[at : at + length] = name_bytes[name_at[number] : name_at[number] + length]
-            at += length
-        length = contents[number]
-        at = _write(out, at, length)
-        if length > 0:
-            out[at : at + length] = content_bytes[content_at[number] : content_at[number] + length]
-            at += length
+        at = _write_bytes(out, at, names[number], name_bytes, name_at[number])
+        at = _write_bytes(out, at, contents[number], content_bytes, content_at[number])
