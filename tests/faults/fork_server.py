@@ -124,7 +124,7 @@ class ForkServer:
 
 def _serve() -> Callable[[], int]:
     """Returns in each forked run with what it has to do, and in the server when there are no more orders."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the attendants
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps the attendants
     for line in iter(sys.stdin.readline, ""):
         order = Order(**json.loads(line))
         main: Callable[..., int] = importlib.import_module(order.module).main

@@ -63,7 +63,7 @@ def run(airflow: LocalAirflow, params: dict[str, Any] | None = None) -> tuple[st
 
 @contextlib.contextmanager
 def settings(airflow: LocalAirflow, *lines: str) -> Iterator[None]:
-    """The file has these lines, too, while the block lasts; each try of a task reads it anew."""
+    """The file has these lines, too, while the block lasts; each try of a task reads it again."""
     file = Path(airflow.environment["SRM_CONFIG"])
     before = file.read_text()
     file.write_text("".join(f"{line}\n" for line in (before.rstrip(), *lines)))

@@ -39,7 +39,7 @@ def test_a_killed_spark_job_is_tried_again_without_loss_or_repeat(
 ) -> None:
     source, target = clusters
     write(source, topic, 1000)
-    # Still at work when it is killed, however long that takes; the second try ends when all is copied.
+    # Still copying when it is killed, however long that takes; the second try ends when all is copied.
     with settings(airflow, "run.max.seconds = 900"):
         run_id = airflow.trigger(DAG_ID, {"topics": [topic]})
         wait_until(copying(airflow, run_id, f"a.{topic}", target), 300, "copying")

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.kafka, pytest.mark.spark]
 def test_a_flow_whose_run_waits_for_ever_is_told_once_and_once_when_it_came_right(
     airflow: LocalAirflow, mailbox: Mailbox
 ) -> None:
-    """By the DAG srm.watch, since a run that does not go on tells nobody."""
+    """By the DAG srm.watch, since a run that hangs reports nothing."""
     file = Path(airflow.environment["SRM_CONFIG"])
     text = file.read_text()
 
@@ -80,7 +80,7 @@ def test_that_nothing_is_watched_is_told_although_no_task_gets_a_slot(airflow: L
         def mails() -> list[str]:
             return [told for told in mailbox.subjects if subject in told]
 
-        # Nobody waits for five minutes here.
+        # Five minutes would be too long for a test.
         with contextlib.closing(sqlite3.connect(airflow.directory / "airflow.db", timeout=120)) as database, database:
             mine = "dagrun_id = (SELECT id FROM dag_run WHERE dag_id = 'srm.watch' AND run_id = ?)"
             changed = database.execute(

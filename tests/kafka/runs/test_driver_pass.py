@@ -102,7 +102,7 @@ def test_a_run_that_is_told_to_end_in_its_midst_leaves_nothing_open(
             record = last_run(flow)
             assert record is not None
             assert (record.run_id, record.state) == (f"round-{round_}", RunState.FAILED)
-        # Nothing of it holds back readers, and nobody has to wait for it.
+        # None of its transactions holds back readers.
         wait_until_readable(target_kafka, copy, (0, 1))
         stable, all_ = (
             ends(target_kafka, copy, one) for one in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
