@@ -54,7 +54,8 @@ async def _write(
     try:
         refused = await producer.add(homes)
         for home, code in refused.items():
-            raise denied(link, home.topic) if code in codes.DENIED else RetriableFault(codes.name(code))
+            denial = code == codes.TOPIC_AUTHORIZATION_FAILED
+            raise denied(link, home.topic) if denial else RetriableFault(codes.name(code))
         for home, some in homes.items():
             entries: list[Entry] = [(record.key, record.value, record.headers) for record in some]
             await produce_state(producer, link, home, entries, flow.request_timeout_ms)

@@ -60,7 +60,7 @@ async def _produce(
     for part in answer.partitions:
         if part.error_code in codes.FENCED:
             raise Fenced(f"the producer {producer.transactional_id} was fenced: {codes.name(part.error_code)}")
-        if part.error_code in codes.DENIED:
+        if part.error_code == codes.TOPIC_AUTHORIZATION_FAILED:
             raise denied(link, home[0])
         if part.error_code:
             raise RetriableFault(f"{home[0]}-{home[1]}: {codes.name(part.error_code)}")
