@@ -114,10 +114,7 @@ class RecordsContract:
     def test_records_come_back_as_they_were_written(self, kafka: Cluster, name: str) -> None:
         cluster = settings(kafka)
         kafka.create_topic(name, 2)
-        records = [
-            NewRecord(name, number % 2, b"k%d" % number, b"v" * number, 1_700_000_000_000 + number)
-            for number in range(6)
-        ]
+        records = [NewRecord(name, number % 2, b"k%d" % number, b"v" * number, _NOW_MS + number) for number in range(6)]
         records.append(NewRecord(name, 0, b"k0", None))
         assert StateWriter(cluster, repeats_matter=False).write("write", records) == 7
         with StateReader(cluster) as reader:
@@ -132,7 +129,7 @@ class RecordsContract:
                 (2, b"k4", b"vvvv"),
                 (3, b"k0", None),
             ]
-            assert [one.timestamp_ms for one in first[:3]] == [1_700_000_000_000 + number for number in (0, 2, 4)]
+            assert [one.timestamp_ms for one in first[:3]] == [_NOW_MS + number for number in (0, 2, 4)]
             assert [one.offset for one in reader.read(name, {0: 2, 1: 3})] == [2, 3]
             assert reader.newest(name, {0: 4})[b"k0"].value is None
             assert (reader.partitions(name), reader.partitions(f"{name}-none")) == (2, 0)
@@ -140,11 +137,11 @@ class RecordsContract:
 
     def test_offsets_by_time(self, kafka: Cluster, name: str) -> None:
         kafka.create_topic(name)
-        records = [NewRecord(name, 0, b"k", b"v", 1_700_000_000_000 + 1000 * number) for number in range(5)]
+        records = [NewRecord(name, 0, b"k", b"v", _NOW_MS + 1000 * number) for number in range(5)]
         StateWriter(settings(kafka), repeats_matter=False).write("write", records)
         with ClusterLink(settings(kafka)) as link:
             for ahead, offset in ((-5, 0), (0, 0), (1, 1), (2000, 2), (3999, 4), (4001, -1)):
-                found, faults = link.offsets_at([Place(name, 0)], 1_700_000_000_000 + ahead)
+                found, faults = link.offsets_at([Place(name, 0)], _NOW_MS + ahead)
                 assert (found, faults) == ({(name, 0): offset}, {})
 
     def test_what_is_deleted_is_gone_from_the_start(self, kafka: Cluster, name: str) -> None:
@@ -332,7 +329,7 @@ class RecordsContract:
     def test_a_topic_that_keeps_its_own_time(self, kafka: Cluster, name: str) -> None:
         kafka.create_topic(name, config={"message.timestamp.type": "LogAppendTime"})
         StateWriter(settings(kafka), repeats_matter=False).write(
-            "write", [NewRecord(name, 0, b"k", b"v", 1_700_000_000_000)]
+            "write", [NewRecord(name, 0, b"k", b"v", _NOW_MS - 86_400_000)]
         )
         with StateReader(settings(kafka)) as reader:
             (record,) = reader.read(name)

@@ -4,6 +4,7 @@ rights that are needed where more is used."""
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -292,7 +293,7 @@ def _make_it_necessary(row: Row, lacking: AclBinding, flow: Flow, full: Flow) ->
         # A flow without progress asks what MirrorMaker 2 has left there.
         key, value = encode_offset_sync(OffsetSync("elsewhere", 0, 1, 1))
         flow.kafkas["target"].create_topic(lacking.name, config={"cleanup.policy": "compact"})
-        produce(flow.kafkas["target"], lacking.name, 0, [Seen(key, value, (), 1_700_000_000_000)])
+        produce(flow.kafkas["target"], lacking.name, 0, [Seen(key, value, (), int(time.time() * 1000))])
     if lacking.operation is AclOperation.ALTER and lacking.restype is ResourceType.BROKER:
         reader = (
             f"kafka-acls.sh --bootstrap-server a --add --allow-principal User:bob --operation Read --topic {flow.topic}"
