@@ -19,6 +19,7 @@
      |    +-- DataLost            records disappeared at the source before they were copied
      |    +-- RecordTooLarge      a single record is larger than the target takes
      |    +-- CorruptBatch        a batch's checksum or layout is wrong
+     |    +-- TransformFailed     a step of the flow's transforms cannot take a record
      |    +-- NoSuchPartition     the topic or partition does not exist (any more)
      +-- StoreError               the metrics store cannot be used now; replication continues without it
      |    +-- StoreTooNew         its schema is newer than this software
@@ -139,6 +140,10 @@ class RecordTooLarge(PartitionError):
 
 class CorruptBatch(PartitionError):
     """A record batch fails its checksum or cannot be parsed; it is never copied."""
+
+
+class TransformFailed(PartitionError):
+    """A step of the flow's transforms cannot take a record; what comes before it was copied."""
 
 
 class NoSuchPartition(PartitionError):

@@ -6,8 +6,8 @@ in their order, with other headers.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,35 @@ from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, 
 from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
 
 Mask = npt.NDArray[np.bool_]
+
+
+class RowFaults(ValueError):
+    """A step cannot take some of the rows that it was given. It is asked again for the others.
+
+    ``reasons``: why, by the number of the row; each follows the step's name and a colon in a sentence.
+    """
+
+    def __init__(self, reasons: Mapping[int, str]) -> None:
+        super().__init__(f"{len(reasons)} rows")
+        self.reasons = dict(reasons)
+
+
+class RecordFault(NamedTuple):
+    """A record that a step cannot take: its upstream offset, the step's alias, and why."""
+
+    offset: int
+    step: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"offset {self.offset}, transforms.{self.step}: {self.reason}"
+
+
+class Applied(NamedTuple):
+    """What is left of records, and those that a step could not take, by offset; these are not among the former."""
+
+    records: pa.RecordBatch
+    faults: list[RecordFault]
 
 
 class Transform:
@@ -37,19 +66,33 @@ class Transform:
         """Whether some record of the topic may come out other than it went in."""
         return bool(self._steps)
 
-    def apply(self, records: pa.RecordBatch) -> pa.RecordBatch:
-        """What is left of records, as :data:`srm_common.wire.columns.SCHEMA` has them.
+    def apply(self, records: pa.RecordBatch) -> Applied:
+        """What becomes of records, as :data:`srm_common.wire.columns.SCHEMA` has them.
 
         Raises:
             CorruptBatch: headers that cannot be read, where a step looks at them.
         """
+        faults: list[RecordFault] = []
         for step, carry_out in self._steps:
-            if not records.num_rows:
-                break
-            chosen = _chosen(step, records)
-            if chosen is None or chosen.any():
-                records = carry_out(step, records, chosen)
-        return records
+            while records.num_rows:
+                chosen = _chosen(step, records)
+                if chosen is not None and not chosen.any():
+                    break
+                try:
+                    records = carry_out(step, records, chosen)
+                    break
+                except RowFaults as error:
+                    records = _without(records, step, error, faults)
+        return Applied(records, sorted(faults))
+
+
+def _without(records: pa.RecordBatch, step: Step, error: RowFaults, faults: list[RecordFault]) -> pa.RecordBatch:
+    """The records but those that the step cannot take; there are fewer each time."""
+    offsets = records.column("offset")
+    faults += [RecordFault(offsets[row].as_py(), step.alias, reason) for row, reason in error.reasons.items()]
+    left = np.ones(records.num_rows, np.bool_)
+    left[list(error.reasons)] = False
+    return records.filter(pa.array(left))
 
 
 def _concerns(step: Step, topic: str) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
-from srm_common.errors import CorruptBatch
+from srm_common.errors import CorruptBatch, PartitionError, TransformFailed
 from srm_common.records.transform import Transform
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch
 from srm_common.wire.codec import NONE, library_level
@@ -35,12 +35,17 @@ def transformed(
         CorruptBatch: a checksum or layout is wrong. Everything before it was yielded.
         RecordTooLarge: a single record is above ``max_message_bytes`` as it comes out. Everything before it was
             yielded.
+        TransformFailed: a step cannot take a record. Everything before it was yielded.
     """
     body_bytes = min(BODY_BYTES, max_message_bytes - HEADER_SIZE)
     for piece in _pieces(batches):
+        fault: PartitionError | None
         records, fault = _decoded(piece)
         if records is not None:
-            records = transform.apply(_within(records, first_offset, end_offset))
+            records, faults = transform.apply(_within(records, first_offset, end_offset))
+            if faults:
+                records = _within(records, first_offset, faults[0].offset)
+                fault = TransformFailed(str(faults[0]))
         if records is not None and records.num_rows:
             codec, level = _codec(piece, compression)
             last: Packed | None = None

@@ -221,6 +221,7 @@ _FINAL = (
     errors.DataLost
     | errors.RecordTooLarge
     | errors.CorruptBatch
+    | errors.TransformFailed
     | errors.CorruptRecord
     | errors.AccessDenied
     | errors.ConfigError

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from srm_common.domain.flow import Compression
-from srm_common.errors import CorruptBatch, RecordTooLarge
+from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.kafka.client.buffers import Lease
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.wire.batch import Packed, SourceBatch
@@ -74,7 +74,7 @@ class Turn:
         share = state.share or state.open_share()
         try:
             self.packed = next(self._source, None)
-        except (CorruptBatch, RecordTooLarge) as error:
+        except (CorruptBatch, RecordTooLarge, TransformFailed) as error:
             name = f"{state.upstream[0]}-{state.upstream[1]}"
             state.stop_at(share.upstream_end, type(error)(f"partition {name}: {error}"))
             return False

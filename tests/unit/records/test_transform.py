@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,12 +12,14 @@ from hypothesis import strategies as st
 from srm_common.domain.flow import Compression
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
-from srm_common.errors import CorruptBatch
-from srm_common.records.transform import Transform
+from srm_common.errors import CorruptBatch, TransformFailed
+from srm_common.records import transform as module
+from srm_common.records.transform import Mask, RecordFault, RowFaults, Transform
 from srm_common.records.transformed import transformed
 from srm_common.wire import columns
 from srm_common.wire.batch import Packed, SourceBatch
 from srm_common.wire.codec import ZSTD
+from srm_common.wire.columns import encoded_header
 from tests.unit.wire.batches import Record, rows, source_batch, take_all, without_offsets, written
 from tests.unit.wire.test_columns import seen
 
@@ -76,7 +79,7 @@ def expected(chain: Chain, records: Sequence[Record]) -> list[Record]:
 def test_columns_and_records_agree(row: tuple[list[SourceBatch], list[Record]], chain: Chain) -> None:
     batches, records = row
     transform = Transform(chain, "a.orders")
-    assert seen(transform.apply(columns.decode(batches))) == expected(chain, records)
+    assert seen(transform.apply(columns.decode(batches)).records) == expected(chain, records)
     if not transform.changes:
         assert expected(chain, records) == records
 
@@ -116,6 +119,35 @@ def test_what_comes_before_a_corrupt_batch_is_copied(bad: int) -> None:
     arrived = [record.value for packed in packs for record in written(packed)]
     assert arrived == [record.value for record in records[:bad]]
     assert all(packed.upstream_end <= bad for packed in packs)
+
+
+@given(rows(), st.data())
+def test_records_that_a_step_cannot_take(row: tuple[list[SourceBatch], list[Record]], data: st.DataObject) -> None:
+    batches, records = row
+    bad = data.draw(st.sets(st.sampled_from([record.offset for record in records]), min_size=1))
+    header = ("h", b"v")
+
+    def picky(step: Step, columns: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+        offsets = columns.column("offset").to_pylist()
+        refused = {number: f"not {offset}" for number, offset in enumerate(offsets) if offset in bad}
+        if refused:
+            raise RowFaults(refused)
+        return module.appended(columns, encoded_header(*header), chosen)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(module._STEPS, StepKind.INSERT_HEADER, picky)
+        transform = Transform((Step("picky", StepKind.INSERT_HEADER, ("h", "v")),), "t")
+    left, faults = transform.apply(columns.decode(batches))
+    taken = [one._replace(headers=(*one.headers, header)) for one in records]
+    assert seen(left) == [one for one in taken if one.offset not in bad]
+    assert faults == [RecordFault(offset, "picky", f"not {offset}") for offset in sorted(bad)]
+    packs: list[Packed] = []
+    end = records[-1].offset + 1
+    with pytest.raises(TransformFailed, match=f"offset {min(bad)}, transforms.picky: not {min(bad)}"):
+        take_all(transformed(batches, records[0].offset, end, 1 << 20, None, transform), packs)
+    arrived = [one for packed in packs for one in without_offsets(written(packed))]
+    assert arrived == without_offsets([one for one in taken if one.offset < min(bad)])
+    assert all(packed.upstream_end <= min(bad) for packed in packs)
 
 
 def test_a_topic_that_no_step_is_for_goes_unopened() -> None:

@@ -68,6 +68,7 @@ def test_a_fault_rests_longer_each_time_and_is_forgotten_when_it_heals(track: Pa
         ("DataLost", True),
         ("RecordTooLarge", True),
         ("CorruptBatch", True),
+        ("TransformFailed", True),
         ("CorruptRecord", True),
         ("AccessDenied", True),
         ("UnreachableCluster", False),
