@@ -30,6 +30,15 @@ FIELDS = 9
 NAME_AT, NAME_LENGTH, CONTENT_AT, CONTENT_LENGTH = range(4)
 HEADER_FIELDS = 4
 
+#: A row of what :func:`renumber` reads: where a body begins and ends; what its offset deltas count from; what to add to
+#: its time deltas, or instead of them where it has a time of appending; whether each offset has its record; records.
+BODY_AT, BODY_END, BODY_OFFSET, BODY_SHIFT, BODY_APPEND_TIME, BODY_DENSE, BODY_RECORDS = range(7)
+BODY_FIELDS = 7
+#: Bytes that a record may grow by: other varints for its length, its time and its number.
+MOST_GROWTH = 5 + 10 + 5
+#: Bytes of the smallest record: seven varints and bytes.
+LEAST_RECORD = 7
+
 try:
     from numba import njit
 except ImportError:
@@ -37,17 +46,27 @@ except ImportError:
 else:
     COMPILED = True
     """Whether the loops are compiled."""
+KEPT = COMPILED
+"""Whether what is compiled is kept for other processes; if not, it costs each of them some six seconds."""
 
 #: What is left of 64 bits that are moved to the right by one, and by seven.
 _POSITIVE, _SEVEN_LESS = (1 << 63) - 1, (1 << 57) - 1
 
 
-def _compiled(function: _Function) -> _Function:
-    # Kept beside this file, or where NUMBA_CACHE_DIR says, for the processes that come later.
-    return cast(_Function, njit(function, cache=True, nogil=True)) if COMPILED else function
+def compiled(function: _Function) -> _Function:
+    """The loop as numba compiles it, kept beside this file, or where NUMBA_CACHE_DIR says, for the processes that come
+    later; where neither can be written to, as in read-only containers, each process compiles for itself."""
+    if not COMPILED:
+        return function
+    global KEPT
+    try:
+        return cast(_Function, njit(function, cache=True, nogil=True))
+    except RuntimeError:
+        KEPT = False
+        return cast(_Function, njit(function, nogil=True))
 
 
-@_compiled
+@compiled
 def _read(body: Body, at: int, end: int) -> tuple[int, int]:
     """A zig-zag varint and where it ends; -1 where the body ends before that, or the number has more than 64 bits."""
     value = 0
@@ -63,7 +82,7 @@ def _read(body: Body, at: int, end: int) -> tuple[int, int]:
     return 0, -1
 
 
-@_compiled
+@compiled
 def walk(body: Body, count: int, fields: Ints) -> int:
     """Find the fields of ``count`` records (Kafka's ``DefaultRecord``); ``fields`` is FIELDS x count.
 
@@ -101,7 +120,7 @@ def walk(body: Body, count: int, fields: Ints) -> int:
     return -1 if at == size else count
 
 
-@_compiled
+@compiled
 def _size(value: int) -> int:
     """Bytes of the zig-zag varint."""
     rest = ((value << 1) ^ (value >> 63)) >> 7 & _SEVEN_LESS
@@ -112,7 +131,7 @@ def _size(value: int) -> int:
     return size
 
 
-@_compiled
+@compiled
 def _write(out: Bytes, at: int, value: int) -> int:
     """The zig-zag varint at ``at``; returns where it ends."""
     value = (value << 1) ^ (value >> 63)
@@ -127,7 +146,7 @@ def _write(out: Bytes, at: int, value: int) -> int:
     return at + 1
 
 
-@_compiled
+@compiled
 def _write_bytes(out: Bytes, at: int, length: int, data: Bytes, start: int) -> int:
     """A length, -1 for null, and so many bytes of ``data``; returns where they end."""
     at = _write(out, at, length)
@@ -137,7 +156,7 @@ def _write_bytes(out: Bytes, at: int, length: int, data: Bytes, start: int) -> i
     return at
 
 
-@_compiled
+@compiled
 def sizes(times: Ints, keys: Ints, values: Ints, headers: Ints, header_counts: Ints, out: Ints) -> None:
     """Bytes of each record without its length and its offset delta, which depend on where in a batch it comes to lie.
 
@@ -151,7 +170,7 @@ def sizes(times: Ints, keys: Ints, values: Ints, headers: Ints, header_counts: I
         out[number] = size
 
 
-@_compiled
+@compiled
 def write(
     out: Bytes,
     first: int,
@@ -189,7 +208,74 @@ def write(
     return at
 
 
-@_compiled
+@compiled
+def renumber(data: Bytes, bodies: Ints, first_offset: int, stop: int, out: Bytes, runs: Ints) -> tuple[int, int, int]:
+    """Write the wanted records of bodies one after the other, with offset deltas from 0 on, and times that count from
+    the base time of the first body.
+
+    Args:
+        data: all bodies.
+        bodies: a row for each, see :data:`BODY_FIELDS`.
+        first_offset, stop: wanted offsets; the last one exclusive.
+        out: at least as long as all bodies and MOST_GROWTH bytes for each of their records.
+        runs: gets a row of first offset and length for each dense run; as many rows as records.
+
+    Returns the bytes and the records written and the number of runs. Where a record cannot be read: the number of its
+    body as a negative number less one, the number of the record in it, and 0.
+    """
+    size = count = used = 0
+    run_next = -1
+    for body in range(len(bodies)):
+        at = bodies[body, BODY_AT]
+        body_end = bodies[body, BODY_END]
+        base_offset = bodies[body, BODY_OFFSET]
+        shift = bodies[body, BODY_SHIFT]
+        dense = bodies[body, BODY_DENSE] != 0
+        fixed = bodies[body, BODY_APPEND_TIME] != 0
+        for number in range(bodies[body, BODY_RECORDS]):
+            length, at = _read(data, at, body_end)
+            if at < 0 or length < 1 or length > body_end - at:
+                return -body - 1, number, 0
+            end = at + length
+            attributes = data[at]
+            time_at = at + 1
+            time, delta_at = _read(data, time_at, end)
+            if delta_at < 0:
+                return -body - 1, number, 0
+            delta, rest = _read(data, delta_at, end)
+            if rest < 0:
+                return -body - 1, number, 0
+            offset = base_offset + (number if dense else delta)
+            at = end
+            if offset < first_offset or offset >= stop:
+                continue
+            if offset != run_next:
+                runs[used, 0] = offset
+                runs[used, 1] = 0
+                used += 1
+            runs[used - 1, 1] += 1
+            run_next = offset + 1
+            time = shift if fixed else time + shift
+            kept = not fixed and shift == 0
+            time_size = delta_at - time_at if kept else _size(time)
+            size = _write(out, size, 1 + time_size + _size(count) + end - rest)
+            out[size] = attributes
+            size += 1
+            if kept:
+                out[size : size + time_size] = data[time_at:delta_at]
+                size += time_size
+            else:
+                size = _write(out, size, time)
+            size = _write(out, size, count)
+            out[size : size + end - rest] = data[rest:end]
+            size += end - rest
+            count += 1
+        if at != body_end:
+            return -body - 1, bodies[body, BODY_RECORDS], 0
+    return size, count, used
+
+
+@compiled
 def gather(body: Bytes, at: Ints, lengths: Ints, offsets: Offsets, out: Bytes) -> None:
     """Copy pieces of the body one after the other, each to its place in ``out``."""
     for number in range(len(at)):
@@ -199,7 +285,7 @@ def gather(body: Bytes, at: Ints, lengths: Ints, offsets: Offsets, out: Bytes) -
             out[offsets[number] : offsets[number] + length] = body[start : start + length]
 
 
-@_compiled
+@compiled
 def walk_headers(data: Body, at: Offsets, counts: Ints, fields: Ints) -> int:
     """Find names and values of the headers of all records: those of one begin at ``at[number]``, and end where those of
     the next begin. ``fields`` is HEADER_FIELDS x the sum of ``counts``.
@@ -225,7 +311,7 @@ def walk_headers(data: Body, at: Offsets, counts: Ints, fields: Ints) -> int:
     return -1
 
 
-@_compiled
+@compiled
 def header_sizes(names: Ints, contents: Ints, out: Ints) -> None:
     """Bytes of each header; the arguments are lengths, -1 for null."""
     for number in range(len(names)):
@@ -235,7 +321,7 @@ def header_sizes(names: Ints, contents: Ints, out: Ints) -> None:
         out[number] = size
 
 
-@_compiled
+@compiled
 def write_headers(
     out: Bytes,
     name_at: Offsets,

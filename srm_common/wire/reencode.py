@@ -1,13 +1,4 @@
-"""Re-encodes batches that cannot be copied unopened: holes, start offsets inside a batch, append times, merging.
-
-The fast path walks the varints of each record and copies everything from the key on as one slice; no record becomes
-a Python object. It renumbers offset deltas to 0..n-1 (a copied hole would be refused, and a header patched to hide
-one poisons an uncompressed target partition) and shifts timestamp deltas where batches with different base times
-are merged. A LogAppendTime batch becomes CreateTime with every record at the append time, which is what a consumer
-of the source sees.
-
-The slow path takes single records apart. It serves batches larger than the target takes, and magic 0 and 1.
-"""
+"""Takes records apart one by one and puts them together again: where a batch is too large for the target, or old."""
 
 from __future__ import annotations
 
@@ -20,6 +11,7 @@ from srm_common.wire.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     MAGIC,
+    Buffer,
     Header,
     Packed,
     SourceBatch,
@@ -35,161 +27,35 @@ from srm_common.wire.codec import NONE, compress, decompress
 #: segment is held to the same share once more, so that a few runs of a small batch may stay.
 MAP_SHARE, MAP_LEAST_BYTES = 0.005, 256
 _BYTES_PER_RUN = 4
-_VARINTS = [write_varint(value) for value in range(1 << 15)]
 
 
-def merge(
-    batches: Sequence[SourceBatch], first_offset: int, target_bytes: int, last_offset: int | None = None
-) -> tuple[Packed | None, int]:
-    """One new batch from the first of ``batches``, and how many of them it took.
-
-    Stops after the batch that brings the uncompressed size to ``target_bytes``, and before one with another codec;
-    uncompressed ones join (producers leave batches uncompressed that would not shrink). Records before
-    ``first_offset`` and from ``last_offset`` (exclusive) on are left out; None when nothing remains.
-
-    Raises:
-        CorruptBatch: a body that cannot be walked.
-    """
-    codec = NONE
-    pieces: list[bytes] = []
-    runs: list[UpstreamRun] = []
-    base_timestamp = _start_time(batches[0].header)
-    max_timestamp = -1
-    size = count = taken = 0
-    end = first_offset
-    for batch in batches:
-        header = batch.header
-        own = header.attributes & CODEC_MASK
-        if taken and (size >= target_bytes or (own and codec and own != codec)):
-            break
-        codec = codec or own
-        body = bytes(decompress(own, batch.data[HEADER_SIZE:]))
-        try:
-            count, grown = _walk(body, header, first_offset, last_offset, base_timestamp, count, pieces, runs)
-        except IndexError as error:
-            raise CorruptBatch(
-                f"batch at offset {header.base_offset} ends inside record {count} of {header.record_count}"
-            ) from error
-        size += grown
-        taken += 1
-        max_timestamp = max(max_timestamp, header.max_timestamp)
-        end = header.next_offset
-    if not count:
-        return None, taken
-    body_out = compress(codec, b"".join(pieces))
-    return (
-        Packed(
-            codec,
-            base_timestamp,
-            max_timestamp,
-            count,
-            body_out,
-            _coarsened(runs, count, len(body_out)),
-            end if last_offset is None else min(end, last_offset),
-            True,
-        ),
-        taken,
-    )
-
-
-def _start_time(header: Header) -> int:
+def start_time(header: Header) -> int:
+    """What the times of a batch's records count from, where each of them is what a consumer sees."""
     return header.max_timestamp if header.attributes & LOG_APPEND_TIME else header.base_timestamp
 
 
-def _walk(
-    body: bytes,
-    header: Header,
-    first_offset: int,
-    last_offset: int | None,
+def ends_inside(header: Header, record: int) -> CorruptBatch:
+    """What to say of a body that ends inside a record."""
+    return CorruptBatch(f"batch at offset {header.base_offset} ends inside record {record} of {header.record_count}")
+
+
+def packed_records(
+    codec: int,
     base_timestamp: int,
+    max_timestamp: int,
     count: int,
-    pieces: list[bytes],
+    records: Buffer,
     runs: list[UpstreamRun],
-) -> tuple[int, int]:
-    """Append the wanted records of one body to ``pieces``; returns the new count and the bytes added.
-
-    A record is: length, attributes (1 byte), timestamp delta, offset delta, key, value, headers; all but the
-    attributes start with varints (Kafka's ``DefaultRecord``).
-    """
-    varints, known, put = _VARINTS, len(_VARINTS), pieces.extend
-    base_offset = header.base_offset
-    append_time = header.attributes & LOG_APPEND_TIME
-    shift = (header.max_timestamp if append_time else header.base_timestamp) - base_timestamp
-    fixed_time = write_varint(shift) if append_time else b""
-    trims = first_offset > base_offset or (last_offset is not None and last_offset < header.next_offset)
-    stop = header.next_offset if last_offset is None else last_offset
-    run_start = run_next = -1
-    at = grown = 0
-    if header.dense and not trims:
-        run_start, run_next = base_offset, header.next_offset
-    tracks = run_start < 0
-    for _ in range(header.record_count):
-        length = body[at]
-        at += 1
-        if length > 127:
-            shift_bits, length = 7, length & 127
-            while True:
-                byte = body[at]
-                at += 1
-                length |= (byte & 127) << shift_bits
-                if byte < 128:
-                    break
-                shift_bits += 7
-        end = at + (length >> 1)
-        time_at = at + 1
-        delta_at = time_at
-        while body[delta_at] > 127:
-            delta_at += 1
-        delta_at += 1
-        rest = delta_at
-        if tracks:
-            delta = body[rest]
-            rest += 1
-            if delta > 127:
-                shift_bits, delta = 7, delta & 127
-                while True:
-                    byte = body[rest]
-                    rest += 1
-                    delta |= (byte & 127) << shift_bits
-                    if byte < 128:
-                        break
-                    shift_bits += 7
-            offset = base_offset + (delta >> 1)
-            if offset < first_offset or offset >= stop:
-                at = end
-                continue
-            if offset != run_next:
-                if run_start >= 0:
-                    runs.append((run_start, run_next - run_start, run_next - run_start))
-                run_start = offset
-            run_next = offset + 1
-        else:
-            while body[rest] > 127:
-                rest += 1
-            rest += 1
-        number = varints[count] if count < known else write_varint(count)
-        if append_time:
-            head = body[at:time_at] + fixed_time
-        elif shift:
-            raw = body[time_at]
-            time = ((raw >> 1) ^ -(raw & 1) if raw < 128 else read_varint(body, time_at)[0]) + shift
-            head = body[at:time_at] + (varints[time] if 0 <= time < known else write_varint(time))
-        else:
-            head = body[at:delta_at]
-        new_length = len(head) + len(number) + end - rest
-        prefix = varints[new_length] if new_length < known else write_varint(new_length)
-        put((prefix, head, number, body[rest:end]))
-        grown += len(prefix) + new_length
-        count += 1
-        at = end
-    if at != len(body):
-        raise IndexError
-    if run_start >= 0 and run_next > run_start:
-        runs.append((run_start, run_next - run_start, run_next - run_start))
-    return count, grown
+    upstream_end: int,
+) -> Packed:
+    """A batch of records that were written one after the other, to be compressed."""
+    body = compress(codec, records)
+    return Packed(
+        codec, base_timestamp, max_timestamp, count, body, coarsened(runs, count, len(body)), upstream_end, True
+    )
 
 
-def _coarsened(runs: list[UpstreamRun], count: int, size: int) -> tuple[UpstreamRun, ...]:
+def coarsened(runs: list[UpstreamRun], count: int, size: int) -> tuple[UpstreamRun, ...]:
     joined: list[UpstreamRun] = []
     for start, length, records in runs:
         if joined and joined[-1][0] + joined[-1][1] == start:
@@ -284,7 +150,7 @@ def pack(records: Sequence[LooseRecord], codec: int, level: int | None = None) -
         max(record.timestamp for record in records),
         len(records),
         body,
-        _coarsened(runs, len(records), len(body)),
+        coarsened(runs, len(records), len(body)),
         records[-1].offset + 1,
         True,
     )

@@ -18,7 +18,8 @@ from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch, SrmError
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, LOG_APPEND_TIME, Packed, SourceBatch, unopened, verify
 from srm_common.wire.codec import compress, decompress, library_level
-from srm_common.wire.reencode import merge, rebatch
+from srm_common.wire.merging import merge, merge_row
+from srm_common.wire.reencode import rebatch
 
 #: A row of batches is merged when its batches are smaller than this on average, in bytes and in records: otherwise
 #: walking the records costs more than the requests saved.
@@ -52,15 +53,18 @@ def repack(
                 yield unopened(batch)
                 at += 1
                 continue
-        verify(batch)
         if header.magic < 2:
+            verify(batch)
             yield from rebatch(batch, first_offset, max_message_bytes, end_offset)
             at += 1
             continue
         row: Sequence[SourceBatch] = (batch,)
         if tiny:
-            row = _checked_row(batches, at)
-        packed, taken = merge(row, first_offset, target if tiny else 0, end_offset)
+            row = _row(batches, at)
+            packed, taken = merge_row(row, first_offset, target, end_offset)
+        else:
+            verify(batch)
+            packed, taken = merge(row, first_offset, 0, end_offset)
         if packed is not None and packed.size > max_message_bytes:
             for one in row[:taken]:
                 yield from rebatch(one, first_offset, max_message_bytes, end_offset)
@@ -78,20 +82,12 @@ def _tiny(batches: Sequence[SourceBatch]) -> bool:
     )
 
 
-def _checked_row(batches: Sequence[SourceBatch], start: int) -> Sequence[SourceBatch]:
-    """The batches from ``start`` on that may be merged; a corrupt one ends the row and is met again by itself."""
+def _row(batches: Sequence[SourceBatch], start: int) -> Sequence[SourceBatch]:
+    """The batches from ``start`` on that may be merged: those of magic 2, and no more than make one."""
     size = 0
     end = start
-    while end < len(batches) and size < MERGED_BYTES:
-        batch = batches[end]
-        if batch.header.magic < 2:
-            break
-        if end > start:
-            try:
-                verify(batch)
-            except CorruptBatch:
-                break
-        size += len(batch.data)
+    while end < len(batches) and size < MERGED_BYTES and batches[end].header.magic >= 2:
+        size += len(batches[end].data)
         end += 1
     return batches[start:end]
 

@@ -222,3 +222,28 @@ def take_all(packs: Iterable[Packed], into: list[Packed]) -> None:
     """What comes before an error is in ``into`` (``list.extend`` does not promise that)."""
     for packed in packs:
         into.append(packed)
+
+
+def some(offsets: Sequence[int], size: int = 20) -> list[Record]:
+    return [
+        Record(one, 1_700_000_000_000 + (-one if one % 2 else one), b"k%d" % one, b"v" * size, (("h", b"%d" % one),))
+        for one in offsets
+    ]
+
+
+def wanted(seen: Sequence[Record], first: int, last: int | None) -> list[Record]:
+    return [one for one in seen if one.offset >= first and (last is None or one.offset < last)]
+
+
+def judge(packs: Sequence[Packed], expected: Sequence[Record]) -> None:
+    left = list(expected)
+    end = -1
+    for packed in packs:
+        records = written(packed)
+        here, left = left[: len(records)], left[len(records) :]
+        assert without_offsets(records) == without_offsets(here)
+        check_runs(packed, [one.offset for one in here])
+        assert packed.max_timestamp >= max(one.timestamp for one in records)
+        assert packed.runs[0][0] >= end
+        end = packed.upstream_end
+    assert not left

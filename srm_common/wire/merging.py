@@ -1,0 +1,244 @@
+"""Writes records again without taking them apart: of one batch that cannot stay as it is, or of a row of tiny ones.
+
+Each record's varints are walked and everything from the key on is copied as one slice; no record becomes a Python
+object. Offset deltas are renumbered to 0..n-1 (a copied hole would be refused, and a header patched to hide one poisons
+an uncompressed target partition), and timestamp deltas are shifted where batches with different base times are merged.
+A LogAppendTime batch becomes CreateTime with every record at the append time, which is what a consumer of the source
+sees.
+
+The walk is plain Python at first. A process that has walked many records goes on with loops that numba has compiled
+(:mod:`srm_common.wire.batch_walk`), where it is installed: to load them takes as long as those records took. Where
+nothing can be kept of what is compiled, as in read-only containers, it stays with plain Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import NamedTuple
+
+from srm_common.errors import CorruptBatch
+from srm_common.wire.batch import (
+    CODEC_MASK,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    Buffer,
+    Header,
+    Packed,
+    SourceBatch,
+    UpstreamRun,
+    read_varint,
+    verify,
+    write_varint,
+)
+from srm_common.wire.codec import NONE, decompress
+from srm_common.wire.reencode import ends_inside, packed_records, start_time
+
+_VARINTS = [write_varint(value) for value in range(1 << 15)]
+#: So many records are walked in plain Python, for about half a second, before the compiled loops are loaded.
+_PLAIN_RECORDS = 250_000
+
+#: Bodies with their headers, wanted offsets (the last one exclusive), and the time to count from -> the records of all
+#: of them as one body, how many there are, and which offsets they had.
+Renumber = Callable[[Sequence[tuple[Header, bytes]], int, int | None, int], tuple[Buffer, int, list[UpstreamRun]]]
+
+
+class _Loops(NamedTuple):
+    """What :mod:`srm_common.wire.batch_walk` has compiled."""
+
+    merge_small: Callable[[Sequence[SourceBatch], int, int, int | None], tuple[Packed | None, int]]
+    renumber: Renumber
+
+
+_compiled: _Loops | None = None
+_walked = 0
+
+
+def _loops() -> _Loops | None:
+    global _compiled, _walked
+    if _compiled is None and _walked >= _PLAIN_RECORDS:
+        # Where it is not installed, or nothing can be kept, that is asked as rarely as this.
+        _walked = 0
+        if find_spec("numba") is not None:
+            from srm_common.wire import batch_walk, record_walk
+
+            if record_walk.KEPT:
+                _compiled = _Loops(batch_walk.merge_small, batch_walk.renumber_bodies)
+    return _compiled
+
+
+def merge_row(
+    batches: Sequence[SourceBatch], first_offset: int, target_bytes: int, last_offset: int | None = None
+) -> tuple[Packed | None, int]:
+    """As :func:`merge` of batches of magic 2 whose checksums were not looked at yet; stops before a corrupt one.
+
+    Raises:
+        CorruptBatch: the first batch is corrupt.
+    """
+    loops = _loops()
+    if loops is not None:
+        packed, taken = loops.merge_small(batches, first_offset, target_bytes, last_offset)
+        if taken:
+            return packed, taken
+    verify(batches[0])
+    end = 1
+    while end < len(batches):
+        try:
+            verify(batches[end])
+        except CorruptBatch:
+            break
+        end += 1
+    return merge(batches[:end], first_offset, target_bytes, last_offset)
+
+
+def merge(
+    batches: Sequence[SourceBatch], first_offset: int, target_bytes: int, last_offset: int | None = None
+) -> tuple[Packed | None, int]:
+    """One new batch from the first of ``batches``, and how many of them it took.
+
+    Stops after the batch that brings the uncompressed size to ``target_bytes``, and before one with another codec;
+    uncompressed ones join (producers leave batches uncompressed that would not shrink). Records before
+    ``first_offset`` and from ``last_offset`` (exclusive) on are left out; None when nothing remains.
+
+    Raises:
+        CorruptBatch: a body that cannot be walked.
+    """
+    codec = NONE
+    bodies: list[tuple[Header, bytes]] = []
+    size = 0
+    for header, data in batches:
+        own = header.attributes & CODEC_MASK
+        if bodies and (size >= target_bytes or (own and codec and own != codec)):
+            break
+        codec = codec or own
+        body = bytes(decompress(own, data[HEADER_SIZE:]))
+        bodies.append((header, body))
+        size += len(body)
+    loops = _loops()
+    base_timestamp = start_time(bodies[0][0])
+    renumber = _renumber if loops is None else loops.renumber
+    out, count, runs = renumber(bodies, first_offset, last_offset, base_timestamp)
+    taken = len(bodies)
+    if not count:
+        return None, taken
+    end = bodies[-1][0].next_offset
+    return (
+        packed_records(
+            codec,
+            base_timestamp,
+            max(header.max_timestamp for header, _ in bodies),
+            count,
+            out,
+            runs,
+            end if last_offset is None else min(end, last_offset),
+        ),
+        taken,
+    )
+
+
+def _renumber(
+    bodies: Sequence[tuple[Header, bytes]], first_offset: int, last_offset: int | None, base_timestamp: int
+) -> tuple[Buffer, int, list[UpstreamRun]]:
+    global _walked
+    pieces: list[bytes] = []
+    runs: list[UpstreamRun] = []
+    count = 0
+    for header, body in bodies:
+        try:
+            count = _walk(body, header, first_offset, last_offset, base_timestamp, count, pieces, runs)
+        except IndexError as error:
+            raise ends_inside(header, count) from error
+    _walked += count
+    return b"".join(pieces), count, runs
+
+
+def _walk(
+    body: bytes,
+    header: Header,
+    first_offset: int,
+    last_offset: int | None,
+    base_timestamp: int,
+    count: int,
+    pieces: list[bytes],
+    runs: list[UpstreamRun],
+) -> int:
+    """Append the wanted records of one body to ``pieces``; returns the new count.
+
+    A record is: length, attributes (1 byte), timestamp delta, offset delta, key, value, headers; all but the
+    attributes start with varints (Kafka's ``DefaultRecord``).
+    """
+    varints, known, put = _VARINTS, len(_VARINTS), pieces.extend
+    base_offset = header.base_offset
+    append_time = header.attributes & LOG_APPEND_TIME
+    shift = (header.max_timestamp if append_time else header.base_timestamp) - base_timestamp
+    fixed_time = write_varint(shift) if append_time else b""
+    trims = first_offset > base_offset or (last_offset is not None and last_offset < header.next_offset)
+    stop = header.next_offset if last_offset is None else last_offset
+    run_start = run_next = -1
+    at = 0
+    if header.dense and not trims:
+        run_start, run_next = base_offset, header.next_offset
+    tracks = run_start < 0
+    for _ in range(header.record_count):
+        length = body[at]
+        at += 1
+        if length > 127:
+            shift_bits, length = 7, length & 127
+            while True:
+                byte = body[at]
+                at += 1
+                length |= (byte & 127) << shift_bits
+                if byte < 128:
+                    break
+                shift_bits += 7
+        end = at + (length >> 1)
+        time_at = at + 1
+        delta_at = time_at
+        while body[delta_at] > 127:
+            delta_at += 1
+        delta_at += 1
+        rest = delta_at
+        if tracks:
+            delta = body[rest]
+            rest += 1
+            if delta > 127:
+                shift_bits, delta = 7, delta & 127
+                while True:
+                    byte = body[rest]
+                    rest += 1
+                    delta |= (byte & 127) << shift_bits
+                    if byte < 128:
+                        break
+                    shift_bits += 7
+            offset = base_offset + (delta >> 1)
+            if offset < first_offset or offset >= stop:
+                at = end
+                continue
+            if offset != run_next:
+                if run_start >= 0:
+                    runs.append((run_start, run_next - run_start, run_next - run_start))
+                run_start = offset
+            run_next = offset + 1
+        else:
+            while body[rest] > 127:
+                rest += 1
+            rest += 1
+        number = varints[count] if count < known else write_varint(count)
+        if append_time:
+            head = body[at:time_at] + fixed_time
+        elif shift:
+            raw = body[time_at]
+            time = ((raw >> 1) ^ -(raw & 1) if raw < 128 else read_varint(body, time_at)[0]) + shift
+            head = body[at:time_at] + (varints[time] if 0 <= time < known else write_varint(time))
+        else:
+            head = body[at:delta_at]
+        new_length = len(head) + len(number) + end - rest
+        prefix = varints[new_length] if new_length < known else write_varint(new_length)
+        put((prefix, head, number, body[rest:end]))
+        count += 1
+        at = end
+    if at != len(body):
+        raise IndexError
+    if run_start >= 0 and run_next > run_start:
+        runs.append((run_start, run_next - run_start, run_next - run_start))
+    return count

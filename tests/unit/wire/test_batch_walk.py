@@ -1,0 +1,94 @@
+"""The loop over small batches, beside the libraries whose work it does."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import cramjam
+import numpy as np
+import numpy.typing as npt
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from srm_common.wire import batch_walk
+from srm_common.wire.batch import SourceBatch
+from srm_common.wire.codec import LZ4, NONE, ZSTD
+from tests.unit.wire.batches import CONTROL, TRANSACTIONAL, some, source_batch, without_offsets, written
+
+#: Content with and without repetitions, near and far.
+CONTENT = st.one_of(
+    st.binary(max_size=600),
+    st.builds(lambda one, times, end: one * times + end, st.binary(max_size=70), st.integers(0, 40), st.binary()),
+)
+
+
+def array(data: bytes) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8)
+
+
+@given(st.binary(max_size=100), st.integers(0, 20))
+def test_the_checksum(data: bytes, start: int) -> None:
+    start = min(start, len(data))
+    assert batch_walk.checksum(array(data), start, len(data)) == crc32c(data[start:])
+
+
+@given(CONTENT, st.integers(0, 5))
+def test_a_block_of_lz4(content: bytes, before: int) -> None:
+    block = bytes(cramjam.lz4.compress_block(content, store_size=False))
+    out = np.full(before + len(content), 7, np.uint8)
+    assert batch_walk.unlz4_block(array(b"x" + block), 1, 1 + len(block), out, before) == len(out)
+    assert out.tobytes() == bytes([7] * before) + content
+    if content:
+        less = np.full(before + len(content), 7, np.uint8)
+        assert batch_walk.unlz4_block(array(block), 0, len(block), less[:-1], before) == -1
+        assert less[-1] == 7
+
+
+@given(CONTENT, st.data())
+def test_a_damaged_block_stays_within_its_bounds(content: bytes, data: st.DataObject) -> None:
+    block = bytearray(cramjam.lz4.compress_block(content, store_size=False))
+    for _ in range(data.draw(st.integers(1, 3))):
+        block[data.draw(st.integers(0, len(block) - 1))] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(0, len(block)))
+    room = data.draw(st.integers(0, 2 * len(content) + 10))
+    out = np.full((2, room + 8), 7, np.uint8)
+    plain = getattr(batch_walk.unlz4_block, "py_func", batch_walk.unlz4_block)
+    ends = [
+        loop(array(bytes(block)), 0, end, row[:room], 0)
+        for loop, row in zip((batch_walk.unlz4_block, plain), out, strict=True)
+    ]
+    assert ends[0] == ends[1]
+    assert (out[0] == out[1]).all()
+    assert (out[:, room:] == 7).all()
+
+
+def taken(batches: Sequence[SourceBatch]) -> int:
+    return batch_walk.merge_small(batches, 0, 1 << 20, None)[1]
+
+
+def test_a_row_ends_before_what_is_unusual() -> None:
+    batches = [source_batch(some(range(n, n + 3)), codec=LZ4 if n % 2 else NONE) for n in range(0, 90, 3)]
+    assert taken(batches) == 30
+    damaged = bytearray(source_batch(some([90, 91]), codec=LZ4).data)
+    damaged[-5] ^= 1
+    unusual = {
+        "codec": source_batch(some([90]), codec=ZSTD),
+        "marker": source_batch(some([90]), attributes=TRANSACTIONAL | CONTROL),
+        "corrupt": SourceBatch(batches[0].header, memoryview(bytes(damaged))),
+    }
+    for name, one in unusual.items():
+        assert taken([one, *batches]) == 0, name
+        assert taken([*batches, one]) == 30, name
+
+
+@pytest.mark.parametrize(("size", "blocks"), [(10, 1), (5_000, 1), (70_000, 3)])
+def test_only_frames_of_one_block_are_taken_apart(size: int, blocks: int) -> None:
+    noise = random.Random(size).randbytes(size)
+    records = [one._replace(value=noise) for one in some([0, 1])]
+    packed, count = batch_walk.merge_small([source_batch(records, codec=LZ4)], 0, 1 << 20, None)
+    assert count == (blocks == 1)
+    if packed is not None:
+        assert without_offsets(written(packed)) == without_offsets(records)
