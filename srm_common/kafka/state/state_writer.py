@@ -17,6 +17,11 @@ from srm_common.wire.plain_records import Headers
 
 WRITE_SECONDS = 30.0
 
+#: librdkafka asks for a producer id whenever metadata arrives, and otherwise after half a second. The first metadata
+#: ends the bootstrap connection that it came through, when no other is up yet: a second response, through a broker's
+#: own connection, spares the wait (``rd_kafka_idemp_pid_fsm``, ``rd_kafka_parse_Metadata``).
+PRODUCER_ID_SECONDS = 0.5
+
 
 @dataclass(frozen=True, slots=True)
 class NewRecord:
@@ -35,8 +40,8 @@ class StateWriter:
 
     ``patience_seconds`` is a run's: how long the cluster may take to confirm a write.
     ``repeats_matter``: whether a record that lies in the log twice, one right behind the other, says something else
-    than one. Where it does not, the producer is not idempotent, which saves its first write the half second after
-    which librdkafka asks again for a producer id.
+    than one. Where it does not, the producer is not idempotent, which saves its first write the requests for a
+    producer id.
     """
 
     def __init__(
@@ -50,6 +55,7 @@ class StateWriter:
         self._cluster = cluster
         self._timeout = timeout_seconds = timeout_seconds if patience_seconds is None else patience_seconds
         self._last_fault: KafkaError | None = None
+        self._needs_producer_id = repeats_matter
         self._producer = Producer(
             {
                 **librdkafka_settings(cluster, Client.PRODUCER),
@@ -91,6 +97,9 @@ class StateWriter:
             for record in records:
                 self._produce(record, delivered)
                 count += 1
+            if count and self._needs_producer_id:
+                self._needs_producer_id = False
+                self._obtain_producer_id(record.topic)
             left = self._producer.flush(self._timeout + 5) if count else 0
         except KafkaException as error:
             raise cluster_error(self._cluster, doing, error) from error
@@ -125,6 +134,17 @@ class StateWriter:
                         f"cluster '{self._cluster.alias}' did not accept records for {record.topic}-{record.partition}"
                     ) from None
                 self._producer.poll(0.1)
+
+    def _obtain_producer_id(self, topic: str) -> None:
+        """Request metadata until records are confirmed, but no longer than librdkafka needs without that."""
+        deadline = time.monotonic() + PRODUCER_ID_SECONDS
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                self._producer.list_topics(topic, timeout=left)
+            except KafkaException:
+                return  # no broker responds: what becomes of the records tells why
+            if not self._producer.flush(0.02):
+                return
 
     def _remember(self, error: KafkaError) -> None:
         self._last_fault = error

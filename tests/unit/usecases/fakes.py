@@ -55,8 +55,8 @@ class Sides:
         return self.set(admin_timeout_ms=1000)
 
     def clusters(self) -> FlowClusters:
-        """The clusters with the flow as it is now. Its clients are the same for all steps of a test: a producer of its
-        own waits half a second for its id each time."""
+        """The clusters with the flow as it is now. Its clients are the same for all steps of a test: each takes a
+        twentieth of a second to connect."""
         if self._open is None:
             self._open = FlowClusters(self.flow)
         return self._open.with_flow(self.flow)
@@ -106,8 +106,8 @@ def properties_of(flow: FlowSettings) -> dict[str, object]:
 
 
 class Rounds:
-    """Rounds of checkpoints with the same clients as long as the flow is the same: a producer of its own waits half a
-    second for its id each time."""
+    """Rounds of checkpoints with the same clients as long as the flow is the same: each takes a twentieth of a second
+    to connect."""
 
     def __init__(self) -> None:
         self._clusters: FlowClusters | None = None
