@@ -110,22 +110,22 @@ def encode_segment(segment: Segment) -> tuple[bytes, bytes]:
     upstream, downstream = segment.upstream_start, segment.downstream_start
     _put(out, segment.upstream_end - upstream)
     _put(out, len(segment.runs))
-    for run in segment.runs:
-        _put(out, run.upstream - upstream)
-        head = run.length << 2
-        jumps = run.downstream != downstream
-        if run.dense:
+    for start, upstream_length, place, length, foreign in segment.runs:
+        _put(out, start - upstream)
+        head = length << 2
+        jumps = place != downstream
+        if upstream_length == length and not foreign:
             _put(out, head | jumps)
             if jumps:
-                _put(out, run.downstream - downstream)
-        elif jumps or run.foreign:
+                _put(out, place - downstream)
+        elif jumps or foreign:
             _put(out, head | 3)
-            _put(out, run.downstream - downstream)
-            _put(out, run.upstream_length << 1 | run.foreign)
+            _put(out, place - downstream)
+            _put(out, upstream_length << 1 | foreign)
         else:
             _put(out, head | 2)
-            _put(out, run.upstream_length - run.length)
-        upstream, downstream = run.upstream_end, run.downstream_end
+            _put(out, upstream_length - length)
+        upstream, downstream = start + upstream_length, place + length
     return segment_key(segment.topic, segment.partition, segment.upstream_start), bytes(out)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from zlib import crc32
 
 #: Bytes of the encoded value before its varints: downstream start and generation.
@@ -24,8 +25,7 @@ MOST_VALUE_BYTES = 512 << 10
 _SMALLEST_RUN_BYTES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetSpan:
+class OffsetSpan(NamedTuple):
     """``upstream_length`` offsets from ``upstream`` became the ``length`` offsets from ``downstream``.
 
     ``foreign``: the downstream range may hold records of others (another writer, a transaction marker), so
@@ -163,21 +163,23 @@ def value_bytes(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpa
     """Size of the encoded value; the layout is that of :mod:`srm_common.wire.segments`."""
     size = VALUE_HEAD_BYTES + _varint_bytes(upstream_end - upstream_start) + _varint_bytes(len(runs))
     upstream, downstream = upstream_start, runs[0].downstream
-    for run in runs:
-        size += _varint_bytes(run.upstream - upstream) + _varint_bytes(run.length << 2)
-        jumps = run.downstream != downstream
-        if run.dense:
-            size += _varint_bytes(run.downstream - downstream) if jumps else 0
-        elif jumps or run.foreign:
-            size += _varint_bytes(run.downstream - downstream) + _varint_bytes(run.upstream_length << 1)
+    for start, upstream_length, place, length, foreign in runs:
+        gap = start - upstream
+        # A compacted topic has a run for every other record, with small numbers.
+        size += 2 if gap < 128 and length < 32 else _varint_bytes(gap) + _varint_bytes(length << 2)
+        jumps = place != downstream
+        if upstream_length == length and not foreign:
+            size += _varint_bytes(place - downstream) if jumps else 0
+        elif jumps or foreign:
+            size += _varint_bytes(place - downstream) + _varint_bytes(upstream_length << 1)
         else:
-            size += _varint_bytes(run.upstream_length - run.length)
-        upstream, downstream = run.upstream_end, run.downstream_end
+            size += _varint_bytes(upstream_length - length)
+        upstream, downstream = start + upstream_length, place + length
     return size
 
 
 def _varint_bytes(number: int) -> int:
-    return max(1, (number.bit_length() + 6) // 7)
+    return (number.bit_length() + 6) // 7 or 1
 
 
 def _check(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -> None:
@@ -185,11 +187,12 @@ def _check(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -
         raise ValueError("a segment needs at least one run")
     upstream, downstream = upstream_start, runs[0].downstream
     for run in runs:
-        if run.upstream < upstream or run.downstream < downstream or run.downstream < 0 or run.length < 1:
+        start, upstream_length, place, length, foreign = run
+        if start < upstream or place < downstream or place < 0 or length < 1:
             raise ValueError(f"{run} overlaps what is before it, or is empty")
-        if run.upstream_length < run.length and not run.foreign:
+        if upstream_length < length and not foreign:
             raise ValueError(f"{run} has more records than upstream offsets")
-        upstream, downstream = run.upstream_end, run.downstream_end
+        upstream, downstream = start + upstream_length, place + length
     if upstream > upstream_end:
         raise ValueError(f"the last run ends at {upstream}, beyond the end of the chunk {upstream_end}")
 
@@ -197,41 +200,34 @@ def _check(upstream_start: int, upstream_end: int, runs: Sequence[OffsetSpan]) -
 def with_neighbours_joined(runs: Iterable[OffsetSpan]) -> list[OffsetSpan]:
     """Dense neighbours without a jump on either side become one run; nothing is lost."""
     out: list[OffsetSpan] = []
+    upstream_end = downstream_end = -1
     for run in runs:
-        last = out[-1] if out else None
-        if (
-            last is not None
-            and last.dense
-            and run.dense
-            and run.upstream == last.upstream_end
-            and run.downstream == last.downstream_end
-        ):
-            out[-1] = OffsetSpan(
-                last.upstream,
-                last.upstream_length + run.upstream_length,
-                last.downstream,
-                last.length + run.length,
-            )
+        upstream, upstream_length, downstream, length, foreign = run
+        dense = upstream_length == length and not foreign
+        if dense and upstream == upstream_end and downstream == downstream_end:
+            last = out[-1]
+            out[-1] = OffsetSpan(last.upstream, last.length + length, last.downstream, last.length + length)
         else:
             out.append(run)
+        # What is not dense has no end that another could touch.
+        upstream_end = upstream + length if dense else -1
+        downstream_end = downstream + length
     return out
 
 
 def _coarsened(runs: Sequence[OffsetSpan], limit: int) -> list[OffsetSpan]:
     """Merge neighbours as long as the merged run holds at most ``limit`` records."""
-    out: list[OffsetSpan] = [runs[0]]
+    out: list[OffsetSpan] = []
+    first, first_length, place, length, foreign = runs[0]
     for run in runs[1:]:
-        last = out[-1]
-        if run.downstream_end - last.downstream <= limit:
-            out[-1] = OffsetSpan(
-                last.upstream,
-                run.upstream_end - last.upstream,
-                last.downstream,
-                run.downstream_end - last.downstream,
-                last.foreign or run.foreign or run.downstream != last.downstream_end,
-            )
+        upstream, upstream_length, downstream, records, other = run
+        if downstream + records - place <= limit:
+            foreign = foreign or other or downstream != place + length
+            first_length, length = upstream + upstream_length - first, downstream + records - place
         else:
-            out.append(run)
+            out.append(OffsetSpan(first, first_length, place, length, foreign))
+            first, first_length, place, length, foreign = run
+    out.append(OffsetSpan(first, first_length, place, length, foreign))
     return out
 
 
