@@ -57,6 +57,7 @@ def mirror_maker_properties(flow: Flow, source_servers: str, target_servers: str
         f"{target}.producer.enable.idempotence": "true",
         f"{target}.offset.flush.interval.ms": "5000",
     }
+    properties |= {f"{arrow}.{key}": value for key, value in flow.transforms.items()}
     if flow.run_seconds:
         # Records come one by one: nothing should wait for more of them.
         properties[f"{target}.producer.linger.ms"] = "0"

@@ -78,7 +78,12 @@ class SideBySide:
     def _run(self, side: Side, workload: Workload, source: SourceData, guarantee: str) -> Figures:
         number = next(_run_numbers)
         flow = Flow(
-            f"east{number}", workload.topic_pattern, workload.codec, workload.record_bytes, GUARANTEES[guarantee]
+            f"east{number}",
+            workload.topic_pattern,
+            workload.codec,
+            workload.record_bytes,
+            GUARANTEES[guarantee],
+            transforms=workload.transforms,
         )
         folder = self._folder / f"run-{number:03d}-{side.name}"
         folder.mkdir(parents=True)

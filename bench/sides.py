@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -38,6 +39,7 @@ class Flow:
     record_bytes: int
     exactly_once: bool
     run_seconds: float = 0.0
+    transforms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def target_alias(self) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 PARTITIONS = 4
 
@@ -16,7 +17,7 @@ class Workload:
 
     ``record_bytes`` is key plus value. ``batch_bytes`` and ``batch_records`` limit a batch before compression, as
     librdkafka's ``batch.size`` and ``batch.num.messages`` do. ``uncompressed_bytes`` is the size of all topics
-    together, before compaction.
+    together, before compaction. ``transforms`` are keys of the flow, below its arrow.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Workload:
     busy_topics: int = 1
     idle_topics: int = 0
     compacted: bool = False
+    transforms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
@@ -63,6 +65,21 @@ class Workload:
         return replace(self, uncompressed_bytes=int(self.uncompressed_bytes * factor))
 
 
+_CONNECT = "org.apache.kafka.connect"
+#: A filter that looks at each record and drops none, and a header for each. MirrorMaker 2 fails at the header
+#: unless it converts headers to text.
+_FILTER_AND_HEADER = {
+    "transforms": "sane, origin",
+    "transforms.sane.type": f"{_CONNECT}.transforms.Filter",
+    "transforms.sane.predicate": "gone",
+    "transforms.origin.type": f"{_CONNECT}.transforms.InsertHeader",
+    "transforms.origin.header": "origin",
+    "transforms.origin.value.literal": "east",
+    "predicates": "gone",
+    "predicates.gone.type": f"{_CONNECT}.transforms.predicates.RecordIsTombstone",
+    "header.converter": f"{_CONNECT}.storage.SimpleHeaderConverter",
+}
+
 _ALL = (
     Workload("1k-lz4", "1 KB JSON, lz4, 128 KB batches", 1024, "lz4", 131_072, 100_000, 4 * GB),
     Workload("1k-none", "1 KB JSON, uncompressed, 128 KB batches", 1024, "none", 131_072, 100_000, 3 * GB),
@@ -71,6 +88,10 @@ _ALL = (
     Workload("100b-tiny", "100 B JSON, lz4, batches of 10 records", 100, "lz4", 16_384, 10, 200 * MB),
     Workload("1k-compacted", "1 KB JSON, lz4, compacted: holes in batches", 1024, "lz4", 131_072, 100_000, 4 * GB,
              compacted=True),
+    Workload("1k-transforms", "1 KB JSON, lz4, a filter and a header", 1024, "lz4", 131_072, 100_000, 4 * GB,
+             transforms=_FILTER_AND_HEADER),
+    Workload("100b-transforms", "100 B JSON, lz4, a filter and a header", 100, "lz4", 16_384, 100_000, 1 * GB,
+             transforms=_FILTER_AND_HEADER),
     Workload("idle", "5 busy topics (1 KB, lz4) among 200 empty ones", 1024, "lz4", 131_072, 100_000, 2 * GB,
              busy_topics=5, idle_topics=200),
 )  # fmt: skip
