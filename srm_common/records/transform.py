@@ -66,6 +66,10 @@ class Transform:
         """Whether some record of the topic may come out other than it went in."""
         return bool(self._steps)
 
+    def class_of(self, alias: str) -> str:
+        """The class of a step, by its full name."""
+        return next(step.kind.class_name for step, _ in self._steps if step.alias == alias)
+
     def apply(self, records: pa.RecordBatch) -> Applied:
         """What becomes of records, as :data:`srm_common.wire.columns.SCHEMA` has them.
 

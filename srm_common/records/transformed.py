@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch, PartitionError, TransformFailed
-from srm_common.records.transform import Transform
+from srm_common.records.failed import FailedRecords
+from srm_common.records.transform import RecordFault, Transform
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch
 from srm_common.wire.codec import NONE, library_level
 from srm_common.wire.columns import decode, encode
@@ -18,6 +20,9 @@ from srm_common.wire.columns import decode, encode
 #: is put together may take before compression, unless the target's limit is lower.
 PIECE_BYTES, BODY_BYTES = 1 << 20, 512 << 10
 
+#: Takes the number of records that were left out, and their batches for the dead letter topic.
+Skip = Callable[[int, Sequence[Packed]], None]
+
 
 def transformed(
     batches: Sequence[SourceBatch],
@@ -25,39 +30,70 @@ def transformed(
     end_offset: int,
     max_message_bytes: int,
     compression: Compression | None,
+    skip: Skip,
     transform: Transform,
+    failed: FailedRecords,
 ) -> Iterator[Packed]:
     """What ``transform`` makes of a row of visible batches of one partition, in log order; as
     :func:`srm_common.wire.repack.repack` otherwise. What is dropped leaves gaps between the runs, none of which is
     coarsened.
 
+    Args:
+        skip: called with the number of records that were left out since a step could not take them, and with their
+            batches for the dead letter topic, before the batch is yielded whose upstream end is behind them, or before
+            the end.
+        failed: says whether they are left out.
+
     Raises:
         CorruptBatch: a checksum or layout is wrong. Everything before it was yielded.
-        RecordTooLarge: a single record is above ``max_message_bytes`` as it comes out. Everything before it was
-            yielded.
-        TransformFailed: a step cannot take a record. Everything before it was yielded.
+        RecordTooLarge: a single record is above ``max_message_bytes`` as it comes out, or above the limit of the dead
+            letter topic. Every batch before it was yielded.
+        TransformFailed: a step cannot take a record, and it is not left out. Everything before it was yielded.
     """
     body_bytes = min(BODY_BYTES, max_message_bytes - HEADER_SIZE)
     for piece in _pieces(batches):
         fault: PartitionError | None
         records, fault = _decoded(piece)
         if records is not None:
-            records, faults = transform.apply(_within(records, first_offset, end_offset))
-            if faults:
+            before = _within(records, first_offset, end_offset)
+            records, faults = transform.apply(before)
+            if faults and not failed.tolerated:
                 records = _within(records, first_offset, faults[0].offset)
-                fault = TransformFailed(str(faults[0]))
-        if records is not None and records.num_rows:
+                fault, faults = TransformFailed(str(faults[0])), []
             codec, level = _codec(piece, compression)
+            letters = partial(failed.dead_letters, before, codec=codec, body_bytes=body_bytes, level=level)
+            skip_before = partial(_skip_before, faults, letters, failed, skip)
             last: Packed | None = None
-            for packed in encode(records, codec, body_bytes, max_message_bytes, level):
+            for packed in encode(records, codec, body_bytes, max_message_bytes, level) if records.num_rows else ():
                 if last is not None:
+                    skip_before(last.upstream_end)
                     yield last
                 last = packed
             if last is not None:
-                done = min(end_offset, max(piece[-1].header.next_offset, last.upstream_end))
-                yield last if fault else last._replace(upstream_end=done)
+                if not fault:
+                    done = min(end_offset, max(piece[-1].header.next_offset, last.upstream_end))
+                    last = last._replace(upstream_end=done)
+                skip_before(last.upstream_end)
+                yield last
+            elif not fault:
+                skip_before(end_offset)
         if fault is not None:
             raise fault
+
+
+def _skip_before(
+    faults: list[RecordFault],
+    letters: Callable[[Sequence[RecordFault]], Iterator[Packed]],
+    failed: FailedRecords,
+    skip: Skip,
+    end: int,
+) -> None:
+    """Leave out what failed before ``end``; it is in ``faults`` no longer."""
+    due = [one for one in faults if one.offset < end]
+    if due:
+        skip(len(due), list(letters(due)))
+        failed.log(due)
+        del faults[: len(due)]
 
 
 def _pieces(batches: Sequence[SourceBatch]) -> Iterator[list[SourceBatch]]:

@@ -55,6 +55,10 @@ def _keys(configuration: Configuration) -> list[Finding]:
             found += _useless_offset_syncs(configuration, name)
         if settings.exactly_once:
             found += _useless_isolation(configuration, name)
+        if not settings.transforms:
+            found += _useless_error_handling(configuration, name)
+        elif settings.errors_tolerance == "none":
+            found += _useless_dead_letters(configuration, name)
         if settings.sync_group_offsets and not settings.emit_checkpoints:
             found.append(_useless_group_sync(configuration, name))
     return found
@@ -70,6 +74,33 @@ def _useless_offset_syncs(configuration: Configuration, flow: FlowName) -> Itera
             yield Finding.about(
                 Severity.WARNING, entry, f"has no effect for {flow}, as {off.place} switches it off", flow
             )
+
+
+_DEAD_LETTERS = (
+    "errors.deadletterqueue.topic.name",
+    "errors.deadletterqueue.topic.replication.factor",
+    "errors.deadletterqueue.context.headers.enable",
+)
+
+
+def _useless_error_handling(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:
+    """Records that go unopened cannot fail one by one."""
+    for name in ("errors.tolerance", "errors.log.enable", *_DEAD_LETTERS):
+        key = BY_NAME[name]
+        entry = configuration.layers.find(key, flow).entry
+        if entry is not None:
+            severity = Severity.NOTE if entry.value.strip().lower() == key.default else Severity.WARNING
+            yield Finding.about(severity, entry, f"has no effect for {flow}, which has no transforms", flow)
+
+
+def _useless_dead_letters(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:
+    for name in _DEAD_LETTERS:
+        entry = configuration.layers.find(BY_NAME[name], flow).entry
+        if entry is not None:
+            reason = (
+                f"has no effect for {flow} without errors.tolerance = all: the first failed record stops its partition"
+            )
+            yield Finding.about(Severity.WARNING, entry, reason, flow)
 
 
 def _useless_isolation(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:

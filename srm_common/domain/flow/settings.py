@@ -223,6 +223,11 @@ class FlowSettings:
     metrics_topic_retention_ms: int = 604_800_000
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()
     transforms: Chain = ()
+    errors_tolerance: Literal["none", "all"] = "none"
+    errors_log_enable: bool = False
+    errors_deadletterqueue_topic_name: str = ""
+    errors_deadletterqueue_topic_replication_factor: int = 3
+    errors_deadletterqueue_context_headers_enable: bool = False
     chunk_bytes: int = 64 << 20
     chunk_seconds: float = 5.0
     chunk_linger_ms: int = 200
@@ -255,6 +260,12 @@ class FlowSettings:
         """How long one request about state, groups or records of topics may take: ``admin.timeout.ms``, and since
         they are small no more than 30 s."""
         return min(_LONGEST_REQUEST_SECONDS, self.admin_timeout_ms / 1000)
+
+    @property
+    def dead_letter_topic(self) -> str:
+        """Where records go that a transform cannot take; empty where the flow writes none."""
+        tolerant = self.transforms and self.errors_tolerance == "all"
+        return self.errors_deadletterqueue_topic_name if tolerant else ""
 
     @property
     def compression(self) -> Compression | None:

@@ -29,6 +29,7 @@ from srm_common.domain.topics.topic_settings import (
     undone,
 )
 
+_DEAD_LETTER_BYTES = 16 << 20
 #: An expression that is a topic's name.
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 
@@ -80,6 +81,9 @@ def make_plan(
     heartbeats = _heartbeats(flow, target)
     if heartbeats is not None and create:
         actions.append(heartbeats)
+    dead_letters = _dead_letters(flow, target)
+    if dead_letters is not None and create:
+        actions.append(dead_letters)
     for decision in decisions:
         if not decision.accepted or decision.remote_topic is None:
             final.append(decision)
@@ -190,6 +194,16 @@ def _heartbeats(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
     factor, lowered = _affordable(flow.heartbeats_replication_factor, target.brokers)
     configs = (("cleanup.policy", "compact"),)
     return CreateTopic(flow.name.target, topic, 1, factor, configs, f"heartbeats of {flow.name}{lowered}")
+
+
+def _dead_letters(flow: FlowSettings, target: TargetView) -> CreateTopic | None:
+    """One partition, as Connect creates it. What fails may be as large as what does not."""
+    topic = flow.dead_letter_topic
+    if not topic or topic in target.partitions:
+        return None
+    factor, lowered = _affordable(flow.errors_deadletterqueue_topic_replication_factor, target.brokers)
+    configs = (("max.message.bytes", str(_DEAD_LETTER_BYTES)),)
+    return CreateTopic(flow.name.target, topic, 1, factor, configs, f"dead letters of {flow.name}{lowered}")
 
 
 def _affordable(factor: int, brokers: int) -> tuple[int, str]:

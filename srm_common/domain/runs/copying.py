@@ -15,6 +15,7 @@ from srm_common.domain.flow import Compression
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain
+from srm_common.domain.transforms.failed_records import ErrorHandling
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class CopyJob:
     ranges but continues with what is written behind them; a slot that starts later copies its ranges and ends.
     ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
     where batches keep their codecs. ``transforms``: what is done to records; empty where batches go unopened.
+    ``error_handling``: what happens to records that these cannot take.
     """
 
     flow: str
@@ -83,6 +85,7 @@ class CopyJob:
     fetch_max_wait_ms: int = 500
     compression: Compression | None = None
     transforms: Chain = ()
+    error_handling: ErrorHandling = field(default_factory=ErrorHandling)
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,9 @@ class RangeResult:
     milliseconds from a batch's newest record timestamp to the commit of its chunk; ``latency_samples`` are batches,
     ``latencies`` counts their records. ``error`` is None or one sentence; ``error_kind`` is the name of the class in
     :mod:`srm_common.errors`. ``leader_epoch`` is that of the offset before ``position`` in the source log, -1 when it
-    is not known; ``unmapped`` as in :class:`CopyRange`, before ``position``.
+    is not known; ``unmapped`` as in :class:`CopyRange`, before ``position``. ``skipped_records`` are those
+    that a transform could not take and the flow left out, ``dead_letters`` how many of these went to its dead letter
+    topic.
     """
 
     upstream_topic: str
@@ -128,6 +133,8 @@ class RangeResult:
     error_kind: str | None = None
     leader_epoch: int = -1
     unmapped: int = 0
+    skipped_records: int = 0
+    dead_letters: int = 0
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,8 @@ class PartitionTrack:
     offsets_done: int = 0
     reencoded_records: int = 0
     lost_records: int = 0
+    skipped_records: int = 0
+    dead_letters: int = 0
     transactions: int = 0
     retries: int = 0
     latency_ms_min: float | None = None
@@ -171,6 +173,8 @@ class PartitionTrack:
         self.recent_bytes = result.bytes
         self.offsets_done += result.position - result.start
         self.reencoded_records += result.reencoded_records
+        self.skipped_records += result.skipped_records
+        self.dead_letters += result.dead_letters
         self.transactions += slot.transactions
         self.retries += slot.retries
         if result.latency_samples:

@@ -80,6 +80,8 @@ class PartitionRecord:
     attempts included, since the flow's state has known the partition; None where that was not counted yet.
     ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None where none
     was, or it was not checked. ``copy_end`` is where the copy's log ended when the run looked last.
+    ``skipped_records`` are those that a transform could not take and ``errors.tolerance = all`` left out, and
+    ``dead_letters`` how many of these are in the dead letter topic; None where there were none.
     """
 
     upstream_topic: str
@@ -104,6 +106,8 @@ class PartitionRecord:
     oldest_ms: int | None = None
     copy_end: int | None = None
     latencies: LatencyHistogram | None = None
+    skipped_records: int | None = None
+    dead_letters: int | None = None
 
     @property
     def lag(self) -> int | None:
@@ -115,9 +119,9 @@ class PartitionRecord:
         """``error`` with the partition in front; empty without one."""
         return named_error(self.upstream_topic, self.partition, self.error)
 
-    def cells(self) -> list[Any]:
-        """What ``json.dumps`` takes, by column."""
-        cells = [getattr(self, column) for column in _COLUMNS]
+    def cells(self, columns: Iterable[str]) -> list[Any]:
+        """What ``json.dumps`` takes, by column; the first are those of every record."""
+        cells = [getattr(self, column) for column in columns]
         if self.latencies is not None:
             cells[_LATENCIES] = self.latencies.text()
         return cells
@@ -200,12 +204,14 @@ class RunRecord:
 
     def to_json(self) -> dict[str, Any]:
         """What ``json.dumps`` takes; partitions as rows under one header, since there may be tens of thousands."""
-        out: dict[str, Any] = {"version": _VERSION, "columns": list(_COLUMNS)}
+        rare = [name for name in _RARE if any(getattr(one, name) is not None for one in self.partitions)]
+        columns = [name for name in _COLUMNS if name not in _RARE or name in rare]
+        out: dict[str, Any] = {"version": _VERSION, "columns": columns}
         for field in fields(self):
             out[field.name] = getattr(self, field.name)
         out["state"] = str(self.state)
         out["notes"] = list(self.notes)
-        out["partitions"] = [row.cells() for row in self.partitions]
+        out["partitions"] = [row.cells(columns) for row in self.partitions]
         return out
 
     @classmethod
@@ -233,4 +239,6 @@ class RunRecord:
 
 
 _COLUMNS = tuple(field.name for field in fields(PartitionRecord))
+#: Columns that are left out of a record in which no partition has a value for them.
+_RARE = ("skipped_records", "dead_letters")
 _LATENCIES = _COLUMNS.index("latencies")

@@ -136,7 +136,6 @@ _NOTES: dict[str, str | Note] = {
     "value.converter.*": _UNOPENED,
     "header.converter": Note(_UNOPENED, True, _BYTES),
     "header.converter.*": _UNOPENED,
-    "errors.tolerance": Note(_RETRIES, True, ("none",)),
     "errors.retry.timeout": Note(_RETRIES, True, ("0",)),
     "errors.retry.delay.max.ms": Note(_RETRIES, True),
     "errors.*": _RETRIES,

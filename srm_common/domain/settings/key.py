@@ -6,6 +6,7 @@ The table of all keys is in :mod:`srm_common.domain.settings.table`; where value
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from enum import Enum
@@ -36,6 +37,7 @@ CONNECTION_LEVELS = (Level.TOP, Level.CONNECTORS, Level.CLUSTER, Level.FLOW)
 ALL_LEVELS = tuple(level for level in Level if level is not Level.SOURCE)
 FLOW_ONLY = (Level.FLOW,)
 
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _FLOW_FIELDS = frozenset(field.name for field in fields(FlowSettings))
 
 
@@ -78,6 +80,7 @@ class Kind(Enum):
     CHOICES = "comma separated list of a few words"
     NAMES = "comma separated list"
     PATTERNS = "comma separated list of regular expressions"
+    TOPIC = "name of a topic"
     STARTS = "comma separated list of topic expression = start position"
 
 
@@ -202,6 +205,13 @@ def _patterns(key: Key, text: str) -> tuple[str, ...]:
     return patterns
 
 
+def _topic(key: Key, text: str) -> str:
+    """By the rules of Kafka's ``Topic.validate``; empty for none."""
+    if text and (not _TOPIC_NAME.fullmatch(text) or text in (".", "..")):
+        raise BadValue(f"must be the name of a topic (at most 249 of a-z, A-Z, 0-9, '.', '_' and '-'), but is '{text}'")
+    return text
+
+
 def _starts(key: Key, text: str) -> tuple[TopicStart, ...]:
     try:
         return parse_topic_starts(text)
@@ -220,5 +230,6 @@ _PARSERS: dict[Kind, Callable[[Key, str], Any]] = {
     Kind.CHOICES: _choices,
     Kind.NAMES: lambda key, text: split_list(text),
     Kind.PATTERNS: _patterns,
+    Kind.TOPIC: _topic,
     Kind.STARTS: _starts,
 }

@@ -72,6 +72,30 @@ def selection_keys() -> Iterator[Key]:
     yield key("predicates.*", Kind.TEXT, None).means(
         "Settings of the predicate `<name>`: `predicates.<name>.type` is Kafka's class.", _UNCHANGED
     )
+    yield key("errors.tolerance", Kind.CHOICE, "none", choices=("none", "all")).means(
+        "What happens to a record that a transform cannot take: `none` stops its partition there with an error, `all` "
+        "leaves it out and counts it, see [transforms.md](transforms.md). Partitions that fail otherwise are retried "
+        "for `retry.timeout.seconds` and then reported, whatever this says.",
+        "Connect's default.",
+    )
+    yield key("errors.log.enable", Kind.SWITCH, "false").means(
+        "Log each record that is left out, by topic, partition, offset and reason, never its key or value.",
+        "Connect's default.",
+    )
+    yield key("errors.deadletterqueue.topic.name", Kind.TOPIC, "").means(
+        "The topic on the target that gets the records which `errors.tolerance = all` leaves out, with their keys, "
+        "values, headers and timestamps, in the transaction that passes them. Empty: they are dropped.",
+        "Connect's default.",
+    )
+    yield key("errors.deadletterqueue.topic.replication.factor", Kind.WHOLE, "3", minimum=-1).means(
+        f"Its replicas where `srm-control apply` or `refresh_topics` creates it. {_BROKER_DEFAULT}",
+        "Connect's default.",
+    )
+    yield key("errors.deadletterqueue.context.headers.enable", Kind.SWITCH, "false").means(
+        "Add headers to records in the dead letter topic that say where each comes from and why it failed "
+        "(`__connect.errors.topic` and others).",
+        "Connect's default.",
+    )
     yield key("heartbeats.replication.enabled", Kind.SWITCH, "true", flow_field="heartbeats_replication").means(
         "Copy heartbeats topics whatever `topics` says, so that upstream clusters can be discovered.", _TO_MM2
     )

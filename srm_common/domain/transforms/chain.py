@@ -32,6 +32,11 @@ class StepKind(Enum):
     INSERT_HEADER = "InsertHeader"
     DROP_HEADERS = "DropHeaders"
 
+    @property
+    def class_name(self) -> str:
+        """The class by its full name."""
+        return _TRANSFORMS + self.value
+
 
 class PredicateKind(Enum):
     """Predicates, by the names of Kafka's classes."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from srm_common.domain.flow import Compression
 from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.kafka.client.buffers import Lease
-from srm_common.replication.slots.ranges import RangeState
+from srm_common.replication.slots.ranges import RangeState, Share
 from srm_common.wire.batch import Packed, SourceBatch
 from srm_common.wire.repack import recompress, repack
 
@@ -60,8 +60,11 @@ class Turn:
         self.packed: Packed | None = None
         wanted = (portion.batches, portion.first_offset, state.end, state.spec.max_message_bytes)
         self._source: Iterator[Packed]
+        #: What was left out since the last batch, and its batches for the dead letter topic.
+        self._skipped = 0
+        self._dead_letters: list[Packed] = []
         if state.transform is not None:
-            self._source = state.transform(*wanted, compression)
+            self._source = state.transform(*wanted, compression, self._skip)
         else:
             self._source = repack(*wanted) if compression is None else recompress(*wanted, compression)
 
@@ -81,6 +84,7 @@ class Turn:
         if self.packed is None:
             if state.error is None or self.portion.next_offset <= state.end:
                 share.upstream_end = max(share.upstream_end, min(self.portion.next_offset, state.end))
+                self._pass_skipped(share)
             return False
         return True
 
@@ -90,5 +94,19 @@ class Turn:
         if packed is None:
             raise AssertionError("a portion was asked for a batch that it does not have")
         state = self.state
-        (state.share or state.open_share()).upstream_end = packed.upstream_end
+        share = state.share or state.open_share()
+        share.upstream_end = packed.upstream_end
+        if self._skipped:
+            self._pass_skipped(share)
         return packed
+
+    def _skip(self, records: int, dead_letters: Sequence[Packed]) -> None:
+        self._skipped += records
+        self._dead_letters += dead_letters
+
+    def _pass_skipped(self, share: Share) -> None:
+        """What was left out lies before the share's end: the chunk that passes it has its dead letters."""
+        share.skipped_records += self._skipped
+        share.dead_letters += self._dead_letters
+        self._skipped = 0
+        self._dead_letters = []

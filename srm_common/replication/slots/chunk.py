@@ -45,6 +45,8 @@ class Chunk:
         self._keys: dict[TopicPartition, bytes] = {}
         self.bytes = 0
         self._runs = 0
+        #: Bytes that wait for the dead letter topic, by range; they are sent before the commit.
+        self._dead_letters: dict[TopicPartition, int] = {}
         self.opened_at = 0.0
 
     @property
@@ -55,7 +57,12 @@ class Chunk:
     @property
     def full(self) -> bool:
         """Whether it should be committed now."""
-        return self.open and (self.bytes >= self._job.chunk_bytes or self._runs >= _MOST_RUNS or self._overdue)
+        return self.open and (
+            self.bytes >= self._job.chunk_bytes
+            or self._runs >= _MOST_RUNS
+            or sum(self._dead_letters.values()) >= self._job.fetch_bytes
+            or self._overdue
+        )
 
     @property
     def _overdue(self) -> bool:
@@ -92,6 +99,10 @@ class Chunk:
                     taken = False
                     break
                 waiting = _with_more(waiting)
+            for turn in turns:
+                share = turn.state.share
+                if share is not None and share.dead_letters:
+                    self._dead_letters[turn.state.upstream] = sum(one.size for one in share.dead_letters)
         finally:
             if taken:
                 block.finish_taking()
@@ -197,6 +208,8 @@ class Chunk:
         moved = [s for s in states if s.share is not None and s.share.upstream_end > s.share.upstream_start]
         repeated = False
         if moved:
+            if self._dead_letters:
+                await self._write_dead_letters(moved)
             await self._write_state(moved)
             repeated = await self._producer.commit()
         now_ms = time.time() * 1000
@@ -204,6 +217,42 @@ class Chunk:
             state.commit(now_ms)
         self._reset()
         return repeated
+
+    async def _write_dead_letters(self, states: Sequence[RangeState]) -> None:
+        """What failed of a partition goes to one partition of the dead letter topic, in its order."""
+        topic = self._job.error_handling.dead_letters
+        if topic is None:
+            raise AssertionError("there are dead letters, and no topic for them")
+        letters = [
+            (TopicPartition(topic.name, state.spec.partition % topic.partitions), state, packed)
+            for state in states
+            for packed in state.chunk_share.dead_letters
+        ]
+        owners: dict[TopicPartition, list[RangeState]] = defaultdict(list)
+        for place, state, _ in letters:
+            owners[place].append(state)
+        await self._add(list(owners), owners=owners)
+        producer = self._producer
+        bit = TRANSACTIONAL if producer.transactional else 0
+        for place, state, packed in letters:
+            leader = self._target.leader(*place)
+            if leader is None:
+                raise ChunkFailed(self._target.leaderless(*place), tuple(dict.fromkeys(owners[place])))
+            await self._sending.room(leader, [place], packed.size)
+            header = stamp(
+                packed.attributes | bit,
+                packed.record_count - 1,
+                packed.base_timestamp,
+                packed.max_timestamp,
+                packed.record_count,
+                packed.body,
+                producer.producer_id,
+                producer.epoch,
+                producer.take(place, packed.record_count),
+            )
+            batch = Outgoing(place, (state,), None, header, packed.body)
+            await self._sending.post(leader, [batch], packed.size, None)
+        await self._sending.finish()
 
     async def _write_state(self, states: Sequence[RangeState]) -> None:
         job = self._job
@@ -288,6 +337,7 @@ class Chunk:
         self._sending.start()
         self.bytes = 0
         self._runs = 0
+        self._dead_letters.clear()
         self.opened_at = 0.0
 
 

@@ -20,8 +20,11 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _SPREAD_SECONDS = 5.0
 
 
-Transformed = Callable[[Sequence[SourceBatch], int, int, int, Compression | None], Iterator[Packed]]
-"""As :func:`srm_common.wire.repack.repack`, with what the flow does to records, and its compression."""
+Skip = Callable[[int, Sequence[Packed]], None]
+Transformed = Callable[[Sequence[SourceBatch], int, int, int, Compression | None, Skip], Iterator[Packed]]
+"""As :func:`srm_common.wire.repack.repack`, with what the flow does to records, and its compression. The last argument
+is called for records that are left out, since a transform could not take them: with their number, and with batches of
+them for the dead letter topic."""
 
 
 @dataclass(slots=True)
@@ -39,6 +42,9 @@ class Share:
     batches: int = 0
     reencoded_batches: int = 0
     reencoded_records: int = 0
+    #: Records that a transform could not take, and their batches for the dead letter topic.
+    skipped_records: int = 0
+    dead_letters: list[Packed] = field(default_factory=list)
     newest_ms: int = -1
     oldest_ms: int = -1
     times_sum_ms: int = 0
@@ -139,6 +145,7 @@ class RangeState:
         self._fault_at_source = False
         self._first_fault = self.last_fault = ""
         self._totals = Share(spec.start, spec.start, spec.start)
+        self._dead_letters = 0
         self._latency = [0.0, 0.0, 0.0]
         self._latency_buckets: dict[int, int] = {}
 
@@ -216,6 +223,8 @@ class RangeState:
         totals.batches += share.batches
         totals.reencoded_batches += share.reencoded_batches
         totals.reencoded_records += share.reencoded_records
+        totals.skipped_records += share.skipped_records
+        self._dead_letters += sum(one.record_count for one in share.dead_letters)
         if share.times:
             lowest, highest = now_ms - share.newest_ms, now_ms - share.oldest_ms
             if totals.times:
@@ -322,4 +331,6 @@ class RangeState:
             error_kind=None if self.error is None else type(self.error).__name__,
             leader_epoch=self.epochs.at(self.committed - 1),
             unmapped=self.committed - self.mapped,
+            skipped_records=totals.skipped_records,
+            dead_letters=self._dead_letters,
         )

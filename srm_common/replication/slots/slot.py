@@ -15,7 +15,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
-from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotTask
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import ClusterError, ConfigError, Fenced, SrmError
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.link import ClusterLink
@@ -79,10 +80,8 @@ class _Slot:
         self._source = source
         self._target = target
         self._tails = job.tail_until > time.time()
-        transform_of = _transforms(job)
-        self._states = [
-            RangeState(spec, tailing=self._tails, transform=transform_of(spec.downstream_topic)) for spec in task.ranges
-        ]
+        transform_of = _transforms(job, task.slot)
+        self._states = [RangeState(spec, tailing=self._tails, transform=transform_of(spec)) for spec in task.ranges]
         self._suspects = Suspects(self._states)
         self._signal = Signal(source.loop)
         name = f"slot {task.slot} of {job.flow}"
@@ -110,10 +109,10 @@ class _Slot:
             self._watch.doing = f"connections to {job.source.alias}"
             await self._source.open({spec.upstream_topic for spec in self._task.ranges}, patience)
             self._watch.doing = f"connections to {job.target.alias}"
-            await self._target.open(
-                {spec.downstream_topic for spec in self._task.ranges} | {job.offsets_topic, job.segments_topic},
-                patience,
-            )
+            written = {spec.downstream_topic for spec in self._task.ranges} | {job.offsets_topic, job.segments_topic}
+            if job.error_handling.dead_letters is not None:
+                written.add(job.error_handling.dead_letters.name)
+            await self._target.open(written, patience)
             producer = Producer(
                 self._target,
                 self._task.identity if job.exactly_once else None,
@@ -362,12 +361,13 @@ def _peak_rss_bytes() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _transforms(job: CopyJob) -> Callable[[str], Transformed | None]:
-    """What becomes of the batches of each copy; None where they go unopened."""
+def _transforms(job: CopyJob, slot: int) -> Callable[[CopyRange], Transformed | None]:
+    """What becomes of the batches of each range; None where they go unopened."""
     if not job.transforms:
-        return lambda copy: None
+        return lambda spec: None
     # Arrow and numba are needed for these alone.
     try:
+        from srm_common.records.failed import FailedRecords
         from srm_common.records.transform import Transform
         from srm_common.records.transformed import transformed
     except ImportError as error:
@@ -377,8 +377,15 @@ def _transforms(job: CopyJob) -> Callable[[str], Transformed | None]:
         ) from error
 
     @cache
-    def of(copy: str) -> Transformed | None:
-        transform = Transform(job.transforms, copy)
-        return partial(transformed, transform=transform) if transform.changes else None
+    def of_copy(copy: str) -> Transform:
+        return Transform(job.transforms, copy)
+
+    def of(spec: CopyRange) -> Transformed | None:
+        transform = of_copy(spec.downstream_topic)
+        if not transform.changes:
+            return None
+        upstream = TopicPartition(spec.upstream_topic, spec.partition)
+        failed = FailedRecords(job.error_handling, job.flow, slot, upstream, transform)
+        return partial(transformed, transform=transform, failed=failed)
 
     return of

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
@@ -34,6 +35,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
 from srm_common.usecases.runs.competing_runs import competing_runs, new_owner
+from srm_common.usecases.runs.dead_letter_topic import error_handling
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
 from srm_common.usecases.runs.missing_offsets import refuse_lost_progress
 from srm_common.usecases.runs.run_journal import RunJournal
@@ -117,7 +119,7 @@ class _Run:
         slots = max(1, min(flow.tasks_max, sum(topic.partitions for topic in topics)))
         with ExitStack() as stack:
             source = stack.enter_context(self._clusters.source_view(patience_seconds=flow.patience_seconds))
-            job = copy_job(flow, state)
+            job = replace(copy_job(flow, state), error_handling=error_handling(self._clusters, topics))
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(self._clusters))
             owner = self._own(slots, known.get("slots") or {})

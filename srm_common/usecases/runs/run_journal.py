@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.plans.plan import plan_notes
 from srm_common.domain.runs.partition_track import PartitionTrack
@@ -93,8 +94,19 @@ class RunJournal:
     def finish(self, passes: Passes | None) -> RunRecord:
         """The record of a run that came to its end."""
         tracks = passes.tracks.values() if passes else ()
+        self._note_skipped([track for track in tracks if track.skipped_records])
         failed = self._lost or any(track.error is not None for track in tracks)
         return self._write(passes, RunState.FAILED if failed else RunState.DONE, self._losses())
+
+    def _note_skipped(self, tracks: Sequence[PartitionTrack]) -> None:
+        if not tracks:
+            return
+        skipped, letters = sum(one.skipped_records for one in tracks), sum(one.dead_letters for one in tracks)
+        where = f"{letters} of them are in {self._flow.dead_letter_topic}" if letters else "they were dropped"
+        self.note(
+            f"{counted(skipped, 'record')} of {counted(len(tracks), 'partition')} were left out, since a transform "
+            f"could not take them (errors.tolerance = all); {where}"
+        )
 
     def finish_in_spite_of(self, error: SrmError | KeyboardInterrupt, passes: Passes | None) -> None:
         """The record of a run that ends with ``error``; a target that cannot take it is the smaller trouble."""
@@ -186,6 +198,8 @@ def _partition_record(
         bytes_total=(size or 0) + track.bytes,
         copy_end=copy_ends.get(track.place, before.copy_end if before is not None else None),
         latencies=track.latencies if samples else None,
+        skipped_records=track.skipped_records or None,
+        dead_letters=track.dead_letters or None,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pytest
@@ -11,9 +11,13 @@ from hypothesis import strategies as st
 
 from srm_common.domain.flow import Compression
 from srm_common.domain.patterns.java_regex import compile_java_regex
+from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
-from srm_common.errors import CorruptBatch, TransformFailed
+from srm_common.domain.transforms.failed_records import DeadLetterTopic, ErrorHandling
+from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.records import transform as module
+from srm_common.records import transformed as batches_of
+from srm_common.records.failed import FailedRecords
 from srm_common.records.transform import Mask, RecordFault, RowFaults, Transform
 from srm_common.records.transformed import transformed
 from srm_common.wire import columns
@@ -44,6 +48,33 @@ CHAINS = st.lists(
     ),
     max_size=4,
 ).map(tuple)
+
+
+UPSTREAM = TopicPartition("orders", 3)
+
+
+def come_out(
+    batches: Sequence[SourceBatch],
+    first: int,
+    end: int,
+    compression: Compression | None,
+    transform: Transform,
+    handling: ErrorHandling | None = None,
+    skipped: list[tuple[int, Sequence[Packed]]] | None = None,
+) -> Iterator[Packed]:
+    """As a slot has it."""
+    failed = FailedRecords(handling or ErrorHandling(), "a->b", 7, UPSTREAM, transform)
+    heap = [] if skipped is None else skipped
+    return transformed(
+        batches,
+        first,
+        end,
+        1 << 20,
+        compression,
+        lambda count, letters: heap.append((count, letters)),
+        transform=transform,
+        failed=failed,
+    )
 
 
 def by_record(chain: Chain, topic: str, record: Record) -> Record | None:
@@ -92,7 +123,7 @@ def test_batches_come_out_as_their_records_do(
     first = data.draw(st.integers(records[0].offset - 2, records[-1].offset))
     end = data.draw(st.integers(first + 1, records[-1].offset + 3))
     compression = data.draw(st.sampled_from([None, Compression("zstd", 3)]))
-    packs = list(transformed(batches, first, end, 1 << 20, compression, Transform(chain, "a.orders")))
+    packs = list(come_out(batches, first, end, compression, Transform(chain, "a.orders")))
     wanted = expected(chain, [record for record in records if first <= record.offset < end])
     assert [one for packed in packs for one in without_offsets(written(packed))] == without_offsets(wanted)
     runs = [run for packed in packs for run in packed.runs]
@@ -115,10 +146,85 @@ def test_what_comes_before_a_corrupt_batch_is_copied(bad: int) -> None:
     packs: list[Packed] = []
     step = Step("s", StepKind.INSERT_HEADER, ("h", "v"))
     with pytest.raises(CorruptBatch, match=f"offset {bad} fails its checksum"):
-        take_all(transformed(batches, 0, 3, 1 << 20, None, Transform((step,), "t")), packs)
+        take_all(come_out(batches, 0, 3, None, Transform((step,), "t")), packs)
     arrived = [record.value for packed in packs for record in written(packed)]
     assert arrived == [record.value for record in records[:bad]]
     assert all(packed.upstream_end <= bad for packed in packs)
+
+
+def refusing(bad: Collection[int]) -> Transform:
+    """A step that cannot take the records at some offsets, and gives the others a header."""
+
+    def picky(step: Step, columns: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+        offsets = columns.column("offset").to_pylist()
+        refused = {number: f"not {offset}" for number, offset in enumerate(offsets) if offset in bad}
+        if refused:
+            raise RowFaults(refused)
+        return module.appended(columns, encoded_header("h", b"v"), chosen)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(module._STEPS, StepKind.INSERT_HEADER, picky)
+        return Transform((Step("picky", StepKind.INSERT_HEADER, ("h", "v")),), "t")
+
+
+@given(rows(), st.data())
+def test_what_fails_is_left_out_with_the_batch_that_passes_it(
+    row: tuple[list[SourceBatch], list[Record]], data: st.DataObject
+) -> None:
+    """Wherever a chunk ends between two batches: what is before its end is in the copy or among the dead letters."""
+    batches, records = row
+    bad = data.draw(st.sets(st.sampled_from([record.offset for record in records])))
+    context = data.draw(st.booleans())
+    handling = ErrorHandling(tolerate=True, dead_letters=DeadLetterTopic("dead", 1, 1 << 20, context))
+    end = records[-1].offset + 1
+    skipped: list[tuple[int, Sequence[Packed]]] = []
+    body_bytes = data.draw(st.sampled_from([300, 512 << 10]))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches_of, "BODY_BYTES", body_bytes)
+        patch.setattr(batches_of, "PIECE_BYTES", 2 * body_bytes)
+        kept: list[Record] = []
+        source = come_out(batches, records[0].offset, end, None, refusing(bad), handling, skipped)
+        for packed in source:
+            kept += without_offsets(written(packed))
+            reached = [one for one in records if one.offset < packed.upstream_end]
+            failed = [one for one in reached if one.offset in bad]
+            assert sum(count for count, _ in skipped) == len(failed)
+            assert len(kept) == len(reached) - len(failed)
+    letters = [one for _, found in skipped for packed in found for one in without_offsets(written(packed))]
+    failed = [one for one in records if one.offset in bad]
+    assert sum(count for count, _ in skipped) == len(failed)
+    assert kept == without_offsets(
+        [one._replace(headers=(*one.headers, ("h", b"v"))) for one in records if one.offset not in bad]
+    )
+    wanted = [
+        one._replace(headers=(*one.headers, *context_of(one.offset)) if context else one.headers) for one in failed
+    ]
+    assert letters == without_offsets(wanted)
+
+
+def context_of(offset: int) -> tuple[tuple[str, bytes], ...]:
+    said = {
+        "topic": "orders",
+        "partition": "3",
+        "offset": str(offset),
+        "connector.name": "a->b",
+        "task.id": "7",
+        "stage": "TRANSFORMATION",
+        "class.name": "org.apache.kafka.connect.transforms.InsertHeader",
+        "exception.class.name": "srm_common.errors.TransformFailed",
+        "exception.message": f"transforms.picky: not {offset}",
+    }
+    return tuple((f"__connect.errors.{name}", text.encode()) for name, text in said.items())
+
+
+def test_a_failed_record_that_the_dead_letter_topic_cannot_hold_stops_the_partition() -> None:
+    records = [Record(number, 0, b"k", b"v" * 500 * number) for number in range(3)]
+    batches = [source_batch([record]) for record in records]
+    handling = ErrorHandling(tolerate=True, dead_letters=DeadLetterTopic("dead", 1, 800))
+    skipped: list[tuple[int, Sequence[Packed]]] = []
+    with pytest.raises(RecordTooLarge, match="not fit into dead letter topic dead: the record at offset 2 needs"):
+        list(come_out(batches, 0, 3, None, refusing({1, 2}), handling, skipped))
+    assert skipped == []
 
 
 @given(rows(), st.data())
@@ -126,17 +232,7 @@ def test_records_that_a_step_cannot_take(row: tuple[list[SourceBatch], list[Reco
     batches, records = row
     bad = data.draw(st.sets(st.sampled_from([record.offset for record in records]), min_size=1))
     header = ("h", b"v")
-
-    def picky(step: Step, columns: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
-        offsets = columns.column("offset").to_pylist()
-        refused = {number: f"not {offset}" for number, offset in enumerate(offsets) if offset in bad}
-        if refused:
-            raise RowFaults(refused)
-        return module.appended(columns, encoded_header(*header), chosen)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(module._STEPS, StepKind.INSERT_HEADER, picky)
-        transform = Transform((Step("picky", StepKind.INSERT_HEADER, ("h", "v")),), "t")
+    transform = refusing(bad)
     left, faults = transform.apply(columns.decode(batches))
     taken = [one._replace(headers=(*one.headers, header)) for one in records]
     assert seen(left) == [one for one in taken if one.offset not in bad]
@@ -144,7 +240,7 @@ def test_records_that_a_step_cannot_take(row: tuple[list[SourceBatch], list[Reco
     packs: list[Packed] = []
     end = records[-1].offset + 1
     with pytest.raises(TransformFailed, match=f"offset {min(bad)}, transforms.picky: not {min(bad)}"):
-        take_all(transformed(batches, records[0].offset, end, 1 << 20, None, transform), packs)
+        take_all(come_out(batches, records[0].offset, end, None, transform), packs)
     arrived = [one for packed in packs for one in without_offsets(written(packed))]
     assert arrived == without_offsets([one for one in taken if one.offset < min(bad)])
     assert all(packed.upstream_end <= min(bad) for packed in packs)

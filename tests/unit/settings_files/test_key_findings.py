@@ -86,7 +86,7 @@ def test_a_key_that_does_nothing_is_told_with_the_one_that_acts(check: Check, li
             "B.offset.flush.timeout.ms = 5",
             "has no effect here: Offsets are committed in the same transaction as the data.",
         ),
-        ("errors.log.enable = true", "has no effect here: A failing partition is retried"),
+        ("errors.log.include.messages = true", "has no effect here: A failing partition is retried"),
         ("A.ssl.protocol = TLSv1.3", "has no effect here: it is about TLS or logins inside Java"),
         ("A->B.topics.blacklist = t", "is the older name of A->B.topics.exclude; both act"),
         ("streams.replication.manager.config = x", "has no effect here: Its entries are not read; `srm-control config"),

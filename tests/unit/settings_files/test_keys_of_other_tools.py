@@ -56,6 +56,7 @@ _BESIDE = {
     "consumer": "\nexactly.once.source.support = disabled",
     "predicates": "\ntransforms = rename",
     "transforms": "\ntransforms = rename",
+    "errors": "\ntransforms = all\ntransforms.all.type = Filter",
 }
 
 
@@ -235,3 +236,30 @@ def test_the_spellings_of_kip_382_act(tmp_path: Path) -> None:
     told = {finding.key: finding.text for finding in findings(configuration)}
     assert told["cluster.primary.broker.list"] == "is an older spelling of primary.bootstrap.servers; both act"
     assert told["connector.primary->backup.groups"].startswith("has no effect: primary->backup.groups in ")
+
+
+TRANSFORMS = "transforms = all\ntransforms.all.type = Filter\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "severity", "text"),
+    [
+        ("errors.tolerance = none", Severity.NOTE, "has no effect for A->B, which has no transforms"),
+        ("errors.log.enable = true", Severity.WARNING, "has no effect for A->B, which has no transforms"),
+        (
+            f"{TRANSFORMS}errors.deadletterqueue.topic.name = dead",
+            Severity.WARNING,
+            "has no effect for A->B without errors.tolerance = all",
+        ),
+    ],
+)
+def test_error_handling_that_handles_nothing_is_told(tmp_path: Path, lines: str, severity: Severity, text: str) -> None:
+    (found,) = findings(loaded(tmp_path / "srm.properties", lines))
+    assert (found.severity, found.text.startswith(text)) == (severity, True), found.text
+
+
+@pytest.mark.parametrize("name", ["dead letters", "a" * 250, "..", "tote-Briefe-ü"])
+def test_a_dead_letter_topic_has_a_name_that_kafka_takes(tmp_path: Path, name: str) -> None:
+    lines = f"{TRANSFORMS}errors.tolerance = all\nerrors.deadletterqueue.topic.name = {name}"
+    (error,) = loaded(tmp_path / "srm.properties", lines).faults.values()
+    assert "errors.deadletterqueue.topic.name must be the name of a topic (at most 249 of" in str(error)

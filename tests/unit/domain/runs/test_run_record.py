@@ -110,3 +110,13 @@ def test_there_and_back_through_json() -> None:
     assert Installation.from_json(LAST.to_json()) == LAST
     assert Installation.from_json(None) is None
     assert Installation.from_json({"id": "x"}) is None
+
+
+def test_what_was_left_out_is_told_where_something_was() -> None:
+    assert not {"skipped_records", "dead_letters"} & set(RECORD.to_json()["columns"])
+    skipped = replace(RECORD.partitions[0], skipped_records=3)
+    record = replace(RECORD, partitions=(skipped, *RECORD.partitions[1:]))
+    document = json.loads(json.dumps(record.to_json()))
+    assert "skipped_records" in document["columns"]
+    assert "dead_letters" not in document["columns"]
+    assert RunRecord.from_json(document) == record
