@@ -11,6 +11,7 @@ import pyarrow as pa
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch, PartitionError, TransformFailed
 from srm_common.records.failed import FailedRecords
+from srm_common.records.provenance import ProvenanceHeaders
 from srm_common.records.transform import RecordFault, Transform
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch
 from srm_common.wire.codec import NONE, library_level
@@ -33,6 +34,7 @@ def transformed(
     skip: Skip,
     transform: Transform,
     failed: FailedRecords,
+    provenance: ProvenanceHeaders | None = None,
 ) -> Iterator[Packed]:
     """What ``transform`` makes of a row of visible batches of one partition, in log order; as
     :func:`srm_common.wire.repack.repack` otherwise. What is dropped leaves gaps between the runs, none of which is
@@ -43,6 +45,7 @@ def transformed(
             batches for the dead letter topic, before the batch is yielded whose upstream end is behind them, or before
             the end.
         failed: says whether they are left out.
+        provenance: headers that what is left gets.
 
     Raises:
         CorruptBatch: a checksum or layout is wrong. Everything before it was yielded.
@@ -60,6 +63,8 @@ def transformed(
             if faults and not failed.tolerated:
                 records = _within(records, first_offset, faults[0].offset)
                 fault, faults = TransformFailed(str(faults[0])), []
+            if provenance is not None:
+                records = provenance.added(records)
             codec, level = _codec(piece, compression)
             letters = partial(failed.dead_letters, before, codec=codec, body_bytes=body_bytes, level=level)
             skip_before = partial(_skip_before, faults, letters, failed, skip)

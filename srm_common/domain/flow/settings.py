@@ -129,6 +129,17 @@ _LEAST_PATIENCE_SECONDS = 30.0
 _LONGEST_REQUEST_SECONDS = 30.0
 
 
+Provenance = Literal["flow", "cluster", "topic", "partition", "offset"]
+#: What copies can be told about where they came from, and the names of the headers.
+PROVENANCE_HEADERS: Mapping[Provenance, str] = {
+    "flow": "srm.flow",
+    "cluster": "srm.source.cluster",
+    "topic": "srm.source.topic",
+    "partition": "srm.source.partition",
+    "offset": "srm.source.offset",
+}
+
+
 class OnDataLoss(StrEnum):
     """What a flow does about records that vanished: at the source before they were copied, or on the target after."""
 
@@ -223,6 +234,8 @@ class FlowSettings:
     metrics_topic_retention_ms: int = 604_800_000
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()
     transforms: Chain = ()
+    provenance_headers: tuple[str, ...] = ("none",)
+    copy_source_offset_in_header: bool = False
     errors_tolerance: Literal["none", "all"] = "none"
     errors_log_enable: bool = False
     errors_deadletterqueue_topic_name: str = ""
@@ -260,6 +273,12 @@ class FlowSettings:
         """How long one request about state, groups or records of topics may take: ``admin.timeout.ms``, and since
         they are small no more than 30 s."""
         return min(_LONGEST_REQUEST_SECONDS, self.admin_timeout_ms / 1000)
+
+    @property
+    def provenance(self) -> tuple[Provenance, ...]:
+        """Which headers copies get that say where they came from, in their order; the offset is the last."""
+        wanted = {*self.provenance_headers, *(("offset",) if self.copy_source_offset_in_header else ())}
+        return tuple(one for one in PROVENANCE_HEADERS if one in wanted)
 
     @property
     def dead_letter_topic(self) -> str:

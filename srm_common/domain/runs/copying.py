@@ -12,6 +12,7 @@ from heapq import heapify, heapreplace
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.flow import Compression
+from srm_common.domain.flow.settings import Provenance
 from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain
@@ -59,7 +60,7 @@ class CopyJob:
     ranges but continues with what is written behind them; a slot that starts later copies its ranges and ends.
     ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
     where batches keep their codecs. ``transforms``: what is done to records; empty where batches go unopened.
-    ``error_handling``: what happens to records that these cannot take.
+    ``provenance``: headers that copies get. ``error_handling``: what happens to records that these cannot take.
     """
 
     flow: str
@@ -85,6 +86,7 @@ class CopyJob:
     fetch_max_wait_ms: int = 500
     compression: Compression | None = None
     transforms: Chain = ()
+    provenance: tuple[Provenance, ...] = ()
     error_handling: ErrorHandling = field(default_factory=ErrorHandling)
 
 

@@ -187,9 +187,6 @@ _NOTES: dict[str, str | Note] = {
     "metrics.topic.replication.factor": "`offset.storage.replication.factor` applies to that topic, too.",
     "srm.internal.topic.exclude.enable": Note("Internal topics are never copied.", True, ("true",)),
     "disable.source.topic.auto.creation": "Only topics for heartbeats and offset syncs are created at the source.",
-    "copy.source.offset.in.header.enabled": Note(
-        "Records are unchanged; the offset map has the origin of each.", True, ("false",)
-    ),
     # KIP-382, as it was written before MirrorMaker 2 came out
     "heartbeats.topic.retention.ms": _COMPACTED,
     "checkpoints.topic.retention.ms": _COMPACTED,

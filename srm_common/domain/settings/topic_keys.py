@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from srm_common.domain.flow.settings import PROVENANCE_HEADERS
 from srm_common.domain.settings.key import ALL_LEVELS, FLOW_ONLY, Key, Kind, consumer_spellings
 
 _BROKER_DEFAULT = "-1 leaves it to the broker."
@@ -72,6 +73,14 @@ def selection_keys() -> Iterator[Key]:
     yield key("predicates.*", Kind.TEXT, None).means(
         "Settings of the predicate `<name>`: `predicates.<name>.type` is Kafka's class.", _UNCHANGED
     )
+    yield key("provenance.headers", Kind.CHOICES, "none", choices=("none", *PROVENANCE_HEADERS)).means(
+        "Headers that say where a copied record came from: `cluster` (the source's alias, as `srm.source.cluster`), "
+        "`topic`, `partition`, `offset` (likewise) and `flow` (`srm.flow`), see [transforms.md](transforms.md).",
+        "Records are copied unopened; the offset map has the origin of each.",
+    )
+    yield key(
+        "copy.source.offset.in.header.enabled", Kind.SWITCH, "false", flow_field="copy_source_offset_in_header"
+    ).means("The same as `offset` in `provenance.headers`.", _UNCHANGED)
     yield key("errors.tolerance", Kind.CHOICE, "none", choices=("none", "all")).means(
         "What happens to a record that a transform cannot take: `none` stops its partition there with an error, `all` "
         "leaves it out and counts it, see [transforms.md](transforms.md). Partitions that fail otherwise are retried "

@@ -363,16 +363,17 @@ def _peak_rss_bytes() -> int:
 
 def _transforms(job: CopyJob, slot: int) -> Callable[[CopyRange], Transformed | None]:
     """What becomes of the batches of each range; None where they go unopened."""
-    if not job.transforms:
+    if not (job.transforms or job.provenance):
         return lambda spec: None
     # Arrow and numba are needed for these alone.
     try:
         from srm_common.records.failed import FailedRecords
+        from srm_common.records.provenance import ProvenanceHeaders
         from srm_common.records.transform import Transform
         from srm_common.records.transformed import transformed
     except ImportError as error:
         raise ConfigError(
-            f"flow {job.flow} has transforms, which need {error.name} where slots run: "
+            f"flow {job.flow} has transforms or provenance headers, which need {error.name} where slots run: "
             f"install srm-kafka[transforms] there"
         ) from error
 
@@ -382,10 +383,11 @@ def _transforms(job: CopyJob, slot: int) -> Callable[[CopyRange], Transformed | 
 
     def of(spec: CopyRange) -> Transformed | None:
         transform = of_copy(spec.downstream_topic)
-        if not transform.changes:
+        if not (transform.changes or job.provenance):
             return None
         upstream = TopicPartition(spec.upstream_topic, spec.partition)
         failed = FailedRecords(job.error_handling, job.flow, slot, upstream, transform)
-        return partial(transformed, transform=transform, failed=failed)
+        headers = ProvenanceHeaders(job.provenance, job.flow, job.source_alias, upstream) if job.provenance else None
+        return partial(transformed, transform=transform, failed=failed, provenance=headers)
 
     return of

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.flow import Compression
+from srm_common.domain.flow.settings import PROVENANCE_HEADERS, Provenance
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
@@ -18,6 +19,7 @@ from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.records import transform as module
 from srm_common.records import transformed as batches_of
 from srm_common.records.failed import FailedRecords
+from srm_common.records.provenance import ProvenanceHeaders
 from srm_common.records.transform import Mask, RecordFault, RowFaults, Transform
 from srm_common.records.transformed import transformed
 from srm_common.wire import columns
@@ -61,6 +63,7 @@ def come_out(
     transform: Transform,
     handling: ErrorHandling | None = None,
     skipped: list[tuple[int, Sequence[Packed]]] | None = None,
+    provenance: ProvenanceHeaders | None = None,
 ) -> Iterator[Packed]:
     """As a slot has it."""
     failed = FailedRecords(handling or ErrorHandling(), "a->b", 7, UPSTREAM, transform)
@@ -74,6 +77,7 @@ def come_out(
         lambda count, letters: heap.append((count, letters)),
         transform=transform,
         failed=failed,
+        provenance=provenance,
     )
 
 
@@ -250,3 +254,28 @@ def test_a_topic_that_no_step_is_for_goes_unopened() -> None:
     step = Step("s", StepKind.FILTER, (), Predicate("p", PredicateKind.TOPIC_NAME, "b.*"))
     assert not Transform((step,), "a.orders").changes
     assert Transform((step,), "b.orders").changes
+
+
+@given(rows(), CHAINS, st.lists(st.sampled_from(list(PROVENANCE_HEADERS)), unique=True))
+def test_what_is_left_says_where_it_came_from(
+    row: tuple[list[SourceBatch], list[Record]], chain: Chain, wanted: list[Provenance]
+) -> None:
+    batches, records = row
+    transform = Transform(chain, "a.orders")
+    provenance = ProvenanceHeaders(tuple(wanted), "a->b", "a", UPSTREAM)
+    first, end = records[0].offset, records[-1].offset + 1
+    packs = list(come_out(batches, first, end, None, transform, provenance=provenance))
+    arrived = [one for packed in packs for one in written(packed)]
+    for record, came in zip(expected(chain, records), arrived, strict=True):
+        own = len(record.headers)
+        assert came.headers[:own] == record.headers
+        said = {
+            "srm.flow": b"a->b",
+            "srm.source.cluster": b"a",
+            "srm.source.topic": b"orders",
+            "srm.source.partition": b"3",
+            "srm.source.offset": b"%d" % record.offset,
+        }
+        assert sorted(came.headers[own:]) == sorted(
+            (PROVENANCE_HEADERS[one], said[PROVENANCE_HEADERS[one]]) for one in wanted
+        )

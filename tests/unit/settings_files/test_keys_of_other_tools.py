@@ -129,7 +129,6 @@ def test_what_the_table_says_to_act_acts(tmp_path: Path, plain: FlowSettings) ->
 @pytest.mark.parametrize(
     "line",
     [
-        "copy.source.offset.in.header.enabled = true",
         "key.converter = org.apache.kafka.connect.json.JsonConverter",
         "A->B.predicates = isTombstone",
         "errors.tolerance = all",
@@ -151,7 +150,6 @@ def test_a_run_says_what_would_have_changed_the_copy(tmp_path: Path, line: str) 
     [
         "key.converter = org.apache.kafka.connect.converters.ByteArrayConverter",
         "errors.tolerance = none",
-        "copy.source.offset.in.header.enabled = false",
         "offset.flush.timeout.ms = 5000",
     ],
 )

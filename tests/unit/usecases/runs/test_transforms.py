@@ -66,3 +66,15 @@ def test_each_position_of_a_group_leads_to_the_next_record_that_was_kept(sides: 
         first, last = (earlier[-1] + 1 if earlier else 0), later[0] if later else end
         # What lies between them are markers: nothing is skipped, nothing read twice.
         assert first <= committed[("a.orders", 0)] <= last, position
+
+
+def test_copies_say_where_they_came_from(sides: Sides) -> None:
+    sides.source.create_topic("orders", 2)
+    sides.set(provenance_headers=("partition", "flow"), copy_source_offset_in_header=True)
+    sides.source.write("orders", [(b"k", b"%d" % number) for number in range(3)], 1)
+    sides.refresh()
+    assert sides.run().records == 3
+    assert [one.headers for one in sides.target.records("a.orders", 1)] == [
+        (("srm.flow", b"a->b"), ("srm.source.partition", b"1"), ("srm.source.offset", b"%d" % number))
+        for number in range(3)
+    ]
