@@ -6,7 +6,7 @@ in their order, with other headers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,20 +16,13 @@ import pyarrow.compute as pc
 
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
+from srm_common.records.python_function import PythonFunction
+from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
 
 Mask = npt.NDArray[np.bool_]
-
-
-class RowFaults(ValueError):
-    """A step cannot take some of the rows that it was given. It is asked again for the others.
-
-    ``reasons``: why, by the number of the row; each follows the step's name and a colon in a sentence.
-    """
-
-    def __init__(self, reasons: Mapping[int, str]) -> None:
-        super().__init__(f"{len(reasons)} rows")
-        self.reasons = dict(reasons)
+#: What stands for a step's alias where it is the function's.
+PYTHON = "python"
 
 
 class RecordFault(NamedTuple):
@@ -56,18 +49,22 @@ class Transform:
     Args:
         chain: as configured.
         topic: the copy's name, which is what Connect's predicates see in MirrorMaker 2.
+        function: the user's, which gets what the steps have left.
     """
 
-    def __init__(self, chain: Chain, topic: str) -> None:
+    def __init__(self, chain: Chain, topic: str, function: PythonFunction | None = None) -> None:
+        self._function = function
         self._steps = [(step, _STEPS[step.kind]) for step in chain if _concerns(step, topic)]
 
     @property
     def changes(self) -> bool:
         """Whether some record of the topic may come out other than it went in."""
-        return bool(self._steps)
+        return bool(self._steps) or self._function is not None
 
     def class_of(self, alias: str) -> str:
-        """The class of a step, by its full name."""
+        """The class of a step, by its full name; or the function's path."""
+        if alias == PYTHON and self._function is not None:
+            return self._function.path
         return next(step.kind.class_name for step, _ in self._steps if step.alias == alias)
 
     def apply(self, records: pa.RecordBatch) -> Applied:
@@ -75,6 +72,7 @@ class Transform:
 
         Raises:
             CorruptBatch: headers that cannot be read, where a step looks at them.
+            TransformFailed: a batch that the function fails for.
         """
         faults: list[RecordFault] = []
         for step, carry_out in self._steps:
@@ -86,14 +84,20 @@ class Transform:
                     records = carry_out(step, records, chosen)
                     break
                 except RowFaults as error:
-                    records = _without(records, step, error, faults)
+                    records = _without(records, step.alias, error, faults)
+        while self._function is not None and records.num_rows:
+            try:
+                records = self._function(records)
+                break
+            except RowFaults as error:
+                records = _without(records, PYTHON, error, faults)
         return Applied(records, sorted(faults))
 
 
-def _without(records: pa.RecordBatch, step: Step, error: RowFaults, faults: list[RecordFault]) -> pa.RecordBatch:
+def _without(records: pa.RecordBatch, step: str, error: RowFaults, faults: list[RecordFault]) -> pa.RecordBatch:
     """The records but those that the step cannot take; there are fewer each time."""
     offsets = records.column("offset")
-    faults += [RecordFault(offsets[row].as_py(), step.alias, reason) for row, reason in error.reasons.items()]
+    faults += [RecordFault(offsets[row].as_py(), step, reason) for row, reason in error.reasons.items()]
     left = np.ones(records.num_rows, np.bool_)
     left[list(error.reasons)] = False
     return records.filter(pa.array(left))

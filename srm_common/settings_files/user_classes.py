@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pkgutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.settings import FilterClass
@@ -89,6 +89,21 @@ def filter_class(written: str, default: str) -> FilterClass | None:
     if not isinstance(kind, type) or not callable(getattr(kind, "accepts", None)):
         raise ConfigError(f"'{written}' is not a class with a method accepts(name); docs/filters.md shows one")
     return FilterClass(written, kind)
+
+
+def load_function(written: str) -> Callable[..., object]:
+    """What ``package.module:function`` leads to.
+
+    Raises:
+        ConfigError: it cannot be imported, or called; the message has no file, line or key.
+    """
+    try:
+        found = _load(written.replace(":", "."), "a function that is installed wherever slots run")
+    except ConfigError as error:
+        raise ConfigError(error.reason.replace(written.replace(":", "."), written)) from error
+    if not callable(found):
+        raise ConfigError(f"'{written}' is a {type(found).__name__}, which cannot be called")
+    return found
 
 
 def _load(written: str, otherwise: str) -> object:

@@ -13,6 +13,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow.start_position import TopicStart
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.transforms.chain import Chain
+from srm_common.domain.transforms.python_transform import PythonTransform
 from srm_common.errors import ConfigError
 
 # The notifiers of alarms: any of Airflow or of one of its providers, named in the configuration file.
@@ -234,6 +235,8 @@ class FlowSettings:
     metrics_topic_retention_ms: int = 604_800_000
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()
     transforms: Chain = ()
+    transforms_python: str = ""
+    transforms_python_timeout_seconds: float = 10.0
     provenance_headers: tuple[str, ...] = ("none",)
     copy_source_offset_in_header: bool = False
     errors_tolerance: Literal["none", "all"] = "none"
@@ -275,6 +278,18 @@ class FlowSettings:
         return min(_LONGEST_REQUEST_SECONDS, self.admin_timeout_ms / 1000)
 
     @property
+    def python_transform(self) -> PythonTransform | None:
+        """The user's function, if there is one."""
+        if not self.transforms_python:
+            return None
+        return PythonTransform(self.transforms_python, self.transforms_python_timeout_seconds)
+
+    @property
+    def has_transforms(self) -> bool:
+        """Whether records may come out other than they went in, or not at all."""
+        return bool(self.transforms or self.transforms_python)
+
+    @property
     def provenance(self) -> tuple[Provenance, ...]:
         """Which headers copies get that say where they came from, in their order; the offset is the last."""
         wanted = {*self.provenance_headers, *(("offset",) if self.copy_source_offset_in_header else ())}
@@ -283,7 +298,7 @@ class FlowSettings:
     @property
     def dead_letter_topic(self) -> str:
         """Where records go that a transform cannot take; empty where the flow writes none."""
-        tolerant = self.transforms and self.errors_tolerance == "all"
+        tolerant = self.has_transforms and self.errors_tolerance == "all"
         return self.errors_deadletterqueue_topic_name if tolerant else ""
 
     @property

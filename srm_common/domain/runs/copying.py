@@ -17,6 +17,7 @@ from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistog
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.failed_records import ErrorHandling
+from srm_common.domain.transforms.python_transform import PythonTransform
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,8 @@ class CopyJob:
     ranges but continues with what is written behind them; a slot that starts later copies its ranges and ends.
     ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
     where batches keep their codecs. ``transforms``: what is done to records; empty where batches go unopened.
-    ``provenance``: headers that copies get. ``error_handling``: what happens to records that these cannot take.
+    ``python_transform``: the user's function, after them. ``provenance``: headers that copies get. ``error_handling``:
+    what happens to records that a transform cannot take.
     """
 
     flow: str
@@ -86,6 +88,7 @@ class CopyJob:
     fetch_max_wait_ms: int = 500
     compression: Compression | None = None
     transforms: Chain = ()
+    python_transform: PythonTransform | None = None
     provenance: tuple[Provenance, ...] = ()
     error_handling: ErrorHandling = field(default_factory=ErrorHandling)
 

@@ -38,6 +38,7 @@ ALL_LEVELS = tuple(level for level in Level if level is not Level.SOURCE)
 FLOW_ONLY = (Level.FLOW,)
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _FLOW_FIELDS = frozenset(field.name for field in fields(FlowSettings))
 
 
@@ -81,6 +82,7 @@ class Kind(Enum):
     NAMES = "comma separated list"
     PATTERNS = "comma separated list of regular expressions"
     TOPIC = "name of a topic"
+    FUNCTION = "package.module:function"
     STARTS = "comma separated list of topic expression = start position"
 
 
@@ -212,6 +214,12 @@ def _topic(key: Key, text: str) -> str:
     return text
 
 
+def _function(key: Key, text: str) -> str:
+    if text and not _FUNCTION.fullmatch(text):
+        raise BadValue(f"must name a Python function as package.module:function, but is '{text}'")
+    return text
+
+
 def _starts(key: Key, text: str) -> tuple[TopicStart, ...]:
     try:
         return parse_topic_starts(text)
@@ -231,5 +239,6 @@ _PARSERS: dict[Kind, Callable[[Key, str], Any]] = {
     Kind.NAMES: lambda key, text: split_list(text),
     Kind.PATTERNS: _patterns,
     Kind.TOPIC: _topic,
+    Kind.FUNCTION: _function,
     Kind.STARTS: _starts,
 }

@@ -73,6 +73,15 @@ def selection_keys() -> Iterator[Key]:
     yield key("predicates.*", Kind.TEXT, None).means(
         "Settings of the predicate `<name>`: `predicates.<name>.type` is Kafka's class.", _UNCHANGED
     )
+    yield key("transforms.python", Kind.FUNCTION, "").means(
+        "A Python function `package.module:function` that changes batches of records, after `transforms`, see "
+        "[transforms.md](transforms.md#functions-of-your-own). It must be installed wherever slots run.",
+        _UNCHANGED,
+    )
+    yield key("transforms.python.timeout.seconds", Kind.NUMBER, "10", unit="seconds", minimum=0.1, maximum=20).means(
+        "How long a call of that function may take; one that takes longer stops its partition with an error.",
+        "A transaction stays open meanwhile.",
+    )
     yield key("provenance.headers", Kind.CHOICES, "none", choices=("none", *PROVENANCE_HEADERS)).means(
         "Headers that say where a copied record came from: `cluster` (the source's alias, as `srm.source.cluster`), "
         "`topic`, `partition`, `offset` (likewise) and `flow` (`srm.flow`), see [transforms.md](transforms.md).",

@@ -11,13 +11,10 @@ import gc
 import logging
 import resource
 import time
-from collections.abc import Callable
-from functools import cache, partial
 from pathlib import Path
 
-from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotTask
-from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import ClusterError, ConfigError, Fenced, SrmError
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.errors import ClusterError, Fenced, SrmError
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.client.signal import Signal
@@ -26,7 +23,8 @@ from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.chunk import Chunk, ChunkFailed
 from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
 from srm_common.replication.slots.hanging_transactions import end_leftovers
-from srm_common.replication.slots.ranges import RangeState, Transformed
+from srm_common.replication.slots.range_transforms import range_transforms
+from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
 from srm_common.replication.slots.suspects import Suspects
 
@@ -80,7 +78,7 @@ class _Slot:
         self._source = source
         self._target = target
         self._tails = job.tail_until > time.time()
-        transform_of = _transforms(job, task.slot)
+        transform_of = range_transforms(job, task.slot)
         self._states = [RangeState(spec, tailing=self._tails, transform=transform_of(spec)) for spec in task.ranges]
         self._suspects = Suspects(self._states)
         self._signal = Signal(source.loop)
@@ -359,35 +357,3 @@ def _peak_rss_bytes() -> int:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
-def _transforms(job: CopyJob, slot: int) -> Callable[[CopyRange], Transformed | None]:
-    """What becomes of the batches of each range; None where they go unopened."""
-    if not (job.transforms or job.provenance):
-        return lambda spec: None
-    # Arrow and numba are needed for these alone.
-    try:
-        from srm_common.records.failed import FailedRecords
-        from srm_common.records.provenance import ProvenanceHeaders
-        from srm_common.records.transform import Transform
-        from srm_common.records.transformed import transformed
-    except ImportError as error:
-        raise ConfigError(
-            f"flow {job.flow} has transforms or provenance headers, which need {error.name} where slots run: "
-            f"install srm-kafka[transforms] there"
-        ) from error
-
-    @cache
-    def of_copy(copy: str) -> Transform:
-        return Transform(job.transforms, copy)
-
-    def of(spec: CopyRange) -> Transformed | None:
-        transform = of_copy(spec.downstream_topic)
-        if not (transform.changes or job.provenance):
-            return None
-        upstream = TopicPartition(spec.upstream_topic, spec.partition)
-        failed = FailedRecords(job.error_handling, job.flow, slot, upstream, transform)
-        headers = ProvenanceHeaders(job.provenance, job.flow, job.source_alias, upstream) if job.provenance else None
-        return partial(transformed, transform=transform, failed=failed, provenance=headers)
-
-    return of

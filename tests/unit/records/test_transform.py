@@ -20,7 +20,8 @@ from srm_common.records import transform as module
 from srm_common.records import transformed as batches_of
 from srm_common.records.failed import FailedRecords
 from srm_common.records.provenance import ProvenanceHeaders
-from srm_common.records.transform import Mask, RecordFault, RowFaults, Transform
+from srm_common.records.row_faults import RowFaults
+from srm_common.records.transform import Mask, RecordFault, Transform
 from srm_common.records.transformed import transformed
 from srm_common.wire import columns
 from srm_common.wire.batch import Packed, SourceBatch

@@ -256,6 +256,20 @@ def test_error_handling_that_handles_nothing_is_told(tmp_path: Path, lines: str,
     assert (found.severity, found.text.startswith(text)) == (severity, True), found.text
 
 
+@pytest.mark.parametrize("path", ["orders", "orders.clean", "orders:", ":clean", "my orders:clean", "orders:clean()"])
+def test_a_function_is_named_with_its_module(tmp_path: Path, path: str) -> None:
+    (error,) = loaded(tmp_path / "srm.properties", f"transforms.python = {path}").faults.values()
+    assert f"transforms.python must name a Python function as package.module:function, but is '{path}'" in str(error)
+
+
+def test_a_transform_of_connect_may_be_called_python(tmp_path: Path) -> None:
+    lines = "transforms = python\ntransforms.python.type = Filter\ntransforms.python = orders:clean"
+    configuration = loaded(tmp_path / "srm.properties", lines)
+    assert findings(configuration) == ()
+    flow = configuration.flow(FLOW)
+    assert ([step.alias for step in flow.transforms], flow.transforms_python) == (["python"], "orders:clean")
+
+
 @pytest.mark.parametrize("name", ["dead letters", "a" * 250, "..", "tote-Briefe-ü"])
 def test_a_dead_letter_topic_has_a_name_that_kafka_takes(tmp_path: Path, name: str) -> None:
     lines = f"{TRANSFORMS}errors.tolerance = all\nerrors.deadletterqueue.topic.name = {name}"

@@ -12,7 +12,8 @@ from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.transforms.chain import Step, StepKind
 from srm_common.errors import ConfigError
 from srm_common.records import transform
-from srm_common.records.transform import Mask, RowFaults
+from srm_common.records.row_faults import RowFaults
+from srm_common.records.transform import Mask
 from tests.unit.usecases.fakes import Sides
 from tests.unit.usecases.runs.test_replicate import positions
 

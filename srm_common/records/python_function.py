@@ -1,0 +1,147 @@
+"""A function of the user's that changes batches of records: called with a time limit, and its result checked.
+
+The loops that write batches trust their columns, and the offset map trusts the offsets: what comes back is used only
+if it is what the contract says (docs/transforms.md).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from srm_common.errors import TransformFailed
+from srm_common.records.row_faults import RowFaults
+from srm_common.wire.columns import HEADERS_TYPE, parsed_headers, with_headers
+from srm_common.wire.columns import SCHEMA as RAW_SCHEMA
+
+SCHEMA = pa.schema(
+    [
+        pa.field("offset", pa.int64(), nullable=False),
+        pa.field("timestamp", pa.int64(), nullable=False),
+        pa.field("key", pa.binary()),
+        pa.field("value", pa.binary()),
+        pa.field("headers", HEADERS_TYPE),
+    ]
+)
+"""What a function is given and has to return. The metadata have ``topic``, the topic at the source."""
+
+
+class _TimedOut(BaseException):
+    """Ends the function in its thread, as soon as it runs Python again."""
+
+
+class PythonFunction:
+    """One function for the records of one topic.
+
+    Args:
+        path: as configured, for messages.
+        call: what it leads to.
+        timeout_seconds: how long a call may take.
+        topic: the topic at the source.
+    """
+
+    def __init__(self, path: str, call: Callable[[pa.RecordBatch], Any], timeout_seconds: float, topic: str) -> None:
+        self.path = path
+        self._call = call
+        self._timeout = timeout_seconds
+        self._schema = SCHEMA.with_metadata({"topic": topic})
+
+    def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """What the function makes of ``records``, both as :data:`srm_common.wire.columns.SCHEMA` has them.
+
+        Raises:
+            RowFaults: as the function raises it.
+            TransformFailed: it raised something else, took too long, or returned what the contract does not allow.
+            CorruptBatch: headers that cannot be read.
+        """
+        given = pa.RecordBatch.from_arrays([*records.columns[:4], parsed_headers(records)], schema=self._schema)
+        try:
+            result = self._within_time(given)
+        except RowFaults as error:
+            wrong = [row for row in error.reasons if not (isinstance(row, int) and 0 <= row < records.num_rows)]
+            if error.reasons and not wrong:
+                raise
+            what = f"row {wrong[0]!r} of {records.num_rows}" if wrong else "no row"
+            raise self._failed(records, f"raised RowFaults for {what}") from error
+        except _TimedOut:
+            raise self._failed(
+                records, f"took longer than transforms.python.timeout.seconds = {self._timeout:g}"
+            ) from None
+        except Exception as error:  # whatever the user's code may raise
+            raise self._failed(records, f"raised {type(error).__name__}: {error}") from error
+        problem = _problem(given, result)
+        if problem:
+            raise self._failed(records, problem)
+        changed = pa.RecordBatch.from_arrays(
+            [
+                *result.columns[:4],
+                pa.array(np.zeros(result.num_rows, np.int32)),
+                pa.repeat(pa.scalar(b"", pa.binary()), result.num_rows),
+            ],
+            schema=RAW_SCHEMA,
+        )
+        return with_headers(changed, result.column(4)) if result.num_rows else changed
+
+    def _failed(self, records: pa.RecordBatch, what: str) -> TransformFailed:
+        offsets = records.column("offset")
+        return TransformFailed(
+            f"offsets {offsets[0]} to {offsets[records.num_rows - 1]}, transforms.python: {self.path} {what}"
+        )
+
+    def _within_time(self, given: pa.RecordBatch) -> Any:
+        """A thread of its own, since only that can be left alone when it does not come back."""
+        outcome: list[Any] = []
+        fault: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                outcome.append(self._call(given))
+            except BaseException as error:  # raised again below, in the slot
+                fault.append(error)
+
+        thread = threading.Thread(target=work, name=f"transforms.python {self.path}", daemon=True)
+        thread.start()
+        thread.join(self._timeout)
+        if thread.is_alive():
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(_TimedOut))
+            raise _TimedOut
+        if fault:
+            if isinstance(fault[0], Exception):
+                raise fault[0]
+            raise RuntimeError(f"{type(fault[0]).__name__}: {fault[0]}")
+        return outcome[0]
+
+
+def _problem(given: pa.RecordBatch, result: Any) -> str:
+    """What is wrong with a result; empty if nothing is."""
+    if not isinstance(result, pa.RecordBatch):
+        return f"returned {type(result).__name__}, not a pyarrow.RecordBatch"
+    if result.schema.names != SCHEMA.names:
+        return f"returned the columns {', '.join(result.schema.names)}, not {', '.join(SCHEMA.names)}"
+    for field, column in zip(SCHEMA, result.columns, strict=True):
+        if column.type != field.type:
+            return f"returned column {field.name} as {column.type}, not {field.type}"
+        if column.null_count and not field.nullable:
+            return f"returned column {field.name} with nulls"
+    try:
+        result.validate(full=True)
+    except pa.ArrowInvalid as error:
+        return f"returned a batch that is not valid: {error}"
+    if result.column(4).flatten().field(0).null_count:
+        return "returned a header without a name"
+    if result.num_rows > given.num_rows:
+        return f"returned {result.num_rows} rows for {given.num_rows}; rows can only be changed or left out"
+    left, before = result.column(0).to_numpy(), given.column(0).to_numpy()
+    at = np.minimum(np.searchsorted(before, left), given.num_rows - 1)
+    strange = np.flatnonzero(before[at] != left)
+    if len(strange):
+        return f"returned offset {left[strange[0]]}, which it was not given"
+    disorder = np.flatnonzero(np.diff(left) <= 0)
+    if len(disorder):
+        return f"returned offset {left[disorder[0] + 1]} after {left[disorder[0]]}; the order has to stay"
+    return ""

@@ -1,0 +1,87 @@
+"""Runs of a flow with a function of the user's."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from srm_common.domain.runs.run_record import RunState
+from srm_common.errors import ConfigError
+from srm_common.records.row_faults import RowFaults
+from tests.unit.usecases.fakes import Sides
+from tests.unit.usecases.runs.test_replicate import positions
+
+
+def without_b(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Drops the records whose value is b."""
+    return records.filter(pc.not_equal(records["value"], b"b"))
+
+
+def moody(records: pa.RecordBatch) -> pa.RecordBatch:
+    """Does what the first record says."""
+    values = records["value"].to_pylist()
+    if values[0] == b"raise":
+        raise ValueError("no such day")
+    if values[0] == b"hang":
+        time.sleep(60)
+    refused = {row: "refused" for row, value in enumerate(values) if value == b"refuse"}
+    if refused:
+        raise RowFaults(refused)
+    return records
+
+
+def write(sides: Sides, *values: str, partition: int = 0) -> None:
+    sides.source.write("orders", [(b"k", value.encode()) for value in values], partition)
+
+
+def test_a_function_of_the_users_changes_what_is_copied(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.set(transforms_python=f"{__name__}:without_b")
+    write(sides, "a", "b", "c", "b")
+    sides.refresh()
+    record = sides.run()
+    assert (record.state, record.records) == (RunState.DONE, 2)
+    assert sides.values("a.orders") == [b"a", b"c"]
+    assert positions(sides) == {("orders", 0): 4}
+
+
+@pytest.mark.parametrize("tolerance", ["none", "all"])
+def test_a_function_that_raises_or_hangs_stops_its_partition_and_the_others_go_on(sides: Sides, tolerance: str) -> None:
+    sides.source.create_topic("orders", 4)
+    own = f"{__name__}:moody"
+    sides.set(transforms_python=own, transforms_python_timeout_seconds=0.5, errors_tolerance=tolerance)
+    write(sides, "raise", "a")
+    write(sides, "hang", "a", partition=1)
+    write(sides, "a", "b", partition=2)
+    write(sides, "a", "refuse", "b", partition=3)
+    sides.refresh()
+    record = sides.run()
+    assert record.state is RunState.FAILED
+    began = "transforms.python:"
+    whole = {
+        0: f"orders-0: partition orders-0: offsets 0 to 1, {began} {own} raised ValueError: no such day",
+        1: f"orders-1: partition orders-1: offsets 0 to 1, {began} {own} took longer than "
+        f"transforms.python.timeout.seconds = 0.5",
+    }
+    if tolerance == "none":
+        whole[3] = f"orders-3: partition orders-3: offset 1, {began} refused"
+    assert {one.partition: one.trouble for one in record.failed_partitions} == whole
+    assert sides.values("a.orders", 2) == [b"a", b"b"]
+    assert sides.values("a.orders", 3) == ([b"a"] if tolerance == "none" else [b"a", b"b"])
+
+
+def test_a_function_that_is_not_installed_where_slots_run(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.set(transforms_python="absent.orders:clean")
+    write(sides, "a")
+    sides.refresh()
+    with pytest.raises(
+        ConfigError,
+        match=r"flow a->b has transforms\.python, and where slots run 'absent\.orders:clean' cannot be imported: "
+        r"there is no Python module 'absent' here",
+    ):
+        sides.run()
+    assert sides.values("a.orders") == []
