@@ -25,6 +25,7 @@ LONGEST_FIRST = (
     "test_exactly_once.py",
     "test_mm2_handover.py",
     "test_random.py",
+    "test_dead_letters.py",
     "test_spark.py",
     "test_unclean_election.py",
     "test_leader_moves.py",
@@ -64,11 +65,11 @@ def scenario(tmp_path: Path, seed: int, fork_server: ForkServer) -> Iterator[Cal
     """Makes scenarios and ends their processes; pytest keeps their logs, and shows where when the test fails."""
     made: list[Scenario] = []
 
-    def make(source: Any, target: Any, **options: Any) -> Scenario:
+    def make(source: Any, target: Any, kind: type[Scenario] = Scenario, **options: Any) -> Scenario:
         number = next(_numbers)
         print(f"the runs' logs are in {tmp_path / f'scenario-{number}'}")
         folder = tmp_path / f"scenario-{number}"
-        one = Scenario(source, target, folder, seed + number, fork_server, name=f"t{number}", **options)
+        one = kind(source, target, folder, seed + number, fork_server, name=f"t{number}", **options)
         made.append(one)
         return one
 
