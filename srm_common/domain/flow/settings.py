@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass, field, fields, is_dataclass
+from enum import Enum, StrEnum
 from typing import Any, Literal
 
 from srm_common.domain.cluster import ClusterSettings
@@ -149,6 +150,16 @@ class OnDataLoss(StrEnum):
     RESET = "reset"
 
 
+def _plain(value: Any) -> Any:
+    """A step as JSON takes it, without the fields that have their defaults."""
+    if is_dataclass(value):
+        own = {one.name: getattr(value, one.name) for one in fields(value) if getattr(value, one.name) != one.default}
+        return {name: _plain(found) for name, found in own.items()}
+    if isinstance(value, Enum):
+        return value.value
+    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+
+
 @dataclass(frozen=True)
 class FlowSettings:
     """All settings of one flow. Field names follow the property names; docs/configuration.md explains each.
@@ -288,6 +299,15 @@ class FlowSettings:
     def has_transforms(self) -> bool:
         """Whether records may come out other than they went in, or not at all."""
         return bool(self.transforms or self.transforms_python)
+
+    @property
+    def transforms_digest(self) -> str:
+        """Of what is done to records; empty if nothing is. The same text for the same steps in all versions, as far as
+        fields of steps that are new have defaults. The code of functions is not part of it."""
+        steps = [*self.transforms, self.transforms_python, self.provenance]
+        if not any(steps):
+            return ""
+        return hashlib.sha256(json.dumps([_plain(step) for step in steps]).encode()).hexdigest()[:12]
 
     @property
     def provenance(self) -> tuple[Provenance, ...]:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from srm_common.domain.amount import Amount, duration
+from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.errors import CorruptRecord
 
@@ -165,6 +166,8 @@ class RunRecord:
 
     ``error`` is what stopped the run as a whole; partitions have errors of their own. ``transactions`` and ``retries``
     count each once; a partition counts those of the slot that carried it, which it shares with others.
+    ``transforms`` is the digest of what was done to records, empty where they went unopened, None in records of
+    earlier versions.
     """
 
     flow: str
@@ -179,6 +182,7 @@ class RunRecord:
     notes: tuple[str, ...] = ()
     transactions: int = 0
     retries: int = 0
+    transforms: str | None = None
 
     @property
     def failed_partitions(self) -> tuple[PartitionRecord, ...]:
@@ -236,6 +240,15 @@ class RunRecord:
             return cls(**values)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CorruptRecord(f"the run record cannot be read: {error!r}") from error
+
+
+def changed_transforms(flow: FlowSettings, last: RunRecord | None) -> str:
+    """What to say if ``flow`` does something else to records than its newest run did; empty if not."""
+    before, now = None if last is None else last.transforms, flow.transforms_digest
+    if last is None or before is None or before == now:
+        return ""
+    since = f"the transforms have changed since run '{last.run_id}' ({before or 'none'} -> {now or 'none'})"
+    return f"{since}: what is copied from the next run on goes through the new ones, what is copied already stays"
 
 
 _COLUMNS = tuple(field.name for field in fields(PartitionRecord))

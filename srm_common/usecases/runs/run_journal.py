@@ -12,7 +12,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.plans.plan import plan_notes
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.run_options import RunOptions
-from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
+from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, changed_transforms
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.errors import RunFailed, SrmError
@@ -70,6 +70,8 @@ class RunJournal:
         for note in plan_notes(known.get("plan"), self.last.started_ms if self.last else 0):
             self.note(note, logging.INFO)
         self.sizes = dict(known.get("sizes", {}))
+        if changed := changed_transforms(self._flow, self.last):
+            self.note(changed.replace("from the next run on", "from now on"))
 
     def note(self, note: str, level: int = logging.WARNING) -> None:
         """Into the log and the record."""
@@ -147,6 +149,7 @@ class RunJournal:
             notes=tuple(self._notes[-_NOTES:]),
             transactions=passes.transactions if passes else 0,
             retries=passes.retries if passes else 0,
+            transforms=self._flow.transforms_digest,
             partitions=tuple(sorted([*copies, *kept], key=lambda one: (one.upstream_topic, one.partition))),
         )
 

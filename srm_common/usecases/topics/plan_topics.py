@@ -13,6 +13,7 @@ from dataclasses import replace
 from srm_common.domain.flow import FlowSettings, OnDataLoss
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
+from srm_common.domain.runs.run_record import RunRecord, changed_transforms
 from srm_common.domain.topics.actions import CreateTopic, StartOver
 from srm_common.domain.topics.lifecycle import Settled, TopicIds, restorable, settle
 from srm_common.domain.topics.recording import plan_records
@@ -58,7 +59,7 @@ def _planned(
 ) -> Plan:
     flow, source, target = clusters.flow, clusters.source.admin, clusters.target.admin
     with ThreadPoolExecutor(max_workers=6, thread_name_prefix="srm-plan") as pool:
-        earlier = pool.submit(_alterations, clusters) if alterations is None else None
+        remembered = pool.submit(clusters.state.read_all, "refresh", "run") if alterations is None else None
         acls = pool.submit(look_at_acls, clusters) if flow.sync_topic_acls and Job.ACLS in due else None
         topics = FlowTopics.decided(clusters, pool)
         refuse_switch(flow, topics.decisions)
@@ -75,6 +76,7 @@ def _planned(
         target_settings = pool.submit(target.topic_settings, [name for name in example if name is not None])
         broker = pool.submit(_broker_settings, target, there)
         known = next((frozenset(settings) for settings in target_settings.result().values()), None)
+        state = {} if remembered is None else remembered.result()
         plan = make_plan(
             flow,
             decisions,
@@ -86,8 +88,10 @@ def _planned(
                 target_abilities(broker.result(), known),
             ),
             due=due,
-            alterations=alterations if earlier is None else earlier.result(),
+            alterations=RefreshMemory.from_json(state.get("refresh")).alterations if remembered else alterations,
         )
+        if "run" in state and (changed := changed_transforms(flow, RunRecord.from_json(state["run"]))):
+            plan = plan.with_more((), [changed])
         plan = _recorded(flow, plan, settled, topics.knowledge, ids)
         plan = replace(_started_over(flow, plan, settled), restore=restored)
         # A new copy gets its bindings at once, whatever the interval says.
@@ -127,10 +131,6 @@ def _started_over(flow: FlowSettings, plan: Plan, settled: Sequence[Settled]) ->
     ]
     notices = [one.notice for one in settled if one.notice is not None]
     return replace(plan, actions=(*over, *plan.actions), notices=(*notices, *plan.notices))
-
-
-def _alterations(clusters: FlowClusters) -> Alterations:
-    return RefreshMemory.from_json(clusters.state.read("refresh")).alterations
 
 
 def decide_topics(flow: FlowSettings | FlowClusters) -> list[TopicDecision]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
+from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.unit.usecases.fakes import Sides
 from tests.unit.usecases.runs.test_replicate import positions
 
@@ -66,6 +69,39 @@ def test_each_position_of_a_group_leads_to_the_next_record_that_was_kept(sides: 
         first, last = (earlier[-1] + 1 if earlier else 0), later[0] if later else end
         # What lies between them are markers: nothing is skipped, nothing read twice.
         assert first <= committed[("a.orders", 0)] <= last, position
+
+
+def test_a_change_of_the_transforms_is_told_and_is_for_what_comes(sides: Sides) -> None:
+    def told(notes: Iterable[str]) -> list[str]:
+        return [note for note in notes if "transforms have changed" in note]
+
+    sides.source.create_topic("orders")
+    sides.source.write("orders", [(b"k", None), (b"k", b"1")])
+    sides.refresh()
+    assert told(sides.run("first").notes) == []
+    sides.set(transforms=WITHOUT_TOMBSTONES)
+    (notice,) = told(plan_topics(sides.clusters()).notices)
+    digest = sides.flow.transforms_digest
+    assert notice == (
+        f"the transforms have changed since run 'first' (none -> {digest}): what is copied from the next run on goes "
+        f"through the new ones, what is copied already stays"
+    )
+    sides.source.write("orders", [(b"k", None), (b"k", b"2")])
+    assert told(sides.run("second").notes) == [notice.replace("the next run", "now")]
+    assert sides.values("a.orders") == [None, b"1", b"2"]
+    assert told(plan_topics(sides.clusters()).notices) == told(sides.run("third").notes) == []
+    sides.set(provenance_headers=("flow",))
+    assert told(sides.run("fourth").notes)
+    sides.set(transforms=(), provenance_headers=("none",))
+    (note,) = told(sides.run("fifth").notes)
+    assert note.startswith("the transforms have changed since run 'fourth' (")
+    assert " -> none)" in note
+
+
+def test_the_digest_is_the_same_in_later_versions(sides: Sides) -> None:
+    """A new field of steps that has its default changes nothing; this text must not change either."""
+    assert sides.set(transforms=WITHOUT_TOMBSTONES).transforms_digest == "3248a1ec55e6"
+    assert sides.set(transforms_python="orders:clean").transforms_digest != "3248a1ec55e6"
 
 
 def test_copies_say_where_they_came_from(sides: Sides) -> None:
