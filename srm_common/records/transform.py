@@ -1,12 +1,13 @@
 """Connect's transforms on columns of records: what a flow's chain makes of a batch.
 
-No transform here looks into keys or values, none moves a record: the rows that come out are some of those that went in,
-in their order, with other headers.
+No transform moves a record: the rows that come out are some of those that went in, in their order. Those that look into
+keys or values are carried out in :mod:`srm_common.records.connect`; for the others these are bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
+from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.python_function import PythonFunction
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
@@ -44,17 +46,34 @@ class Applied(NamedTuple):
 
 
 class Transform:
-    """The steps of a chain for the records of one topic.
+    """The steps of a chain for the records of one partition.
 
     Args:
         chain: as configured.
         topic: the copy's name, which is what Connect's predicates see in MirrorMaker 2.
         function: the user's, which gets what the steps have left.
+        partition: which InsertField may insert.
     """
 
-    def __init__(self, chain: Chain, topic: str, function: PythonFunction | None = None) -> None:
+    def __init__(self, chain: Chain, topic: str, function: PythonFunction | None = None, partition: int = 0) -> None:
         self._function = function
-        self._steps = [(step, _STEPS[step.kind]) for step in chain if _concerns(step, topic)]
+        self._fields = ConnectRecords(topic, partition)
+        self._steps = self._carried_out([step for step in chain if _concerns(step, topic)])
+
+    def _carried_out(self, chain: Sequence[Step]) -> list[tuple[Step, Carry]]:
+        """The steps and what carries them out; what those of fields changed is written when bytes are needed."""
+        steps: list[tuple[Step, Carry]] = []
+        unwritten: Step | None = None
+        for step in chain:
+            if step.kind is StepKind.FIELDS:
+                steps.append((step, self._fields.apply))
+                unwritten = replace(step, predicate=None)
+                continue
+            if unwritten is not None and step.kind not in _WITHOUT_BYTES:
+                steps.append((unwritten, self._fields.write))
+                unwritten = None
+            steps.append((step, _STEPS[step.kind]))
+        return [*steps, (unwritten, self._fields.write)] if unwritten is not None else steps
 
     @property
     def changes(self) -> bool:
@@ -65,7 +84,7 @@ class Transform:
         """The class of a step, by its full name; or the function's path."""
         if alias == PYTHON and self._function is not None:
             return self._function.path
-        return next(step.kind.class_name for step, _ in self._steps if step.alias == alias)
+        return next(step.class_name for step, _ in self._steps if step.alias == alias)
 
     def apply(self, records: pa.RecordBatch) -> Applied:
         """What becomes of records, as :data:`srm_common.wire.columns.SCHEMA` has them.
@@ -75,9 +94,10 @@ class Transform:
             TransformFailed: a batch that the function fails for.
         """
         faults: list[RecordFault] = []
+        self._fields.forget()
         for step, carry_out in self._steps:
             while records.num_rows:
-                chosen = _chosen(step, records)
+                chosen = self._chosen(step, records)
                 if chosen is not None and not chosen.any():
                     break
                 try:
@@ -92,6 +112,17 @@ class Transform:
             except RowFaults as error:
                 records = _without(records, PYTHON, error, faults)
         return Applied(records, sorted(faults))
+
+    def _chosen(self, step: Step, records: pa.RecordBatch) -> Mask | None:
+        """Which records the step is for; None for all."""
+        predicate = step.predicate
+        if predicate is None or predicate.kind is PredicateKind.TOPIC_NAME:
+            return None
+        if predicate.kind is PredicateKind.HEADER_KEY:
+            held = _has_header(predicate, records)
+        else:
+            held = self._fields.tombstones(records)
+        return ~held if step.negate else held
 
 
 def _without(records: pa.RecordBatch, step: str, error: RowFaults, faults: list[RecordFault]) -> pa.RecordBatch:
@@ -111,15 +142,6 @@ def _concerns(step: Step, topic: str) -> bool:
     return compile_java_regex(predicate.argument).matches(topic) != step.negate
 
 
-def _chosen(step: Step, records: pa.RecordBatch) -> Mask | None:
-    """Which records the step is for; None for all."""
-    predicate = step.predicate
-    if predicate is None or predicate.kind is PredicateKind.TOPIC_NAME:
-        return None
-    held = _HELD[predicate.kind](predicate, records)
-    return ~held if step.negate else held
-
-
 def _has_header(predicate: Predicate, records: pa.RecordBatch) -> Mask:
     counts = records.column("header_count").to_numpy()
     held = np.zeros(len(counts), np.bool_)
@@ -128,16 +150,6 @@ def _has_header(predicate: Predicate, records: pa.RecordBatch) -> Mask:
         owners = np.repeat(np.arange(len(counts)), counts)
         held[owners[_array(pc.equal(names, predicate.argument))]] = True
     return held
-
-
-def _tombstone(predicate: Predicate, records: pa.RecordBatch) -> Mask:
-    return _array(records.column("value").is_null())
-
-
-_HELD: dict[PredicateKind, Callable[[Predicate, pa.RecordBatch], Mask]] = {
-    PredicateKind.HEADER_KEY: _has_header,
-    PredicateKind.TOMBSTONE: _tombstone,
-}
 
 
 def _filter(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
@@ -195,3 +207,5 @@ _STEPS: dict[StepKind, Carry] = {
     StepKind.INSERT_HEADER: _insert_header,
     StepKind.DROP_HEADERS: _drop_headers,
 }
+#: Steps that look at neither keys nor values.
+_WITHOUT_BYTES = frozenset((StepKind.FILTER, StepKind.INSERT_HEADER, StepKind.DROP_HEADERS))

@@ -16,7 +16,8 @@ from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.key import ALL_LEVELS, BadValue, Key, Level
 from srm_common.domain.settings.layers import Entry, Found, Layers, Scope
 from srm_common.domain.settings.table import BY_NAME, FLOW_KEYS
-from srm_common.domain.transforms.chain import Chain, TransformFault, parse_chain
+from srm_common.domain.transforms.chain import CHAIN_KEYS, Chain, parse_chain
+from srm_common.domain.transforms.faults import TransformFault
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.airflow_connections import AirflowConnection, Lookup, from_airflow, variable_name
 from srm_common.settings_files.client_keys import cluster_settings
@@ -364,7 +365,9 @@ class _Loader:
         entry = self.layers.find(key, name).entry
         if entry is None:
             return ()
-        values = self._below("transforms", name, key.levels) | self._below("predicates", name, key.levels)
+        values: dict[str, str] = {}
+        for beginning in CHAIN_KEYS:
+            values |= self._below(beginning, name, key.levels)
         try:
             return parse_chain(values)
         except TransformFault as fault:

@@ -15,6 +15,8 @@ from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.key import Key, Level
 from srm_common.domain.settings.layers import Entry, Layers, current_spelling, split_flow_key
 from srm_common.domain.settings.table import ALSO, BY_NAME, CLIENT_SETTINGS, known_key
+from srm_common.domain.transforms.field_steps import class_of_fields
+from srm_common.domain.transforms.formats import FORMAT_KEYS
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
 from srm_common.settings_files.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
 from srm_common.settings_files.findings import Finding, Severity
@@ -189,7 +191,7 @@ class _Judge:
                 yield finding(Severity.WARNING, "is not a known setting of Kafka's clients, and has no effect")
             return
         if key is not None and key.note:
-            yield self._without_effect(entry, key, flow)
+            yield from () if self._acts_on_fields(name, level) else (self._without_effect(entry, key, flow),)
             return
         if key is not None and key.is_family:
             if level not in key.levels:
@@ -204,8 +206,8 @@ class _Judge:
             yield finding(Severity.WARNING, self._unknown(level, prefix, name, flow, alias))
         elif level not in key.levels:
             yield finding(Severity.WARNING, f"has no effect at this level; {self._write(key, alias, flow)}")
-        elif name == "predicates" and not any(self._written("transforms")):
-            yield finding(Severity.WARNING, "has no effect, as there are no transforms")
+        elif missing := self._missing(name):
+            yield finding(Severity.WARNING, f"has no effect, as there are no {missing}")
         elif name != key.name:
             scope = self._scope(level, flow, alias)
             newer = scope.get(("worker." if level is Level.FLOW_WORKER else "") + key.name)
@@ -244,6 +246,26 @@ class _Judge:
         scopes = [self.layers.top, *self.layers.clusters.values(), *self.layers.flows.values()]
         scopes += [self.layers.connectors, self.layers.workers]
         return [found.value for scope in scopes for key, found in scope.items() if key.endswith(name)]
+
+    def _acts_on_fields(self, name: str, level: Level) -> bool:
+        """Whether the key says how keys or values are written, and some transform wants to know."""
+        return name.startswith(FORMAT_KEYS) and level in BY_NAME["transforms"].levels and self._reads_fields()
+
+    def _missing(self, name: str) -> str:
+        """What a key acts on, if there is none of it."""
+        if name == "predicates" and not any(self._written("transforms")):
+            return "transforms"
+        return "transforms of fields" if name in FORMAT_KEYS and not self._reads_fields() else ""
+
+    def _reads_fields(self) -> bool:
+        """Whether some transform looks into keys or values."""
+        scopes = (self.layers.top, self.layers.connectors, *self.layers.flows.values())
+        return any(
+            class_of_fields(found.value)
+            for scope in scopes
+            for key, found in scope.items()
+            if "transforms." in key and key.endswith(".type")
+        )
 
     def _scope(self, level: Level, flow: FlowName | None, alias: str | None) -> dict[str, Entry]:
         if flow is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -75,7 +75,12 @@ def _lines(program: str, *arguments: str) -> list[list[str]]:
 
 
 def _java(program: str, *arguments: str) -> list[str]:
+    return [*java_command(program), *arguments]
+
+
+def java_command(program: str, options: Sequence[str] = ()) -> list[str]:
+    """What runs a program of the folder ``java`` with Kafka's classes, without its arguments."""
     if shutil.which("javac") is None:
         pytest.skip("no Java compiler; scripts/setup.sh --tests installs it, or says how")
-    options = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{mirror_maker_jars()}/*"]
-    return ["java", *options, str(_SOURCES / f"{program}.java"), *arguments]
+    own = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-cp", f"{mirror_maker_jars()}/*"]
+    return ["java", *own, *options, str(_SOURCES / f"{program}.java")]

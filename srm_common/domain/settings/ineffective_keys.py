@@ -16,6 +16,7 @@ _SECTION = "Known and without effect"
 _NO_CONNECT = "There are no Connect workers here."
 _NO_CONNECT_REST = "There are no Connect workers here that could listen; Airflow serves the REST API."
 _UNOPENED = "Records are copied unopened."
+_CONVERTED = "Records are copied unopened. Only transforms of fields read it, see [transforms.md](transforms.md)."
 _OWN_TRANSACTION = "Offsets are committed in the same transaction as the data."
 _STORAGE = "State topics keep MirrorMaker 2's names and are created with the settings they need."
 _METRICS = (
@@ -130,10 +131,10 @@ _NOTES: dict[str, str | Note] = {
     "connector.class": _NO_CONNECT,
     "tasks.max.enforce": "There are never more than `tasks.max` slots.",
     "config.action.reload": "The file is read in each run.",
-    "key.converter": Note(_UNOPENED, True, _BYTES),
-    "key.converter.*": _UNOPENED,
-    "value.converter": Note(_UNOPENED, True, _BYTES),
-    "value.converter.*": _UNOPENED,
+    "key.converter": Note(_CONVERTED, True, _BYTES),
+    "key.converter.*": _CONVERTED,
+    "value.converter": Note(_CONVERTED, True, _BYTES),
+    "value.converter.*": _CONVERTED,
     "header.converter": Note(_UNOPENED, True, _BYTES),
     "header.converter.*": _UNOPENED,
     "errors.retry.timeout": Note(_RETRIES, True, ("0",)),

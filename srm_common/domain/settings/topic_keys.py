@@ -114,6 +114,12 @@ def selection_keys() -> Iterator[Key]:
         "(`__connect.errors.topic` and others).",
         "Connect's default.",
     )
+    for side in ("key", "value"):
+        yield key(f"{side}.format", Kind.TEXT, None).means(
+            f"What {side}s are, for transforms that look into them: `json` or `string`. Connect's "
+            f"`{side}.converter` says the same, see [transforms.md](transforms.md).",
+            _UNCHANGED,
+        )
     yield key("heartbeats.replication.enabled", Kind.SWITCH, "true", flow_field="heartbeats_replication").means(
         "Copy heartbeats topics whatever `topics` says, so that upstream clusters can be discovered.", _TO_MM2
     )

@@ -1,8 +1,8 @@
 """Connect's single message transforms (KIP-66) and predicates (KIP-585) as a flow configures them, read and checked.
 
 A record goes through the steps in their order; a step may say by a predicate which records it is for. MirrorMaker 2
-hands its transforms keys and values as bytes, so only those work there that do not look inside.
-The same are carried out here.
+hands its transforms keys and values as bytes, so only those work there that do not look inside. Here those of fields
+work, too, where the flow says how keys or values are written.
 """
 
 from __future__ import annotations
@@ -12,17 +12,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from srm_common.domain.patterns.java_regex import RegexError, compile_java_regex
+from srm_common.domain.transforms.faults import TransformFault
+from srm_common.domain.transforms.field_steps import FIELD_TRANSFORMS, TRANSFORMS_PACKAGE, FieldStep, field_step
+from srm_common.domain.transforms.formats import FORMAT_KEYS
 
-_TRANSFORMS = "org.apache.kafka.connect.transforms."
-_PREDICATES = f"{_TRANSFORMS}predicates."
-
-
-class TransformFault(ValueError):
-    """``key`` (without a level's prefix) cannot be carried out; the text is what follows its name in a sentence."""
-
-    def __init__(self, key: str, reason: str) -> None:
-        super().__init__(reason)
-        self.key = key
+_PREDICATES = f"{TRANSFORMS_PACKAGE}predicates."
 
 
 class StepKind(Enum):
@@ -31,11 +25,8 @@ class StepKind(Enum):
     FILTER = "Filter"
     INSERT_HEADER = "InsertHeader"
     DROP_HEADERS = "DropHeaders"
-
-    @property
-    def class_name(self) -> str:
-        """The class by its full name."""
-        return _TRANSFORMS + self.value
+    #: Any of those that look into keys or values.
+    FIELDS = "fields"
 
 
 class PredicateKind(Enum):
@@ -57,21 +48,31 @@ class Predicate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One transform. ``arguments``: name and value of the header, or the names of headers. It is for the records that
-    ``predicate`` holds for, or with ``negate`` for the others; without one for all."""
+    """One transform. ``arguments``: name and value of the header, or the names of headers; ``fields``: what one of
+    fields does. It is for the records that ``predicate`` holds for, or with ``negate`` for the others; without one for
+    all."""
 
     alias: str
     kind: StepKind
     arguments: tuple[str, ...] = ()
     predicate: Predicate | None = None
     negate: bool = False
+    fields: FieldStep | None = None
+
+    @property
+    def class_name(self) -> str:
+        """Kafka's class by its full name."""
+        return TRANSFORMS_PACKAGE + (self.kind.value if self.fields is None else self.fields.class_name)
 
 
 Chain = tuple[Step, ...]
+#: What the keys begin with that a chain is made of.
+CHAIN_KEYS = ("transforms", "predicates", *FORMAT_KEYS)
 
 
 def parse_chain(values: Mapping[str, str]) -> Chain:
-    """The steps that keys ``transforms``, ``transforms.*``, ``predicates`` and ``predicates.*`` ask for.
+    """The steps that keys ``transforms``, ``transforms.*``, ``predicates`` and ``predicates.*`` ask for; those of
+    fields with ``key.format``, ``value.format``, ``key.converter*`` and ``value.converter*``.
 
     Raises:
         TransformFault: the first key that is missing, wrong, or asks for what is not carried out.
@@ -123,7 +124,7 @@ def _predicate(alias: str, values: Mapping[str, str]) -> Predicate:
 
 
 def _step(alias: str, values: Mapping[str, str], predicates: Mapping[str, Predicate]) -> Step:
-    kind, arguments = _kind(alias, values)
+    kind, arguments, fields = _kind(alias, values)
     predicate_key, negate_key = f"transforms.{alias}.predicate", f"transforms.{alias}.negate"
     named = values.get(predicate_key, "").strip()
     if named and named not in predicates:
@@ -133,26 +134,22 @@ def _step(alias: str, values: Mapping[str, str], predicates: Mapping[str, Predic
         raise TransformFault(negate_key, f"must be true or false, but is '{negate}'")
     if negate == "true" and not named:
         raise TransformFault(negate_key, f"is true, but {predicate_key} names no predicate")
-    return Step(alias, kind, arguments, predicates.get(named), negate == "true")
+    return Step(alias, kind, arguments, predicates.get(named), negate == "true", fields)
 
 
-def _kind(alias: str, values: Mapping[str, str]) -> tuple[StepKind, tuple[str, ...]]:
+def _kind(alias: str, values: Mapping[str, str]) -> tuple[StepKind, tuple[str, ...], FieldStep | None]:
     key = f"transforms.{alias}.type"
-    name = _class_name(key, "transform", _TRANSFORMS, values)
+    name = _class_name(key, "transform", TRANSFORMS_PACKAGE, values)
     if name in _REFUSED:
         raise TransformFault(key, f"is {name}, {_REFUSED[name]}")
-    simple, _, part = name.partition("$")
-    if simple in _FIELDS and part in ("Key", "Value", ""):
-        raise TransformFault(
-            key,
-            f"is {name}, which looks into keys or values: these are bytes here, as they are in MirrorMaker 2",
-        )
-    try:
-        kind = StepKind(name)
-    except ValueError:
-        known = ", ".join(kind.value for kind in StepKind)
-        raise TransformFault(key, f"is '{name}', a Java class that is not loaded; known are {known}") from None
-    return kind, _ARGUMENTS[kind](alias, values)
+    fields = field_step(alias, name, values)
+    if fields is not None:
+        return StepKind.FIELDS, (), fields
+    kind = next((kind for kind in _ARGUMENTS if kind.value == name), None)
+    if kind is None:
+        known = ", ".join([*(kind.value for kind in _ARGUMENTS), *FIELD_TRANSFORMS])
+        raise TransformFault(key, f"is '{name}', a Java class that is not loaded; known are {known}")
+    return kind, _ARGUMENTS[kind](alias, values), None
 
 
 def _inserted(alias: str, values: Mapping[str, str]) -> tuple[str, ...]:
@@ -175,19 +172,3 @@ _ARGUMENTS: Mapping[StepKind, Callable[[str, Mapping[str, str]], tuple[str, ...]
 }
 _NAMES = "which names topics: the replication policy does that here, see replication.policy.class"
 _REFUSED = {"RegexRouter": _NAMES, "TimestampRouter": _NAMES}
-#: Kafka's transforms of fields; most come as ``$Key`` and ``$Value``.
-_FIELDS = frozenset(
-    (
-        "Cast",
-        "ExtractField",
-        "Flatten",
-        "HeaderFrom",
-        "HoistField",
-        "InsertField",
-        "MaskField",
-        "ReplaceField",
-        "SetSchemaMetadata",
-        "TimestampConverter",
-        "ValueToKey",
-    )
-)

@@ -40,14 +40,12 @@ def range_transforms(job: CopyJob, slot: int) -> Callable[[CopyRange], Transform
         raise ConfigError(f"flow {job.flow} has transforms.python, and where slots run {error.reason}") from error
 
     @cache
-    def of_copy(topic: str, copy: str) -> Transform:
-        function = None
-        if own is not None and loaded is not None:
-            function = PythonFunction(own.path, loaded, own.timeout_seconds, topic)
-        return Transform(job.transforms, copy, function)
+    def function_of(topic: str) -> PythonFunction | None:
+        return None if own is None or loaded is None else PythonFunction(own.path, loaded, own.timeout_seconds, topic)
 
     def of(spec: CopyRange) -> Transformed | None:
-        transform = of_copy(spec.upstream_topic, spec.downstream_topic)
+        function = function_of(spec.upstream_topic)
+        transform = Transform(job.transforms, spec.downstream_topic, function, spec.partition)
         if not (transform.changes or job.provenance):
             return None
         upstream = TopicPartition(spec.upstream_topic, spec.partition)

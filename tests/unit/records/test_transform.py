@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import pyarrow as pa
 import pytest
@@ -13,11 +13,12 @@ from srm_common.domain.flow import Compression
 from srm_common.domain.flow.settings import PROVENANCE_HEADERS, Provenance
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
+from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind, parse_chain
 from srm_common.domain.transforms.failed_records import DeadLetterTopic, ErrorHandling
 from srm_common.errors import CorruptBatch, RecordTooLarge, TransformFailed
 from srm_common.records import transform as module
 from srm_common.records import transformed as batches_of
+from srm_common.records.connect.converters import Converter
 from srm_common.records.failed import FailedRecords
 from srm_common.records.provenance import ProvenanceHeaders
 from srm_common.records.row_faults import RowFaults
@@ -280,3 +281,63 @@ def test_what_is_left_says_where_it_came_from(
         assert sorted(came.headers[own:]) == sorted(
             (PROVENANCE_HEADERS[one], said[PROVENANCE_HEADERS[one]]) for one in wanted
         )
+
+
+def json_chain(*steps: tuple[str, dict[str, str]], **more: str) -> Chain:
+    values = {"transforms": ",".join(f"s{number}" for number in range(len(steps))), "value.format": "json"}
+    for number, (name, settings) in enumerate(steps):
+        values[f"transforms.s{number}.type"] = name
+        values |= {f"transforms.s{number}.{key}": value for key, value in settings.items()}
+    return parse_chain(values | more)
+
+
+def values_of(chain: Chain, *values: bytes | None) -> tuple[list[bytes | None], list[RecordFault]]:
+    records = [Record(number, 0, b"k", value) for number, value in enumerate(values)]
+    left, faults = Transform(chain, "t").apply(columns.decode([source_batch(records)]))
+    assert left.column("key").to_pylist() == [b"k"] * left.num_rows
+    return left.column("value").to_pylist(), faults
+
+
+MASK = ("MaskField$Value", {"fields": "a"})
+
+
+def test_values_are_decoded_and_encoded_once_whatever_steps_are_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = {"decode": 0, "encode": 0}
+    for name in counts:
+        real = getattr(Converter, name)
+
+        def counting(self: Converter, *given: object, _name: str = name, _real: Callable[..., object] = real) -> object:
+            counts[_name] += 1
+            return _real(self, *given)
+
+        monkeypatch.setattr(Converter, name, counting)
+    hoist = ("HoistField$Value", {"field": "a"})
+    chain = json_chain(MASK, ("InsertHeader", {"header": "h", "value.literal": "v"}), hoist)
+    assert values_of(chain, b'{"a":1}', b'{"a":2}') == ([b'{"a":{"a":0}}'] * 2, [])
+    assert counts == {"decode": 2, "encode": 2}
+
+
+def test_a_record_that_cannot_be_read_or_written_is_refused_by_the_step() -> None:
+    chain = json_chain(MASK, ("TimestampConverter$Value", {"field": "b", "target.type": "Timestamp"}))
+    left, faults = values_of(chain, b'{"a":1}', b"{", b"[]", b'{"b":5}', b'{"a":2}')
+    assert left == [b'{"a":0,"b":null}', b'{"a":0,"b":null}']
+    assert [(fault.offset, fault.step) for fault in faults] == [(1, "s0"), (2, "s0"), (3, "s1")]
+    assert faults[0].reason.startswith("the value is not JSON: Expecting property name")
+    assert faults[1].reason == "MaskField takes objects where there is no schema, but not java.util.ArrayList"
+    assert faults[2].reason == "the value cannot be written without a schema: it has a java.util.Date"
+
+
+def test_records_that_no_step_is_for_keep_their_bytes() -> None:
+    tombstones = {"predicates": "gone", "predicates.gone.type": "RecordIsTombstone"}
+    step = (MASK[0], MASK[1] | {"predicate": "gone", "negate": "true"})
+    assert values_of(json_chain(step, **tombstones), b' {"a" : 1}', None) == ([b'{"a":0}', None], [])
+    extract = ("ExtractField$Value", {"field": "b"})
+    drop = ("Filter", {"predicate": "gone"})
+    assert values_of(json_chain(extract, drop, **tombstones), b'{"a":1}', b'{"b":2}') == ([b"2"], [])
+
+
+def test_nested_too_deeply() -> None:
+    left, faults = values_of(json_chain(MASK), b'{"b":' * 5000 + b"1" + b"}" * 5000, b'{"a":1}')
+    assert left == [b'{"a":0}']
+    (fault,) = faults
+    assert "nested too deeply" in fault.reason

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from srm_common.domain.policy import IdentityReplicationPolicy
 from srm_common.domain.transforms.chain import StepKind
+from srm_common.domain.transforms.formats import Format, FormatKind
 from srm_common.errors import ConfigError
 from srm_common.settings_files.checks import findings
 from srm_common.settings_files.configuration import Configuration, load_configuration
@@ -219,8 +220,20 @@ def test_connectors_that_contradict_each_other_and_kubernetes_references(
 
 def test_flows_with_transforms_that_are_not_carried_out_stay_stopped(tmp_path: Path) -> None:
     made = made_of(tmp_path, MIRROR_MAKER + "A->B.transforms = mask\nA->B.transforms.mask.type = MaskField$Value\n")
-    (fault,) = (error for error in loaded(made, tmp_path).faults.values() if "transforms.mask.type" in str(error))
-    assert "is MaskField$Value, which looks into keys or values" in str(fault)
+    (fault,) = (error for error in loaded(made, tmp_path).faults.values() if "transforms.mask.fields" in str(error))
+    assert "asks for transforms.mask.fields, which is missing: the fields to mask" in str(fault)
+
+
+def test_converters_go_along_with_transforms_of_fields(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("A_SASL_JAAS_CONFIG_PASSWORD", "x")
+    lines = "transforms = mask\nA->B.transforms.mask.type = MaskField$Value\ntransforms.mask.fields = card\n"
+    lines += "A->B.value.converter = org.apache.kafka.connect.json.JsonConverter\n"
+    made = made_of(tmp_path, MIRROR_MAKER + lines + "value.converter.schemas.enable = false\n")
+    configuration = loaded(made, tmp_path)
+    (step,) = configuration.flow("A->B").transforms
+    assert step.fields is not None
+    assert step.fields.format == Format(FormatKind.JSON)
+    assert not [one for one in findings(configuration) if "converter" in one.key]
 
 
 def test_transforms_go_along(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def test_nothing_to_say_about_a_right_file(check: Check) -> None:
          "A->B.source.cluster.bootstrap.servers for this flow alone"),
         ("A.ssl.truststore.locaton = x", "is unknown and has no effect; did you mean A.ssl.truststore.location?"),
         ("A.bootstrap.server = x", "is unknown and has no effect; did you mean"),
+        ("value.format = json", "has no effect, as there are no transforms of fields"),
         ("D.bootstrap.servers = x", "has no effect: 'D' is not one of the clusters (A, B, C)"),
         ("A->BB.topics = x", "has no effect: 'BB' is not one of the clusters (A, B, C)"),
     ],

@@ -1,0 +1,143 @@
+"""How keys and values are written, for transforms that look into them: ``value.format``, or Connect's converters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from srm_common.domain.transforms.faults import TransformFault
+
+
+class Side(Enum):
+    """Which part of a record, by the names in Kafka's classes."""
+
+    KEY = "Key"
+    VALUE = "Value"
+
+    @property
+    def prefix(self) -> str:
+        """What the side's keys of the configuration begin with."""
+        return self.value.lower()
+
+
+class FormatKind(Enum):
+    """By the words that ``value.format`` takes."""
+
+    BYTES = "bytes"
+    JSON = "json"
+    STRING = "string"
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One side's converter.
+
+    Args:
+        schemas: JSON stands in an envelope with its schema (``schemas.enable``).
+        replace_null_with_default: null is read and written as the schema's default.
+        numeric_decimals: decimals are written as numbers instead of Base64 (``decimal.format``).
+    """
+
+    kind: FormatKind
+    schemas: bool = False
+    replace_null_with_default: bool = True
+    numeric_decimals: bool = False
+
+
+#: What the keys begin with that say how keys and values are written.
+FORMAT_KEYS = ("key.format", "value.format", "key.converter", "value.converter")
+_CLASSES = {
+    "org.apache.kafka.connect.converters.ByteArrayConverter": FormatKind.BYTES,
+    "org.apache.kafka.connect.json.JsonConverter": FormatKind.JSON,
+    "org.apache.kafka.connect.storage.StringConverter": FormatKind.STRING,
+}
+_OF_REGISTRIES = {
+    "io.confluent.connect.avro.AvroConverter": "Avro",
+    "io.confluent.connect.protobuf.ProtobufConverter": "Protobuf",
+    "io.confluent.connect.json.JsonSchemaConverter": "JSON Schema",
+    "avro": "Avro",
+    "protobuf": "Protobuf",
+    "json-schema": "JSON Schema",
+}
+
+
+def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
+    """The format of one side, for a transform that looks into it.
+
+    Args:
+        values: the flow's keys, those of the side's converter among them.
+        needed_by: the key that names the transform's class.
+
+    Raises:
+        TransformFault: none is named, or it is one that is not read here.
+    """
+    format_key, class_key = f"{side.prefix}.format", f"{side.prefix}.converter"
+    written, named = values.get(format_key, "").strip(), values.get(class_key, "").strip()
+    kind = _CLASSES.get(named)
+    if written:
+        if named and kind is not FormatKind.BYTES:
+            raise TransformFault(
+                format_key, f"is '{written}', but {class_key} names a converter, too: keep one of them"
+            )
+        _refuse_registries(format_key, written)
+        try:
+            kind = FormatKind(written.lower())
+        except ValueError:
+            raise TransformFault(format_key, f"is '{written}', but must be json, string or bytes") from None
+        found = Format(kind)
+    elif named:
+        _refuse_registries(class_key, named)
+        if kind is None:
+            known = ", ".join(_CLASSES)
+            raise TransformFault(class_key, f"is '{named}', a Java class that is not loaded; known are {known}")
+        found = Format(
+            kind,
+            kind is FormatKind.JSON and switch(f"{class_key}.schemas.enable", values),
+            switch(f"{class_key}.replace.null.with.default", values),
+            _numeric(f"{class_key}.decimal.format", values),
+        )
+        _refuse_others(class_key, values)
+    else:
+        found = Format(FormatKind.BYTES)
+    if found.kind is FormatKind.BYTES:
+        raise TransformFault(
+            class_key if named and not written else format_key,
+            f"says nothing of what {side.prefix}s are, which {needed_by} looks into: "
+            f"set it to json or string, or {class_key} to Connect's JsonConverter or StringConverter",
+        )
+    return found
+
+
+def _refuse_registries(key: str, name: str) -> None:
+    if name in _OF_REGISTRIES:
+        raise TransformFault(
+            key, f"is {name}: transforms of fields do not read {_OF_REGISTRIES[name]} yet, only JSON and text"
+        )
+
+
+def _refuse_others(class_key: str, values: Mapping[str, str]) -> None:
+    if values.get(f"{class_key}.schema.content", "").strip():
+        raise TransformFault(f"{class_key}.schema.content", "is for sink connectors: leave it out")
+    encoding = values.get(f"{class_key}.converter.encoding", "UTF-8").strip()
+    if encoding.upper() not in ("UTF-8", "UTF8"):
+        raise TransformFault(f"{class_key}.converter.encoding", f"is '{encoding}', but only UTF-8 is read here")
+
+
+def _numeric(key: str, values: Mapping[str, str]) -> bool:
+    text = values.get(key, "BASE64").strip().upper()
+    if text not in ("BASE64", "NUMERIC"):
+        raise TransformFault(key, f"must be BASE64 or NUMERIC, but is '{values[key]}'")
+    return text == "NUMERIC"
+
+
+def switch(key: str, values: Mapping[str, str]) -> bool:
+    """A setting that is true unless it says false.
+
+    Raises:
+        TransformFault: neither.
+    """
+    text = values.get(key, "true").strip().lower()
+    if text not in ("true", "false"):
+        raise TransformFault(key, f"must be true or false, but is '{values[key]}'")
+    return text == "true"

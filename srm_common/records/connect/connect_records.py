@@ -1,0 +1,166 @@
+"""Keys and values of a batch while a chain's transforms look into them: each is decoded once and encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from srm_common.domain.transforms.chain import Step
+from srm_common.domain.transforms.field_steps import FieldStep, HeaderFrom, ValueToKey
+from srm_common.domain.transforms.formats import Format, Side
+from srm_common.records.connect.converters import Converter, SchemaAndValue
+from srm_common.records.connect.field_transforms import FieldTransform
+from srm_common.records.connect.header_from import header_text, headers_from
+from srm_common.records.connect.java_values import DataFault
+from srm_common.records.connect.requirements import Origin
+from srm_common.records.row_faults import RowFaults
+from srm_common.wire.columns import SCHEMA, encoded_header
+
+Mask = npt.NDArray[np.bool_]
+_COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
+
+
+class _Cell(NamedTuple):
+    """A key or value; ``changed`` if it is no longer what its bytes say."""
+
+    data: SchemaAndValue
+    changed: bool
+
+
+class ConnectRecords:
+    """What steps of fields have read and changed, by the offsets of records, until it is written into the columns.
+
+    Args:
+        topic: the copy's name.
+        partition: of the records.
+    """
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self._topic = topic
+        self._partition = partition
+        self._converters: dict[tuple[Side, Format], Converter] = {}
+        self._transforms: dict[Step, FieldTransform] = {}
+        self._cells: dict[Side, dict[int, _Cell]] = {side: {} for side in Side}
+        self._formats: dict[Side, Format] = {}
+
+    def forget(self) -> None:
+        """Begin with other records."""
+        for cells in self._cells.values():
+            cells.clear()
+
+    def apply(self, step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+        """The records after one step, whose new keys and values are not in the columns yet.
+
+        Raises:
+            RowFaults: rows that the step cannot read or take.
+        """
+        fields = step.fields
+        assert fields is not None
+        transform = self._transforms.get(step)
+        if transform is None:
+            transform = self._transforms[step] = FieldTransform(fields.options)
+        rows = range(records.num_rows) if chosen is None else np.flatnonzero(chosen).tolist()
+        offsets = records.column(0).to_pylist()
+        timestamps = records.column(1).to_pylist()
+        bytes_ = records.column(_COLUMNS[fields.side]).to_pylist()
+        cells = self._cells[fields.side]
+        converter = self._converter(fields.side, fields.format)
+        changed: dict[int, _Cell] = {}
+        headers: dict[int, list[tuple[str, Any]]] = {}
+        faults: dict[int, str] = {}
+        for row in rows:
+            offset = offsets[row]
+            try:
+                cell = cells.get(offset)
+                if cell is None:
+                    cell = cells[offset] = self._decoded(fields, converter, bytes_[row])
+                data = transform(cell.data, Origin(self._topic, self._partition, timestamps[row]))
+                copied = isinstance(fields.options, HeaderFrom) and not fields.options.move
+                if isinstance(fields.options, HeaderFrom):
+                    headers[row] = headers_from(fields.options, cell.data)
+                if data is not cell.data:
+                    changed[offset] = _Cell(data, cell.changed or not copied)
+            except DataFault as error:
+                faults[row] = str(error)
+            except RecursionError:
+                faults[row] = f"the {fields.side.prefix} is nested too deeply"
+        if headers:
+            records = _with_headers(records, headers, faults)
+        if faults:
+            raise RowFaults(faults)
+        target = Side.KEY if isinstance(fields.options, ValueToKey) else fields.side
+        self._formats[target] = fields.key_format or fields.format
+        self._cells[target] |= changed
+        return records
+
+    def write(self, step: Step, records: pa.RecordBatch, chosen: Mask | None) -> pa.RecordBatch:
+        """The records with the keys and values that were changed in their columns. All are read again afterwards.
+
+        Raises:
+            RowFaults: rows whose new key or value cannot be written.
+        """
+        faults: dict[int, str] = {}
+        columns = list(records.columns)
+        offsets = records.column(0).to_pylist()
+        for side, cells in self._cells.items():
+            if not any(cell.changed for cell in cells.values()):
+                continue
+            converter = self._converter(side, self._formats[side])
+            values = columns[_COLUMNS[side]].to_pylist()
+            for row, offset in enumerate(offsets):
+                cell = cells.get(offset)
+                if cell is None or not cell.changed:
+                    continue
+                try:
+                    values[row] = converter.encode(*cell.data)
+                except DataFault as error:
+                    faults[row] = f"the {side.prefix} {error}"
+                except RecursionError:
+                    faults[row] = f"the {side.prefix} is nested too deeply"
+            columns[_COLUMNS[side]] = pa.array(values, pa.binary())
+        if faults:
+            raise RowFaults(faults)
+        self.forget()
+        return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
+
+    def tombstones(self, records: pa.RecordBatch) -> Mask:
+        """Which records have no value, as steps before have left it."""
+        cells = self._cells[Side.VALUE]
+        held = np.array(records.column(3).is_null().to_numpy(zero_copy_only=False), np.bool_)
+        if cells:
+            for row, offset in enumerate(records.column(0).to_pylist()):
+                cell = cells.get(offset)
+                if cell is not None:
+                    held[row] = cell.data.value is None
+        return held
+
+    def _converter(self, side: Side, format_: Format) -> Converter:
+        converter = self._converters.get((side, format_))
+        if converter is None:
+            converter = self._converters[side, format_] = Converter(format_)
+        return converter
+
+    def _decoded(self, fields: FieldStep, converter: Converter, data: bytes | None) -> _Cell:
+        try:
+            return _Cell(converter.decode(data), False)
+        except DataFault as error:
+            raise DataFault(f"the {fields.side.prefix} {error}") from None
+
+
+def _with_headers(
+    records: pa.RecordBatch, headers: Mapping[int, list[tuple[str, Any]]], faults: dict[int, str]
+) -> pa.RecordBatch:
+    counts = records.column(4).to_numpy().copy()
+    raw = records.column(5).to_pylist()
+    for row, added in headers.items():
+        try:
+            raw[row] += b"".join(encoded_header(name, header_text(value)) for name, value in added)
+        except DataFault as error:
+            faults[row] = str(error)
+        counts[row] += len(added)
+    columns = [*records.columns[:4], pa.array(counts), pa.array(raw, pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
