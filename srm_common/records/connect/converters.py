@@ -25,6 +25,7 @@ from srm_common.records.connect.json_values import (
     member,
     node_type,
     plain,
+    plain_text,
 )
 from srm_common.records.connect.schema import (
     Schema,
@@ -227,25 +228,20 @@ class Converter:
 
     def _written(self, schema: Schema | None, value: Any) -> str:
         """``convertToJson``."""
+        if schema is None:
+            return plain_text(value)
         if value is None:
-            if schema is None:
-                return "null"
             if schema.default is not None and self._format.replace_null_with_default:
                 return self._written(schema, schema.default)
             if schema.optional:
                 return "null"
             raise DataFault(f"cannot be written: it has null for a required {schema.type.value} without a default")
-        if schema is None:
-            of = type_of(value)
-            if of is None:
-                raise DataFault(f"cannot be written without a schema: it has a {class_name(value)}")
-        else:
-            logical = LOGICAL_WRITERS.get(schema.name)
-            if logical is not None:
-                return logical(self._format, schema, value)
-            of = schema.type
-            if type_of(value) is not of:
-                raise DataFault(f"cannot be written: it has a {class_name(value)} for {schema}")
+        logical = None if schema.name is None else LOGICAL_WRITERS.get(schema.name)
+        if logical is not None:
+            return logical(self._format, schema, value)
+        of = schema.type
+        if type_of(value) is not of:
+            raise DataFault(f"cannot be written: it has a {class_name(value)} for {schema}")
         writer = WRITERS.get(of)
         if writer is not None:
             return writer(value)
@@ -256,19 +252,13 @@ class Converter:
             texts = (f"{json_text.written(field.name)}:{self._written(field.schema, one)}" for field, one in pairs)
             return "{" + ",".join(texts) + "}"
         if of is Type.ARRAY:
-            items = None if schema is None else schema.value_schema
-            return f"[{','.join([self._written(items, one) for one in value])}]"
+            return f"[{','.join([self._written(schema.value_schema, one) for one in value])}]"
         return self._written_map(schema, value)
 
-    def _written_map(self, schema: Schema | None, value: JavaMap) -> str:
-        if schema is None:
-            keys, values = None, None
-            objects = all(isinstance(key, str) for key in value)
-        else:
-            keys, values = schema.key_schema, schema.value_schema
-            assert keys is not None
-            objects = keys.type is Type.STRING
-        if objects:
+    def _written_map(self, schema: Schema, value: JavaMap) -> str:
+        keys, values = schema.key_schema, schema.value_schema
+        assert keys is not None
+        if keys.type is Type.STRING:
             pairs = [f"{json_text.written(key)}:{self._written(values, one)}" for key, one in value.entries()]
             return "{" + ",".join(pairs) + "}"
         pairs = [f"[{self._written(keys, key)},{self._written(values, one)}]" for key, one in value.entries()]

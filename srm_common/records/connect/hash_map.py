@@ -14,6 +14,7 @@ from typing import Any
 
 from srm_common.records.connect.java_values import Float32, JavaDate, java_text
 
+_TEXT = {str}
 _DEFAULT_TABLE, _LARGEST_CHAIN, _SMALLEST_TREE_TABLE = 16, 8, 64
 
 
@@ -21,6 +22,7 @@ class JavaMap(dict[Any, Any]):
     """A ``LinkedHashMap``: entries as they came."""
 
     JAVA_NAME = "java.util.LinkedHashMap"
+    __slots__ = ()
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
         """Keys and values in Java's order."""
@@ -39,6 +41,7 @@ class HashMap(JavaMap):
     """
 
     JAVA_NAME = "java.util.HashMap"
+    __slots__ = ("_start",)
 
     def __init__(
         self, entries: Mapping[Any, Any] | Iterable[tuple[Any, Any]] = (), table: int = _DEFAULT_TABLE
@@ -58,9 +61,10 @@ class HashMap(JavaMap):
 
     def entries(self) -> Iterator[tuple[Any, Any]]:
         keys = tuple(self)
-        # Equal keys of other classes, as 1 and true, have other hash codes.
-        for key in (_order if all(type(key) is str for key in keys) else _in_order)(keys, self._start):
-            yield key, self[key]
+        if len(keys) > 1:
+            # Equal keys of other classes, as 1 and true, have other hash codes.
+            keys = (_order if set(map(type, keys)) == _TEXT else _in_order)(keys, self._start)
+        return iter([(key, self[key]) for key in keys])
 
 
 def hash_set(keys: Iterable[str]) -> tuple[str, ...]:

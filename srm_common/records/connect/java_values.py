@@ -109,6 +109,8 @@ def to_float(number: float | Decimal) -> Float32:
 
 def double_text(number: float) -> str:
     """``Double.toString`` or ``Float.toString``: the shortest digits that give the number back (as of Java 19)."""
+    if type(number) is float and (0.001 <= number < 1e7 or -1e7 < number <= -0.001):
+        return repr(number)
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):

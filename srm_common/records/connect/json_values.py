@@ -5,12 +5,13 @@ from __future__ import annotations
 import binascii
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from srm_common.domain.transforms.date_pattern import MILLIS_PER_DAY
 from srm_common.domain.transforms.formats import Format
 from srm_common.records.connect import json_text
-from srm_common.records.connect.hash_map import HashMap
+from srm_common.records.connect.hash_map import HashMap, JavaMap
 from srm_common.records.connect.java_values import (
     DataFault,
     Int32,
@@ -30,7 +31,11 @@ from srm_common.records.connect.schema import (
     TIMESTAMP,
     Schema,
     Type,
+    type_of,
 )
+
+#: Names of fields are few.
+_name = lru_cache(maxsize=4096)(json_text.written)
 
 
 def plain(node: Any) -> Any:
@@ -39,10 +44,36 @@ def plain(node: Any) -> Any:
     if of is str or of is bool or node is None:
         return node
     if of is dict:
-        return HashMap((key, plain(child)) for key, child in node.items())
+        return HashMap({key: plain(child) for key, child in node.items()})
     if of is list:
         return [plain(child) for child in node]
     return to_double(node) if of is Decimal else _long(node)
+
+
+def plain_text(value: Any) -> str:
+    """Data without a schema as JSON.
+
+    Raises:
+        DataFault: a value that needs a schema.
+    """
+    of = type(value)
+    if of is str:
+        return json_text.written(value)
+    if of is int:
+        return repr(value)
+    if of is float:
+        return _write_double(value)
+    if value is None:
+        return "null"
+    if of is list:
+        return f"[{','.join(map(plain_text, value))}]"
+    if isinstance(value, JavaMap):
+        pairs = [f"{_name(key)}:{plain_text(one)}" for key, one in value.entries()]
+        return "{" + ",".join(pairs) + "}"
+    known = type_of(value)
+    if known is None or known not in WRITERS:
+        raise DataFault(f"cannot be written without a schema: it has a {class_name(value)}")
+    return WRITERS[known](value)
 
 
 def _long(node: int) -> int:

@@ -36,6 +36,9 @@ class Type(Enum):
     MAP = "MAP"
     STRUCT = "STRUCT"
 
+    #: An enum's own one takes longer than the look-up that it is for.
+    __hash__ = object.__hash__
+
 
 DECIMAL, DATE, TIME, TIMESTAMP = (
     f"org.apache.kafka.connect.data.{name}" for name in ("Decimal", "Date", "Time", "Timestamp")

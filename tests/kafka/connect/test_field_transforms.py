@@ -61,8 +61,8 @@ def _shortest(found: re.Match[bytes]) -> bytes:
 @pytest.mark.parametrize("name", FIELD_TRANSFORMS)
 def test_random_records(judge: TransformJudge, name: str) -> None:
     draws = Draws(len(name) * 31 + ord(name[0]))
-    outcomes = [agree(judge, case(draws, name)) for _ in range(1500)]
-    assert sum(not one.failed for one in outcomes) > 100
+    outcomes = [agree(judge, case(draws, name)) for _ in range(800)]
+    assert sum(not one.failed for one in outcomes) > 50
 
 
 @pytest.mark.parametrize("schemas", [False, True])
@@ -167,7 +167,7 @@ def test_chains(judge: TransformJudge) -> None:
     draws = Draws(1)
     names = [name for name in FIELD_TRANSFORMS if name != "ValueToKey"]
     done = 0
-    for _ in range(3000):
+    for _ in range(1500):
         steps = [step(draws, draws.choice(names), "Value") for _ in range(3)]
         done += not agree(judge, Case(steps, draws.converted())).failed
     assert done > 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from srm_common.settings_files.configuration import load_configuration
 from srm_common.testing import LocalKafka, LocalMirrorMaker
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
-from tests.kafka.flows import read
+from tests.kafka.flows import Seen, read
 from tests.kafka.records import eventually, mixed_records, produce
 
 pytestmark = pytest.mark.kafka
@@ -94,3 +95,59 @@ def test_the_same_file_gives_the_same_records(
         assert records == read(target_kafka, f"{theirs}.{topic}", partition), topic
     assert any(one.headers for one in copied[topics[0], 0])
     assert {header for one in copied[topics[1], 0] for header, _ in one.headers} == {""}
+
+
+def test_fields_of_json_as_mirror_maker_is_configured(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, tmp_path: Path
+) -> None:
+    topic, alias = f"{name}-orders", name.replace("-", "")
+    source_kafka.create_topic(topic, 2)
+    now = int(time.time() * 1000)
+    orders = [b'{"card": "4111", "cust_id": %d, "at": 1.50}' % number for number in range(300)]
+    for partition, bad in ((0, None), (1, 170)):
+        values = [b'{"card": "4111"' if number == bad else order for number, order in enumerate(orders)]
+        records = [Seen(b"key %d" % number, value, (("h", b"\xff"),), now) for number, value in enumerate(values)]
+        produce(source_kafka, topic, partition, [*records, Seen(b"gone", None, (), now)], batch_num_messages=40)
+    lines = {
+        "clusters": f"{alias}, t",
+        f"{alias}.bootstrap.servers": source_kafka.bootstrap_servers,
+        "t.bootstrap.servers": target_kafka.bootstrap_servers,
+        f"{alias}->t.enabled": "true",
+        f"{alias}->t.topics": topic,
+        "replication.factor": "1",
+        "emit.heartbeats.enabled": "false",
+        f"{alias}->t.transforms": "card, names",
+        f"{alias}->t.transforms.card.type": f"{KAFKA}.MaskField$Value",
+        f"{alias}->t.transforms.card.fields": "card",
+        f"{alias}->t.transforms.card.replacement": "****",
+        f"{alias}->t.transforms.card.predicate": "tombstone",
+        f"{alias}->t.transforms.card.negate": "true",
+        f"{alias}->t.transforms.names.type": f"{KAFKA}.ReplaceField$Value",
+        f"{alias}->t.transforms.names.renames": "cust_id:customer",
+        f"{alias}->t.predicates": "tombstone",
+        f"{alias}->t.predicates.tombstone.type": f"{KAFKA}.predicates.RecordIsTombstone",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        f"{alias}->t.value.converter.schemas.enable": "false",
+    }
+    file = tmp_path / "mm2.properties"
+    file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+    configuration = load_configuration(file)
+    flow = configuration.flow(f"{alias}->t")
+    refresh_topics(flow, at_once=True)
+    record = replicate(flow, RunOptions("first"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+    masked = [b'{"card":"****","at":1.5,"customer":%d}' % number for number in range(300)]
+    whole, hurt = (read(target_kafka, f"{alias}.{topic}", partition) for partition in range(2))
+    assert [one.value for one in whole] == [*masked, None]
+    assert {one.headers for one in whole[:-1]} == {(("h", b"\xff"),)}
+    assert [one.key for one in whole] == [*(b"key %d" % number for number in range(300)), b"gone"]
+    assert [one.value for one in hurt] == [one.value for one in whole[:170]]
+    (failed,) = record.failed_partitions
+    assert (failed.upstream_topic, failed.partition, failed.position, failed.error_kind) == (
+        topic,
+        1,
+        170,
+        "TransformFailed",
+    )
+    assert str(failed.error).endswith(
+        "offset 170, transforms.card: the value is not JSON: Expecting ',' delimiter at character 15"
+    )
