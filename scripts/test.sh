@@ -28,17 +28,37 @@ ending() {
 }
 trap ending EXIT
 
-note() { # name, exit code, start, text
-    local verdict=ok
+note() { # name, exit code, start, text; the step's CPU-seconds are in the file of its name
+    local verdict=ok cpu
     if [ "$2" != 0 ]; then verdict=FAILED; failed=1; fi
-    summary+=("$(printf '%-8s %-7s %5ds  %s' "$1" "$verdict" "$((SECONDS - $3))" "$4")")
+    read -r cpu <"$work/$1.cpu"
+    summary+=("$(printf '%-8s %-7s %5ds %6ss CPU  %s' "$1" "$verdict" "$((SECONDS - $3))" "$cpu" "$4")")
+}
+
+# Runs a command and keeps its CPU-seconds, with those of all that it waited for; to be called in a subshell, which has
+# no other children. What a test leaves to the system when it ends, such as a killed process's own children, is not seen.
+measured() { # name, command...
+    local name=$1 code
+    shift
+    "$@"
+    code=$?
+    children_cpu >"$work/$name.cpu"
+    return "$code"
+}
+
+# CPU-seconds of this shell's children that have ended: the second line of times, such as 3m12.345s 0m9.876s.
+children_cpu() {
+    local LC_ALL=C
+    times >"$work/times.$BASHPID"
+    awk 'NR == 2 { for (n = 1; n <= 2; n++) { split($n, at, "m"); sum += at[1] * 60 + at[2] }; printf "%.0f\n", sum }' \
+        "$work/times.$BASHPID"
 }
 
 step() { # name, command...
     local name=$1 start=$SECONDS code
     shift
     printf '\n== %s: %s\n' "$name" "$*"
-    "$@"
+    (measured "$name" "$@")
     code=$?
     note "$name" "$code" "$start" ""
 }
@@ -53,6 +73,7 @@ step_beside() { # name, command...
         trap 'kill $!' TERM
         wait $!
         echo "$? $SECONDS" >"$work/$name.end"
+        children_cpu >"$work/$name.cpu"
     ) &
     beside+=("$name:$!:$SECONDS")
 }
@@ -74,7 +95,7 @@ ring() { # name, pytest arguments...
     local name=$1 start=$SECONDS code
     shift
     printf '\n== %s: pytest %s\n' "$name" "$*"
-    "$BIN/python" -m pytest "$@" 2>&1 | tee "$output"
+    measured "$name" "$BIN/python" -m pytest "$@" 2>&1 | tee "$output"
     code=${PIPESTATUS[0]}
     while IFS= read -r line; do skipped+=("$(printf '%-8s %s' "$name" "${line#SKIPPED }")"); done < <(grep '^SKIPPED ' "$output")
     note "$name" "$code" "$start" "$(grep -E '[0-9]+ (passed|failed|error|skipped|deselected)|no tests ran' "$output" | tail -n 1 | tr -d '=')"
