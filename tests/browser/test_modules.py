@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from threading import Thread
 
 import pytest
@@ -32,14 +33,28 @@ def address() -> Iterator[str]:
         thread.join(180)
 
 
-@pytest.fixture
-def sheet(browser: Browser, address: str) -> Iterator[Page]:
+@contextmanager
+def opened(browser: Browser, address: str) -> Iterator[Page]:
     """Some page of the same origin, into which modules are imported."""
     context = browser.new_context(locale="en", timezone_id="UTC")
     sheet = context.new_page()
     sheet.goto(f"{address}/page/x/vendor/uPlot.LICENSE")
     yield sheet
     context.close()
+
+
+@pytest.fixture
+def sheet(browser: Browser, address: str) -> Iterator[Page]:
+    """A test's own, to draw on."""
+    with opened(browser, address) as sheet:
+        yield sheet
+
+
+@pytest.fixture(scope="module")
+def calculator(browser: Browser, address: str) -> Iterator[Page]:
+    """For functions that draw nothing: a page of its own would cost each case half a second of CPU."""
+    with opened(browser, address) as sheet:
+        yield sheet
 
 
 def called(sheet: Page, module: str, name: str, *arguments: object) -> object:
@@ -75,8 +90,8 @@ def called(sheet: Page, module: str, name: str, *arguments: object) -> object:
         ("time", 1_795_289_880_000, "2026-11-21 19:38:00"),
     ],
 )
-def test_figures_as_people_read_them(sheet: Page, name: str, value: float | None, text: str) -> None:
-    assert called(sheet, "format", name, value) == text
+def test_figures_as_people_read_them(calculator: Page, name: str, value: float | None, text: str) -> None:
+    assert called(calculator, "format", name, value) == text
 
 
 NOT_ASKED = "The lag is from the last run, without an age; the source was not queried since."
@@ -98,9 +113,9 @@ DID_NOT_SAY = "The source returned no timestamp: no waiting record has one, or i
     ],
 )
 def test_the_age_of_what_waits_or_why_it_is_not_known(
-    sheet: Page, row: dict[str, object], fault: str | None, word: str, why: str | None
+    calculator: Page, row: dict[str, object], fault: str | None, word: str, why: str | None
 ) -> None:
-    found = sheet.evaluate(
+    found = calculator.evaluate(
         """async ([row, fault]) => {
             const { behindFigure } = await import('/page/x/format.js');
             const told = behindFigure(row, {lag_fault: fault});
