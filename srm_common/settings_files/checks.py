@@ -9,7 +9,7 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.table import BY_NAME
 from srm_common.settings_files.configuration import CONNECTION, TARGETS, Configuration
 from srm_common.settings_files.connection_layers import ADDRESS
-from srm_common.settings_files.findings import Finding, Severity, common_addresses
+from srm_common.settings_files.findings import Finding, FindingCode, Severity, common_addresses
 from srm_common.settings_files.key_findings import key_findings
 
 _ORDER = list(Severity)
@@ -43,13 +43,18 @@ def _faults(configuration: Configuration) -> Iterator[Finding]:
     for alias, error in configuration.cluster_faults.items():
         if alias not in used:
             found = Finding.fault(error)
-            yield Finding(Severity.WARNING, f"{error.reason} (no flow uses cluster {alias})", found.place)
+            yield Finding(
+                Severity.WARNING, FindingCode.INVALID, f"{error.reason} (no flow uses cluster {alias})", found.place
+            )
 
 
 def _keys(configuration: Configuration) -> list[Finding]:
     flows = [*configuration.flows, *configuration.faults, *configuration.elsewhere]
     found = key_findings(configuration.layers, configuration.entries, flows)
-    found += [Finding.about(Severity.WARNING, entry, reason) for entry, reason in configuration.unused.items()]
+    found += [
+        Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, reason)
+        for entry, reason in configuration.unused.items()
+    ]
     for name, settings in configuration.flows.items():
         if not settings.emit_offset_syncs:
             found += _useless_offset_syncs(configuration, name)
@@ -72,7 +77,11 @@ def _useless_offset_syncs(configuration: Configuration, flow: FlowName) -> Itera
         entry = configuration.layers.find(BY_NAME[key], flow).entry
         if entry is not None:
             yield Finding.about(
-                Severity.WARNING, entry, f"has no effect for {flow}, as {off.place} switches it off", flow
+                Severity.WARNING,
+                FindingCode.NO_EFFECT,
+                entry,
+                f"has no effect for {flow}, as {off.place} switches it off",
+                flow,
             )
 
 
@@ -90,7 +99,9 @@ def _useless_error_handling(configuration: Configuration, flow: FlowName) -> Ite
         entry = configuration.layers.find(key, flow).entry
         if entry is not None:
             severity = Severity.NOTE if entry.value.strip().lower() == key.default else Severity.WARNING
-            yield Finding.about(severity, entry, f"has no effect for {flow}, which has no transforms", flow)
+            yield Finding.about(
+                severity, FindingCode.NO_EFFECT, entry, f"has no effect for {flow}, which has no transforms", flow
+            )
 
 
 def _useless_dead_letters(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:
@@ -100,7 +111,7 @@ def _useless_dead_letters(configuration: Configuration, flow: FlowName) -> Itera
             reason = (
                 f"has no effect for {flow} without errors.tolerance = all: the first failed record stops its partition"
             )
-            yield Finding.about(Severity.WARNING, entry, reason, flow)
+            yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, reason, flow)
 
 
 def _useless_isolation(configuration: Configuration, flow: FlowName) -> Iterator[Finding]:
@@ -110,7 +121,7 @@ def _useless_isolation(configuration: Configuration, flow: FlowName) -> Iterator
         reason = (
             f"has no effect for {flow}: aborted records are never copied where exactly.once.source.support is enabled"
         )
-        yield Finding.about(Severity.WARNING, entry, reason, flow)
+        yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, reason, flow)
 
 
 def _useless_group_sync(configuration: Configuration, flow: FlowName) -> Finding:
@@ -120,26 +131,36 @@ def _useless_group_sync(configuration: Configuration, flow: FlowName) -> Finding
     assert on is not None
     assert off is not None
     reason = f"has no effect for {flow}, as offsets are committed by checkpoints, and {off.place} switches these off"
-    return Finding.about(Severity.WARNING, on, reason, flow)
+    return Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, on, reason, flow)
 
 
 def _flows(configuration: Configuration) -> Iterator[Finding]:
     enabled = configuration.enabled_flows
     if not enabled and not configuration.faults:
-        yield Finding(Severity.WARNING, "no flow is enabled; add '<source>-><target>.enabled = true'")
+        yield Finding(
+            Severity.WARNING, FindingCode.NO_FLOW, "no flow is enabled; add '<source>-><target>.enabled = true'"
+        )
     yield from _mixed_policies(configuration)
     targets = list(dict.fromkeys(flow.name.target for flow in enabled))
     if len(targets) > 1 and TARGETS not in configuration.layers.top:
         # One installation cannot be next to all of them: what it reads may be far away, what it writes should not be.
         yield Finding(
             Severity.WARNING,
+            FindingCode.PUSH_MODE,
             f"this installation writes to {len(targets)} clusters ({', '.join(targets)}), so to some of them from afar "
             f"(push mode); better is one installation next to each target with the same file and '{TARGETS} = <its "
             f"target>' (pull mode)",
         )
     for flow in configuration.elsewhere:
         entry = configuration.layers.top[TARGETS]
-        yield Finding(Severity.NOTE, f"leaves {flow} to another installation", entry.place, entry.written, flow)
+        yield Finding(
+            Severity.NOTE,
+            FindingCode.OTHER_INSTALLATION,
+            f"leaves {flow} to another installation",
+            entry.place,
+            entry.written,
+            flow,
+        )
 
 
 def _mixed_policies(configuration: Configuration) -> Iterator[Finding]:
@@ -153,6 +174,7 @@ def _mixed_policies(configuration: Configuration) -> Iterator[Finding]:
             )
             yield Finding(
                 Severity.WARNING,
+                FindingCode.MIXED_POLICIES,
                 f"{first.name} and {second.name} form a chain and name topics differently ({_words(first)}, then "
                 f"{_words(second)}); use one policy for the whole chain",
                 entry.place if entry else "",
@@ -183,6 +205,7 @@ def _clusters(configuration: Configuration) -> Iterator[Finding]:
             entry = layers.clusters[other.alias].get(ADDRESS)
             yield Finding(
                 Severity.WARNING,
+                FindingCode.SAME_CLUSTER,
                 f"'{one.alias}' and '{other.alias}' are the same cluster, as both have {common[0]}; a cluster with two "
                 f"aliases is copied twice, and loops over it are not seen: keep one alias",
                 entry.place if entry else "",
@@ -190,8 +213,17 @@ def _clusters(configuration: Configuration) -> Iterator[Finding]:
     for alias in layers.aliases:
         if not any(alias in (flow.source, flow.target) for flow in flows):
             yield Finding(
-                Severity.NOTE, f"names '{alias}', which no flow uses", layers.top["clusters"].place, "clusters"
+                Severity.NOTE,
+                FindingCode.UNUSED_CLUSTER,
+                f"names '{alias}', which no flow uses",
+                layers.top["clusters"].place,
+                "clusters",
             )
         own, named = layers.clusters[alias].get(ADDRESS), layers.clusters[alias].get(CONNECTION)
         if own is not None and named is not None:
-            yield Finding.about(Severity.NOTE, own, f"goes before the address of {named.written} in {named.place}")
+            yield Finding.about(
+                Severity.NOTE,
+                FindingCode.TWO_ADDRESSES,
+                own,
+                f"goes before the address of {named.written} in {named.place}",
+            )

@@ -19,7 +19,7 @@ from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import CONNECTION, TARGETS
 from srm_common.settings_files.explanations import is_secret
-from srm_common.settings_files.findings import Finding
+from srm_common.settings_files.findings import Finding, FindingCode
 from srm_common.settings_files.key_findings import key_findings
 from srm_common.settings_files.properties import (
     Draft,
@@ -32,9 +32,10 @@ from srm_common.settings_files.properties import (
 
 _SRM = "streams.replication.manager."
 _SRM_LIST = f"{_SRM}config"
-_SRM_SERVICE = f"{_SRM}service."
 # A bar that begins a new entry; topic expressions hold bars, too.
 _BAR = re.compile(r"\|(?=\s*[A-Za-z0-9_.\-> ]+\s*=)")
+#: Keys that become comments; all but redundant ones are lost.
+_USELESS = frozenset({FindingCode.NO_EFFECT, FindingCode.UNKNOWN_KEY, FindingCode.REDUNDANT})
 
 
 class Tool(StrEnum):
@@ -115,11 +116,7 @@ class _Writer:
         self.layers = Layers.of(entries, self.aliases)
         self.flows = [flow for flow in self.layers.flows if flow.source != flow.target]
         found = key_findings(self.layers, entries, self.flows)
-        self.useless = {
-            finding.key: finding
-            for finding in found
-            if finding.text.startswith(("has no effect", "is unknown", "is no", "asks for"))
-        }
+        self.useless = {finding.key: finding for finding in found if finding.code in _USELESS}
 
     def _today(self) -> list[DraftEntry]:
         """The entries in today's spelling; an older one yields."""
@@ -203,7 +200,7 @@ class _Writer:
         if useless is None:
             yield property_line(key, value)
             return
-        if not useless.text.startswith("asks for"):
+        if useless.code is not FindingCode.REDUNDANT:
             self._lose(entry, useless)
         yield from comment(useless.text)
         yield "# " + property_line(key, value)

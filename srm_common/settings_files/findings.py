@@ -20,24 +20,44 @@ class Severity(StrEnum):
     NOTE = "note"
 
 
+class FindingCode(StrEnum):
+    """What a finding is about, for programs; its sentence is for people and may be reworded."""
+
+    INVALID = "invalid"
+    UNKNOWN_KEY = "unknown_key"
+    NO_EFFECT = "no_effect"
+    REDUNDANT = "redundant"
+    RENAMED_KEY = "renamed_key"
+    TWO_ADDRESSES = "two_addresses"
+    NO_FLOW = "no_flow"
+    UNUSED_CLUSTER = "unused_cluster"
+    SAME_CLUSTER = "same_cluster"
+    MIXED_POLICIES = "mixed_policies"
+    PUSH_MODE = "push_mode"
+    OTHER_INSTALLATION = "other_installation"
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One sentence. ``flow`` is None where it is not about one flow; ``key`` is empty where it is about no key."""
 
     severity: Severity
+    code: FindingCode
     text: str
     place: str = ""
     key: str = ""
     flow: FlowName | None = None
 
     @classmethod
-    def about(cls, severity: Severity, entry: Entry, text: str, flow: FlowName | None = None) -> Finding:
-        return cls(severity, text, entry.place, entry.written, flow)
+    def about(
+        cls, severity: Severity, code: FindingCode, entry: Entry, text: str, flow: FlowName | None = None
+    ) -> Finding:
+        return cls(severity, code, text, entry.place, entry.written, flow)
 
     @classmethod
     def fault(cls, error: ConfigError, flow: FlowName | None = None) -> Finding:
         place = "" if error.file is None else error.file if error.line is None else f"{error.file}:{error.line}"
-        return cls(Severity.FAULT, error.reason, place, "", flow)
+        return cls(Severity.FAULT, FindingCode.INVALID, error.reason, place, "", flow)
 
     def __str__(self) -> str:
         sentence = f"{self.key} {self.text}" if self.key else self.text

@@ -19,7 +19,7 @@ from srm_common.domain.transforms.field_steps import class_of_fields
 from srm_common.domain.transforms.formats import FORMAT_KEYS
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
 from srm_common.settings_files.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
-from srm_common.settings_files.findings import Finding, Severity
+from srm_common.settings_files.findings import Finding, FindingCode, Severity
 
 _JAVA_ONLY = "has no effect here: it is about TLS or logins inside Java"
 _SIDES = ("source.cluster.", "target.cluster.", "source.", "target.")
@@ -43,7 +43,10 @@ def key_findings(layers: Layers, entries: Iterable[Entry], flows: Collection[Flo
         if earlier is not None and earlier.value != entry.value:
             found.append(
                 Finding.about(
-                    Severity.WARNING, earlier, f"has no effect: it is written again in line {entry.line}, which counts"
+                    Severity.WARNING,
+                    FindingCode.NO_EFFECT,
+                    earlier,
+                    f"has no effect: it is written again in line {entry.line}, which counts",
                 )
             )
         last[entry.file, entry.written] = entry
@@ -70,9 +73,11 @@ class _Judge:
             counting = self.layers.flows.get(name, {}).get(rest) if name else self.layers.top.get(written)
             if counting is not None and counting is not entry:
                 text = f"has no effect: {counting.written} in {counting.place} counts"
-                yield Finding.about(Severity.WARNING, entry, text, name)
+                yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, text, name)
                 return
-            yield Finding.about(Severity.NOTE, entry, f"is an older spelling of {written}; both act", name)
+            yield Finding.about(
+                Severity.NOTE, FindingCode.RENAMED_KEY, entry, f"is an older spelling of {written}; both act", name
+            )
         if name is not None:
             yield from self._at_flow(entry, name, rest)
             return
@@ -88,21 +93,25 @@ class _Judge:
             yield from self._at_top(entry, written)
 
     def _at_flow(self, entry: Entry, name: FlowName, rest: str) -> Iterator[Finding]:
-        def finding(severity: Severity, text: str) -> Finding:
-            return Finding.about(severity, entry, text, name)
+        def finding(severity: Severity, code: FindingCode, text: str) -> Finding:
+            return Finding.about(severity, code, entry, text, name)
 
         if name.source == name.target:
             return  # the flow's fault says it
         stranger = next((alias for alias in (name.source, name.target) if alias not in self.layers.clusters), None)
         if stranger is not None:
-            yield Finding.about(Severity.WARNING, entry, self._no_cluster(stranger))
+            yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, self._no_cluster(stranger))
             return
         if not rest:
             counting = self.layers.flows[name]["enabled"]
             if counting is not entry:
-                yield finding(Severity.WARNING, f"has no effect: {counting.written} in {counting.place} counts")
+                yield finding(
+                    Severity.WARNING,
+                    FindingCode.NO_EFFECT,
+                    f"has no effect: {counting.written} in {counting.place} counts",
+                )
             else:
-                yield finding(Severity.NOTE, f"is read as {name}.enabled; write that")
+                yield finding(Severity.NOTE, FindingCode.RENAMED_KEY, f"is read as {name}.enabled; write that")
             return
         forms = {prefix: address for prefix, address in _FLOW_FORMS if rest.startswith(prefix)}
         for prefix in sorted(forms, key=len, reverse=True):
@@ -113,7 +122,7 @@ class _Judge:
                         f"has no effect; write {name.source}.{ADDRESS}, or {name}.source.cluster.{ADDRESS} for this "
                         f"flow alone"
                     )
-                    yield finding(Severity.WARNING, text)
+                    yield finding(Severity.WARNING, FindingCode.NO_EFFECT, text)
                 else:
                     yield from self._connection(entry, f"{name}.{prefix}", key, name)
                 return
@@ -138,6 +147,7 @@ class _Judge:
                     way = "begins at" if as_source else "leads to"
                     yield Finding.about(
                         Severity.WARNING,
+                        FindingCode.NO_EFFECT,
                         entry,
                         f"has no effect: it is about flows, and no flow {way} {alias}; {self._write(key, alias)}",
                     )
@@ -151,7 +161,12 @@ class _Judge:
             if name.startswith(client) and is_connection_key(key):
                 if key == ADDRESS:
                     first = self.layers.aliases[0]
-                    yield Finding.about(Severity.WARNING, entry, f"has no effect; write {first}.{ADDRESS} and so on")
+                    yield Finding.about(
+                        Severity.WARNING,
+                        FindingCode.NO_EFFECT,
+                        entry,
+                        f"has no effect; write {first}.{ADDRESS} and so on",
+                    )
                 else:
                     yield from self._connection(entry, prefix + client, key)
                 return
@@ -167,15 +182,15 @@ class _Judge:
         else:
             head, _, rest = written.partition(".")
             if rest and (rest == "connection" or rest in BY_NAME or rest in CONNECTION_KEYS):
-                yield Finding.about(Severity.WARNING, entry, self._no_cluster(head))
+                yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, self._no_cluster(head))
             else:
                 yield from self._at_level(entry, Level.TOP, "", written)
 
     def _at_level(
         self, entry: Entry, level: Level, prefix: str, name: str, flow: FlowName | None = None, alias: str | None = None
     ) -> Iterator[Finding]:
-        def finding(severity: Severity, text: str) -> Finding:
-            return Finding.about(severity, entry, text, flow)
+        def finding(severity: Severity, code: FindingCode, text: str) -> Finding:
+            return Finding.about(severity, code, entry, text, flow)
 
         if (level, name) in ALSO:
             return
@@ -184,44 +199,68 @@ class _Judge:
         if setting != name and name not in BY_NAME:
             acting, near = CLIENT_SETTINGS.get(setting), CLIENT_KEYS.get(setting)
             if acting is not None:
-                yield finding(Severity.WARNING, f"has no effect at this level; {self._write(acting, alias, flow)}")
+                yield finding(
+                    Severity.WARNING,
+                    FindingCode.NO_EFFECT,
+                    f"has no effect at this level; {self._write(acting, alias, flow)}",
+                )
             elif near is not None:
                 yield self._without_effect(entry, near, flow)
             else:
-                yield finding(Severity.WARNING, "is not a known setting of Kafka's clients, and has no effect")
+                yield finding(
+                    Severity.WARNING,
+                    FindingCode.UNKNOWN_KEY,
+                    "is not a known setting of Kafka's clients, and has no effect",
+                )
             return
         if key is not None and key.note:
             yield from () if self._acts_on_fields(name, level) else (self._without_effect(entry, key, flow),)
             return
         if key is not None and key.is_family:
             if level not in key.levels:
-                yield finding(Severity.WARNING, f"has no effect at this level; {self._write(key, alias, flow)}")
+                yield finding(
+                    Severity.WARNING,
+                    FindingCode.NO_EFFECT,
+                    f"has no effect at this level; {self._write(key, alias, flow)}",
+                )
             else:
                 yield from self._of_family(entry, name, flow)
             return
         if key is None and name in CLIENT_SETTINGS:
             acting = CLIENT_SETTINGS[name]
-            yield finding(Severity.WARNING, f"has no effect at this level; {self._write(acting, alias, flow)}")
+            yield finding(
+                Severity.WARNING,
+                FindingCode.NO_EFFECT,
+                f"has no effect at this level; {self._write(acting, alias, flow)}",
+            )
         elif key is None:
-            yield finding(Severity.WARNING, self._unknown(level, prefix, name, flow, alias))
+            yield finding(Severity.WARNING, FindingCode.UNKNOWN_KEY, self._unknown(level, prefix, name, flow, alias))
         elif level not in key.levels:
-            yield finding(Severity.WARNING, f"has no effect at this level; {self._write(key, alias, flow)}")
+            yield finding(
+                Severity.WARNING, FindingCode.NO_EFFECT, f"has no effect at this level; {self._write(key, alias, flow)}"
+            )
         elif missing := self._missing(name):
-            yield finding(Severity.WARNING, f"has no effect, as there are no {missing}")
+            yield finding(Severity.WARNING, FindingCode.NO_EFFECT, f"has no effect, as there are no {missing}")
         elif name != key.name:
             scope = self._scope(level, flow, alias)
             newer = scope.get(("worker." if level is Level.FLOW_WORKER else "") + key.name)
             if newer is not None:
-                yield finding(Severity.WARNING, f"has no effect: {newer.written} in {newer.place} counts")
+                yield finding(
+                    Severity.WARNING, FindingCode.NO_EFFECT, f"has no effect: {newer.written} in {newer.place} counts"
+                )
             else:
-                yield finding(Severity.NOTE, f"is the older name of {prefix}{key.name}; both act")
+                yield finding(
+                    Severity.NOTE, FindingCode.RENAMED_KEY, f"is the older name of {prefix}{key.name}; both act"
+                )
 
     def _without_effect(self, entry: Entry, key: Key, flow: FlowName | None) -> Finding:
         """A key whose effect may be missed is a warning, which runs report, too."""
         if entry.value.strip() in key.anyway:
-            return Finding.about(Severity.NOTE, entry, f"asks for what happens here anyway: {key.note}", flow)
+            return Finding.about(
+                Severity.NOTE, FindingCode.REDUNDANT, entry, f"asks for what happens here anyway: {key.note}", flow
+            )
         severity = Severity.WARNING if key.matters else Severity.NOTE
-        return Finding.about(severity, entry, f"has no effect here: {key.note}", flow)
+        return Finding.about(severity, FindingCode.NO_EFFECT, entry, f"has no effect here: {key.note}", flow)
 
     def _of_family(self, entry: Entry, name: str, flow: FlowName | None) -> Iterator[Finding]:
         """Keys that hold the name of something which another key has to list."""
@@ -230,16 +269,16 @@ class _Judge:
             listed = self.layers.top.get(_PROVIDER[:-1])
             if what not in _PROVIDER_KEYS:
                 text = f"is unknown and has no effect; a provider has {', '.join(_PROVIDER_KEYS)}"
-                yield Finding.about(Severity.WARNING, entry, text, flow)
+                yield Finding.about(Severity.WARNING, FindingCode.UNKNOWN_KEY, entry, text, flow)
             elif listed is None or provider not in split_list(listed.value):
                 text = f"has no effect, as {_PROVIDER[:-1]} does not list '{provider}'"
-                yield Finding.about(Severity.WARNING, entry, text, flow)
+                yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, text, flow)
             return
         for start, listing in _LISTED.items():
             owner = name.removeprefix(start).partition(".")[0]
             if name.startswith(start) and not any(owner in split_list(value) for value in self._written(listing)):
                 text = f"has no effect, as {listing} does not list '{owner}'"
-                yield Finding.about(Severity.WARNING, entry, text, flow)
+                yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, text, flow)
 
     def _written(self, name: str) -> list[str]:
         """All values of a key, at whatever level."""
@@ -276,11 +315,13 @@ class _Judge:
 
     def _connection(self, entry: Entry, prefix: str, key: str, flow: FlowName | None = None) -> Iterator[Finding]:
         if key in NO_EFFECT:
-            yield Finding.about(Severity.NOTE, entry, _JAVA_ONLY, flow)
+            yield Finding.about(Severity.NOTE, FindingCode.NO_EFFECT, entry, _JAVA_ONLY, flow)
         elif key not in CONNECTION_KEYS:
             near = _nearest(key, CONNECTION_KEYS)
             hint = f"; did you mean {prefix}{near}?" if near else ""
-            yield Finding.about(Severity.WARNING, entry, f"is unknown and has no effect{hint}", flow)
+            yield Finding.about(
+                Severity.WARNING, FindingCode.UNKNOWN_KEY, entry, f"is unknown and has no effect{hint}", flow
+            )
 
     def _unknown(self, level: Level, prefix: str, name: str, flow: FlowName | None, alias: str | None) -> str:
         near = nearest_key(name)

@@ -8,7 +8,7 @@ import pytest
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.checks import findings, notices
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.settings_files.findings import Finding, Severity
+from srm_common.settings_files.findings import Finding, FindingCode, Severity
 
 Check = Callable[[str], list[Finding]]
 BASE = "clusters = A, B, C\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nC.bootstrap.servers = c:1\n"
@@ -98,6 +98,29 @@ def test_a_key_without_effect_here_says_why(check: Check, line: str, text: str) 
     (found,) = check(BASE + line + "\n")
     assert found.severity is Severity.NOTE
     assert found.text.startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("flarp = x", FindingCode.UNKNOWN_KEY),
+        ("consumer.flarp = x", FindingCode.UNKNOWN_KEY),
+        ("A.ssl.truststore.locaton = x", FindingCode.UNKNOWN_KEY),
+        (
+            "config.providers = p\nconfig.providers.p.class = EnvVarConfigProvider\nconfig.providers.p.flarp = x",
+            FindingCode.UNKNOWN_KEY,
+        ),
+        ("config.providers.q.class = x", FindingCode.NO_EFFECT),
+        ("D.bootstrap.servers = x", FindingCode.NO_EFFECT),
+        ("A.ssl.protocol = TLSv1.3", FindingCode.NO_EFFECT),
+        ("errors.log.enable = true", FindingCode.NO_EFFECT),
+        ("key.converter = org.apache.kafka.connect.converters.ByteArrayConverter", FindingCode.REDUNDANT),
+        ("A->B.topics.blacklist = t", FindingCode.RENAMED_KEY),
+        ("B->A = false", FindingCode.RENAMED_KEY),
+    ],
+)
+def test_a_finding_has_a_code(check: Check, line: str, code: FindingCode) -> None:
+    assert check(BASE + line + "\n")[-1].code is code
 
 
 def test_of_two_spellings_the_one_that_counts_is_named(check: Check) -> None:
