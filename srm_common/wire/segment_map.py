@@ -119,7 +119,12 @@ class CommittedSegments(Sequence[Segment]):
 
 
 class SegmentMap(Sequence[Segment]):
-    """What holds of the segments, ordered by upstream start: :func:`srm_common.domain.offsets.translation.current_map`.
+    """What holds of one partition's segments, given in the order of their commits, ordered by upstream start.
+
+    A later segment replaces what earlier ones say about its start and everything after it, on either side: the source
+    topic was copied again, or the target's log was cut. What it leaves of an earlier segment keeps that one's spans;
+    only ``upstream_end`` is cut. One of another generation replaces all: the source topic was created again, so that
+    earlier offsets mean something else.
 
     Raises:
         CorruptRecord: from looking at a segment that cannot be read.

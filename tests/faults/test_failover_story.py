@@ -24,7 +24,7 @@ from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.checkpoint_log import newest_checkpoints
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.testing import LocalKafka
-from srm_common.usecases.moving.failover import Move, failback, last_move, run_failover_step
+from srm_common.usecases.moving.failover import Move, failback, last_move
 from srm_common.usecases.offsets.resume_points import opposite
 from tests.faults.live_groups import (
     PATIENCE,
@@ -98,7 +98,7 @@ class Pair:
         copy = None if request.mode is MoveMode.CONTINUOUS else copy_once
         if request.kind is MoveKind.FAILBACK:
             return failback(self.flow, self.back, request, copy).run(step)
-        return run_failover_step(self.flow, request, step, copy)
+        return Move(self.flow, request, copy).run(step)
 
     def move(self, kind: MoveKind, mode: MoveMode) -> MoveReport:
         """All steps."""

@@ -32,7 +32,7 @@ _INEXACT = "the offset map has no exact offset here"
 
 @dataclass(frozen=True, slots=True)
 class OffsetMap:
-    """One partition's map in the order of ``current_map``; ``replicated_to`` is the flow's committed next offset.
+    """One partition's map ordered by upstream start; ``replicated_to`` is the flow's committed next offset.
 
     ``starts`` and ``downstream_starts`` are those of the segments, where these are decoded only when they are looked
     at.

@@ -5,16 +5,15 @@ resumes from it at the target reads every record that it had not read at the sou
 none; a floor may repeat some.
 
 All functions take values and return values; segments come in the order of their upstream starts
-(:func:`current_map` makes that order from the order of commits).
+(:class:`srm_common.wire.segment_map.SegmentMap` makes that order from the order of commits).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
 
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
 
@@ -143,32 +142,6 @@ def translate(
     )
 
 
-def current_map(committed: Iterable[Segment]) -> list[Segment]:
-    """What holds of one partition's segments, given in the order of their commits, ordered by upstream start.
-
-    A later segment replaces what earlier ones say about its start and everything after it, on either side:
-    the source topic was copied again, or the target's log was cut. What it leaves of an earlier segment keeps that
-    one's runs; only ``upstream_end`` is cut. One of another generation replaces all: the source topic was created
-    again, so that earlier offsets mean something else.
-    """
-    out: list[Segment] = []
-    generation = 0
-    for segment in committed:
-        if segment.generation:
-            if generation and segment.generation != generation:
-                out.clear()
-            generation = segment.generation
-        while out and (
-            out[-1].upstream_start >= segment.upstream_start or out[-1].downstream_start >= segment.downstream_start
-        ):
-            out.pop()
-        out.append(segment)
-    for index, (segment, following) in enumerate(pairwise(out)):
-        if segment.upstream_end > following.upstream_start:
-            out[index] = replace(segment, upstream_end=following.upstream_start)
-    return out
-
-
 def _within(segment: Segment, position: int) -> Translated:
     index = bisect_right(segment.runs, position, key=_upstream) - 1
     if index < 0:
@@ -245,7 +218,7 @@ def translate_back(
     been read: MirrorMaker 2 may have copied some, which it leaves no map of.
 
     Args:
-        segments: the map of one partition, as ``current_map`` orders it.
+        segments: the map of one partition, ordered by upstream start.
         starts: their downstream starts, for callers that translate many positions.
     """
     if not segments:

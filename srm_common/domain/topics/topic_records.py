@@ -146,7 +146,7 @@ class ClusterBinding:
 
 @dataclass(frozen=True)
 class TopicRecords:
-    """Everything that one cluster's ``srm-meta.internal`` says. A value: changes return another.
+    """Everything that one cluster's ``srm-meta.internal`` says.
 
     ``topics`` are by flow and upstream topic, ``bindings`` by alias.
     """
@@ -188,16 +188,6 @@ class TopicRecords:
         ):
             found.setdefault(one.place, one)
         return tuple(found.values())
-
-    def with_topics(self, records: Iterable[TopicRecord]) -> TopicRecords:
-        return TopicRecords({**self.topics, **{one.key: one for one in records}}, self.bindings)
-
-    def without_topics(self, keys: Iterable[tuple[str, str]]) -> TopicRecords:
-        gone = set(keys)
-        return TopicRecords({key: one for key, one in self.topics.items() if key not in gone}, self.bindings)
-
-    def with_bindings(self, bindings: Iterable[ClusterBinding]) -> TopicRecords:
-        return TopicRecords(self.topics, {**self.bindings, **{one.alias: one for one in bindings}})
 
 
 # What was read of a flow's clusters before topics are decided on, and which cluster each alias is bound to.

@@ -23,7 +23,7 @@ from srm_common.kafka.client.link import EARLIEST, LATEST, ClusterLink, Retriabl
 from srm_common.kafka.log.transaction_markers import decide_by_markers
 from srm_common.wire import fetch
 from srm_common.wire.batch import SourceBatch, split
-from srm_common.wire.plain_records import Newest, PlainRecord, newest_of_each_key, read_plain_records
+from srm_common.wire.plain_records import Newest, newest_of_each_key
 from srm_common.wire.visibility import visible
 
 Take = Callable[[int, SourceBatch], None]
@@ -33,22 +33,6 @@ Take = Callable[[int, SourceBatch], None]
 _FETCH_BYTES, _LEAST_FETCH_BYTES = 4 << 20, 64 << 10
 _MAX_WAIT_MS = 500
 _PAUSE_SECONDS = 0.1
-
-
-async def committed_records(
-    link: ClusterLink, place: TopicPartition, *, patience_seconds: float = 30.0
-) -> list[PlainRecord]:
-    """All records of a partition up to its last stable offset, in order; those of aborted transactions left out.
-
-    Raises: as :func:`read_committed`.
-    """
-    topic, partition = place
-    ends = await log_ends(link, topic, [partition], patience_seconds=patience_seconds)
-    found: list[PlainRecord] = []
-    await read_committed(
-        link, topic, ends, lambda _, batch: found.extend(read_plain_records(batch)), patience_seconds=patience_seconds
-    )
-    return found
 
 
 async def newest_records(

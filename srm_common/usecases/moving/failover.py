@@ -26,21 +26,6 @@ STATE_KEY = "move"
 _KEEP_SECONDS = 10.0
 
 
-def run_failover_step(
-    flow: FlowSettings, request: MoveRequest, step: StepName, last_pass: LastPass | None = None
-) -> StepResult:
-    """Do one step in a process of its own; what the steps before it found is read from the flow's state.
-
-    Args:
-        flow: along which groups move, so for a failback the one that leads back.
-        last_pass: copies once what is new, in the step ``drain``; without it that step waits for runs of others.
-
-    Raises:
-        ConfigError: the step before it was not done for the same request.
-    """
-    return Move(flow, request, last_pass).run(step)
-
-
 def last_move(flow: FlowSettings | FlowClusters) -> MoveReport | None:
     """The newest move along the flow, as far as it is; None before the first.
 
@@ -62,10 +47,12 @@ def last_move(flow: FlowSettings | FlowClusters) -> MoveReport | None:
 
 
 class Move:
-    """One move. ``report`` is complete as far as steps were done.
+    """One move. ``report`` is complete as far as steps were done; each may be done by a process of its own, as what the
+    steps before it found is in the flow's state.
 
     Args:
-        flow, last_pass: as for :func:`run_failover_step`.
+        flow: along which groups move, so for a failback the one that leads back.
+        last_pass: copies once what is new, in the step ``drain``; without it that step waits for runs of others.
         clock: epoch seconds.
     """
 

@@ -12,9 +12,14 @@ from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.topics.copy_graph import Answer, CopyGraph
 from srm_common.domain.topics.recording import RecordTopic, plan_records
 from srm_common.domain.topics.selection import TopicDecision, select_topics
-from srm_common.domain.topics.topic_records import Knowledge, TopicRecords, TopicState
+from srm_common.domain.topics.topic_records import Knowledge, TopicRecord, TopicRecords, TopicState
 
 _TICK_MS = 1000
+
+
+def with_topics(known: TopicRecords, records: Iterable[TopicRecord]) -> TopicRecords:
+    """What a cluster's records are after ``records`` were written."""
+    return TopicRecords.of([*known.topics.values(), *records], known.bindings.values())
 
 
 @dataclass(frozen=True)
@@ -101,7 +106,7 @@ class SimulatedFlows:
         self.now_ms += _TICK_MS
         actions, at = self.plans.pop(text), flow.name.target
         new = [replace(one.after, state=TopicState.CLAIMED, since_ms=self.now_ms) for one in actions if one.is_new]
-        self.records[at] = self.records[at].with_topics([*new, *(one.after for one in actions if not one.is_new)])
+        self.records[at] = with_topics(self.records[at], [*new, *(one.after for one in actions if not one.is_new)])
         self.claims[text] = [one for one in actions if one.is_new]
 
     def settle(self, text: str) -> None:
@@ -118,11 +123,14 @@ class SimulatedFlows:
             ) is not None and conflict.ask:
                 knowledge = self._and(knowledge, conflict.ask)
             if conflict is None:
-                self.records[at] = self.records[at].with_topics([action.after])
+                self.records[at] = with_topics(self.records[at], [action.after])
                 self.topics[at].setdefault(action.topic, [])
             elif conflict.answer is Answer.REFUSE:
-                records = self.records[at].without_topics([action.after.key])
-                self.records[at] = records.with_topics([action.before] if action.before else [])
+                records = TopicRecords(
+                    {key: one for key, one in self.records[at].topics.items() if key != action.after.key},
+                    self.records[at].bindings,
+                )
+                self.records[at] = with_topics(records, [action.before] if action.before else [])
 
     def copy(self, text: str) -> int:
         """One run: everything that is new of every recorded topic. Returns how many records were copied."""

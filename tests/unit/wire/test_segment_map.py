@@ -8,13 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
-from srm_common.domain.offsets.translation import Translated, Unmapped, current_map, translate, translate_back
+from srm_common.domain.offsets.translation import Translated, Unmapped, translate, translate_back
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.errors import CorruptRecord
 from srm_common.kafka.state.segment_log import SegmentBatch
 from srm_common.wire.segment_map import CommittedSegments, MapChanges, SegmentMap, map_changes
 from srm_common.wire.segments import encode_segment
 from tests.examples import examples
+from tests.unit.domain.offsets.current_map import current_map
 
 
 @st.composite

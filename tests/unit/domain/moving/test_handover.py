@@ -14,8 +14,9 @@ from srm_common.domain.moving.handover import (
 )
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import OffsetSpan, Segment
-from srm_common.domain.offsets.translation import Translated, current_map, translate
+from srm_common.domain.offsets.translation import Translated, translate
 from srm_common.domain.topic_partition import TopicPartition
+from tests.unit.domain.offsets.current_map import current_map
 
 WINDOW = 40
 LONG = LogRange(0, 1000)

@@ -17,8 +17,9 @@ from srm_common.domain.offsets.counting import (
 )
 from srm_common.domain.offsets.offset_syncs import OffsetSync
 from srm_common.domain.offsets.segments import OffsetSpan
-from srm_common.domain.offsets.translation import Evidence, Translated, current_map, translate
+from srm_common.domain.offsets.translation import Evidence, Translated, translate
 from tests.examples import examples
+from tests.unit.domain.offsets.current_map import current_map
 from tests.unit.domain.offsets.test_translation import Copy, copies
 
 OURS, OTHERS = (7, 0), (9, 3)

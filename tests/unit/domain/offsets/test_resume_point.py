@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from srm_common.domain.amount import NONE, Amount
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, ResumePoint, resume_point
 from srm_common.domain.offsets.segments import OffsetSpan, Segment, build_segment
-from srm_common.domain.offsets.translation import current_map
 from tests.examples import examples
+from tests.unit.domain.offsets.current_map import current_map
 
 
 @dataclass

@@ -23,8 +23,9 @@ from srm_common.domain.offsets.segments import (
     joined,
     value_bytes,
 )
-from srm_common.domain.offsets.translation import current_map, translate, translate_back
+from srm_common.domain.offsets.translation import translate, translate_back
 from tests.examples import examples
+from tests.unit.domain.offsets.current_map import current_map
 from tests.unit.domain.offsets.test_translation import Copy, copies, offset_of
 
 UNLIMITED = 1 << 40

@@ -14,11 +14,11 @@ from srm_common.domain.offsets.translation import (
     Translated,
     Translation,
     Unmapped,
-    current_map,
     translate,
     translate_back,
 )
 from tests.examples import examples
+from tests.unit.domain.offsets.current_map import current_map
 
 
 @dataclass

@@ -28,6 +28,7 @@ from srm_common.domain.topics.topic_settings import (
     TopicSetting,
 )
 from tests.examples import examples
+from tests.unit.domain.simulated_flows import with_topics
 
 DEFAULTS = {
     "compression.type": "producer",
@@ -109,15 +110,18 @@ class World:
                         else:
                             self.target[action.topic].own[change.key] = change.after
                 case RecordTopic():
-                    self.records = self.records.with_topics([action.after])
+                    self.records = with_topics(self.records, [action.after])
                 case StartOver():
                     self.started_over.add(action.upstream_topic)
                 case _:
                     raise AssertionError(f"a plan of topics has {action}")
-        self.records = self.records.with_topics(
-            replace(record, downstream_topic_id=self.target[record.downstream_topic].topic_id)
-            for record in self.records.topics.values()
-            if record.downstream_topic_id == NO_TOPIC_ID and record.downstream_topic in self.target
+        self.records = with_topics(
+            self.records,
+            (
+                replace(record, downstream_topic_id=self.target[record.downstream_topic].topic_id)
+                for record in self.records.topics.values()
+                if record.downstream_topic_id == NO_TOPIC_ID and record.downstream_topic in self.target
+            ),
         )
 
 

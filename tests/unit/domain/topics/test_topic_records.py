@@ -96,15 +96,6 @@ def test_data_that_was_copied_before_a_topic_was_taken_off_the_list_still_counts
     assert delisted.lineage("a.t", "id-b", "b") == (B, A)
 
 
-def test_changes_return_another_value() -> None:
-    records = TopicRecords.of([RECORD])
-    moved = replace(RECORD, downstream_topic="t")
-    assert records.with_topics([moved]).feeding("t") == (moved,)
-    assert records.without_topics([RECORD.key]).topics == {}
-    assert records.with_bindings([ClusterBinding("a", "x")]).bindings == {"a": ClusterBinding("a", "x")}
-    assert records == TopicRecords.of([RECORD])
-
-
 CLUSTER_A, CLUSTER_B, CLUSTER_C = (ClusterSettings.plaintext(alias, f"{alias}:1") for alias in "abc")
 FLOW = FlowSettings(FlowName("a", "b"), CLUSTER_A, CLUSTER_B)
 IN_FILE = replace(

@@ -6,7 +6,7 @@ import pytest
 
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepState
 from srm_common.errors import ConfigError
-from srm_common.usecases.moving.failover import Move, last_move, run_failover_step
+from srm_common.usecases.moving.failover import Move, last_move
 from tests.unit.usecases.fakes import GROUP_AUTHORIZATION_FAILED, Sides
 
 COPY = ("a.orders", 0)
@@ -53,7 +53,7 @@ def test_groups_go_on_where_they_stood(copied: Sides) -> None:
     assert last_move(copied.flow) == report
     # A step that is repeated late moves nobody back.
     copied.target.commit("billing", {COPY: 70})
-    again = run_failover_step(copied.flow, request(), StepName.APPLY)
+    again = Move(copied.flow, request()).run(StepName.APPLY)
     assert again.sentences == ("0 offsets of 0 groups committed on 'b'", "1 offset needed no change")
     assert copied.target.committed("billing") == {COPY: 70}
 
@@ -100,5 +100,5 @@ def test_one_group_that_is_refused_does_not_keep_the_others_from_moving(copied: 
 
 def test_a_step_that_depends_on_steps_of_another_move_is_refused(copied: Sides) -> None:
     with pytest.raises(ConfigError, match="start with step check"):
-        run_failover_step(copied.flow, request(), StepName.APPLY)
+        Move(copied.flow, request()).run(StepName.APPLY)
     assert copied.target.committed("billing") == {}

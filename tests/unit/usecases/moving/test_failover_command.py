@@ -17,7 +17,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.testing import FakeCluster, ReservedPort
-from srm_common.usecases.moving.failover import Move, run_failover_step
+from srm_common.usecases.moving.failover import Move
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from tests.faults.live_groups import run_once
 from tests.kafka.flows import flow_between, properties_of, write
@@ -60,7 +60,7 @@ def test_there_and_back(
     # A step that is repeated late moves nobody back.
     commit(target_kafka, group, TopicPartition(copy, 0, 70))
     assert report is not None
-    again = run_failover_step(flow, report.request, StepName.APPLY)
+    again = Move(flow, report.request).run(StepName.APPLY)
     assert again.sentences == (f"0 offsets of 0 groups committed on '{flow.target.alias}'", "1 offset needed no change")
 
     # The configuration has no flow back: what was read of copies goes back all the same.
