@@ -137,8 +137,8 @@ for name in "${rings[@]}"; do
             ring "$name" "tests/$name" -n "${TEST_PROCESSES:-2}" --dist loadfile --no-loadscope-reorder -q --durations=10 "$@"
             ;;
         store) ring store tests/store -q --durations=5 "$@" ;;
-        # One Airflow, two clusters and one browser for all of them, in one process, which uses half a core. The ring
-        # faults leaves it more than that: it waits for sessions to expire and for elections.
+        # One Airflow, two clusters and one browser for all of them, in one process: 190 CPU-seconds. The ring
+        # faults leaves it about as much: it waits for sessions to expire and for elections.
         browser)
             if [[ " ${rings[*]} " == *" browser "*"faults "* ]]; then how=ring_beside; else how=ring; fi
             $how browser tests/browser -q --durations=10 "$@"
