@@ -5,11 +5,19 @@ from contextlib import closing
 
 import pytest
 
+from srm_common.kafka.state import state_reader
 from srm_common.replication.driver.source_view import SourceView
 from srm_common.testing import FakeCluster
 from srm_common.usecases.flows.idle_flow import signs_of_life
+from srm_common.usecases.monitoring.lag_watch import lag_now
 from srm_common.usecases.moving import move_steps
 from tests.unit.usecases.fakes import Rounds, Sides
+
+
+@pytest.fixture(autouse=True)
+def _every_broker_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of a fake cluster know at once of each topic: one that is absent is looked for again without a pause."""
+    monkeypatch.setattr(state_reader, "_SETTLING_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -40,9 +48,15 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         "usecases.groups.explain_offsets._SOURCE_SECONDS",
     ):
         monkeypatch.setattr(f"srm_common.{patience}", 0.5)
-    for patient, argument in ((SourceView.__init__, "patience_seconds"), (signs_of_life, "watch_seconds")):
+    monkeypatch.setattr(move_steps, "_PATIENCE", 3.0)
+    for patient, argument, seconds in (
+        (SourceView.__init__, "patience_seconds", 1.0),
+        (signs_of_life, "watch_seconds", 1.0),
+        # Of clusters that answer, too: of them it may take a while on a slow machine.
+        (lag_now, "patience_seconds", 3.0),
+    ):
         assert patient.__kwdefaults__ is not None
-        monkeypatch.setitem(patient.__kwdefaults__, argument, 1.0)
+        monkeypatch.setitem(patient.__kwdefaults__, argument, seconds)
 
 
 @pytest.fixture

@@ -58,7 +58,12 @@ def lags(report: RunReport) -> dict[int, int | None]:
 
 
 def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
-    flow: FlowSettings, source_kafka: FakeCluster, store: MetricsStore, name: str, tmp_path: Path
+    flow: FlowSettings,
+    source_kafka: FakeCluster,
+    store: MetricsStore,
+    name: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
     for partition in range(3):
         write(source_kafka, name, values(0, 10), partition=partition)
@@ -121,7 +126,8 @@ def test_a_flow_that_stopped_is_behind_by_what_was_written_since(
     assert corrected.avg == pytest.approx(raw.avg + clock.source_ms, abs=1.0)
 
     # With the source away, the ends are as somebody saw them last.
-    away = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, "127.0.0.1:1"))
+    request.getfixturevalue("impatient")
+    away = replace(flow, source=ClusterSettings.plaintext(flow.source.alias, "127.0.0.1:1"), admin_timeout_ms=3000)
     blind = make_report(away, "r3")
     assert blind.clock.source_ms is None
     assert (lags(blind), len(blind.warnings)) == ({0: 0, 1: 0, 2: 0}, 1)

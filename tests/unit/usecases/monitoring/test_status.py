@@ -35,6 +35,7 @@ def test_status_before_after_and_without_the_source(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
 ) -> None:
     assert status(flow).run is None
     source_kafka.create_topic(name, 2)
@@ -51,8 +52,9 @@ def test_status_before_after_and_without_the_source(
     assert report.partitions[0].behind_seconds is not None
     assert report.partitions[1].behind_seconds == 0.0
     _top_asks_the_clusters(flow, tmp_path, monkeypatch, capsys)
+    request.getfixturevalue("impatient")
     away = ClusterSettings.plaintext(flow.source.alias, "127.0.0.1:1")
-    report = status(replace(flow, source=away))
+    report = status(replace(flow, source=away, admin_timeout_ms=3000))
     assert not report.healthy
     assert f"cluster {flow.source.alias} is not reachable: no broker of 127.0.0.1:1" in str(report.source_fault)
     assert [(row.end, row.live) for row in report.partitions] == [(30, False), (0, False)]
@@ -90,6 +92,7 @@ def _top_asks_the_clusters(
         "away.bootstrap.servers": "127.0.0.1:1",
         f"{flow.name.target}->{flow.name.source}.enabled": "true",
         f"{flow.name.source}->away.enabled": "true",
+        f"{flow.name.source}->away.admin.timeout.ms": 1000,
     }
     path = tmp_path / "srm.properties"
     path.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
@@ -109,4 +112,4 @@ def _top_asks_the_clusters(
 def test_an_unreachable_target_is_an_error(flow: FlowSettings) -> None:
     away = replace(flow.target, bootstrap_servers="127.0.0.1:1", confluent={"bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(UnreachableCluster, match="'target'"):
-        status(replace(flow, target=away))
+        status(replace(flow, target=away, admin_timeout_ms=1000))

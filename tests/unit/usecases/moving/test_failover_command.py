@@ -115,12 +115,14 @@ def test_a_cluster_that_is_gone_is_said(
     gone: str,
     configuration_file: Callable[..., Path],
     capsys: pytest.CaptureFixture[str],
+    impatient: None,
 ) -> None:
     flow = flow_between(source_kafka, source_kafka, name)
     dead = flow.name.source if gone == "source" else flow.name.target
     port = ReservedPort()
     try:
-        file = configuration_file(properties_of(flow) | {f"{dead}.bootstrap.servers": port.address})
+        settings = {f"{dead}.bootstrap.servers": port.address, "admin.timeout.ms": 3000}
+        file = configuration_file(properties_of(flow) | settings)
         assert run(["failover", "--config", str(file), "--dry-run", "--flow", str(flow.name)]) == 3
     finally:
         port.release()
