@@ -27,6 +27,7 @@ COMMANDS = {
     "groups": "List the consumer groups whose offsets are translated; edit which.",
     "offsets": "Print where consumer groups resume on the target, also for Kafka's own tool; set it.",
     "reverse-checkpointed-topics": "Print or edit the list of copies whose offsets are to be translated back.",
+    "transform": "Print the newest records before and after a flow's transforms, and what other ones would change.",
     "run": "Run a flow once, without Airflow: copy what is new, write checkpoints and a heartbeat.",
     "pack": "Write an archive for Spark workers that have nothing installed.",
     "warmup": "Make Spark start faster on this machine.",

@@ -95,16 +95,18 @@ class Configuration:
         return self.layers.find(known, FlowName.parse(name))
 
 
-def load_configuration(path: Path, connections: Lookup | None = from_airflow) -> Configuration:
+def load_configuration(
+    path: Path, connections: Lookup | None = from_airflow, *, more: tuple[Entry, ...] = ()
+) -> Configuration:
     """Read a configuration: a file, a folder of ``*.properties``, or several of both separated as in PATH.
 
     ``connections`` finds the Airflow connections that clusters name. None asks for none of them: such a cluster is then
-    known by its connection's name only, which is enough to make DAGs.
+    known by its connection's name only, which is enough to make DAGs. ``more`` entries go before those of the files.
 
     Raises:
         ConfigError: the configuration as a whole cannot be used; file, line and reason are in the message.
     """
-    entries = read_entries(configuration_files(path))
+    entries = (*read_entries(configuration_files(path)), *more)
     layers = Layers.of(entries, listed_aliases(entries))
     return _Loader(path, entries, layers, Providers.of(layers.top), connections).configuration()
 

@@ -11,7 +11,7 @@ from srm_common.domain.flow import FlowName
 from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.key import Key
 from srm_common.domain.settings.layers import Entry
-from srm_common.domain.settings.table import CLIENT_SETTINGS, KEYS, known_key
+from srm_common.domain.settings.table import BY_NAME, CLIENT_SETTINGS, KEYS, known_key
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import is_connection_key
 from srm_common.settings_files.configuration import Configuration
@@ -111,6 +111,7 @@ class Explainer:
         """All effective values: settings of the flow, then the connection settings of its two clusters."""
         for key in _SHOWN:
             yield self._setting(key)
+        yield from self._transforms()
         for side in _SIDES:
             names = {name for client in Client for name in self._candidates(side, client)}
             yield from self._connections(side, sorted(names))
@@ -123,6 +124,29 @@ class Explainer:
             self._origin(level.value, entry) for level, entry in ((found.level, found.entry), *found.overridden)
         ]
         return Explanation(key.name, origin.value, origin, tuple(overridden), key)
+
+    def _transforms(self) -> Iterator[Explanation]:
+        """What is written of Connect's transforms and predicates: the lists, then the settings of each."""
+        for name in ("transforms", "predicates"):
+            family = BY_NAME[f"{name}.*"]
+            scopes = [(level, *self.configuration.layers.scope(level, self.flow)) for level in reversed(family.levels)]
+            written = sorted(
+                {
+                    key.removeprefix(prefix)
+                    for _, scope, prefix in scopes
+                    for key in scope
+                    if key == prefix + name or key.startswith(f"{prefix}{name}.")
+                }
+            )
+            for key in written:
+                if key in BY_NAME and BY_NAME[key] in _SHOWN:
+                    continue
+                found = [
+                    self._origin(level.value, scope[prefix + key])
+                    for level, scope, prefix in scopes
+                    if prefix + key in scope
+                ]
+                yield Explanation(key, found[0].value, found[0], tuple(found[1:]), BY_NAME.get(key, family))
 
     def _candidates(self, side: Side, client: Client) -> Candidates:
         alias = self.flow.source if side == "source" else self.flow.target

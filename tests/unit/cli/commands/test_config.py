@@ -110,6 +110,23 @@ def test_show_lists_every_value_with_its_origin(file: Path, capsys: pytest.Captu
     assert all(value["origin"] for value in written)
 
 
+def test_show_lists_transforms_and_predicates(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = "transforms = gone\ntransforms.gone.type = Filter\ntransforms.gone.predicate = old\n"
+    more = "predicates = old\npredicates.old.type = RecordIsTombstone\na->b.transforms.gone.predicate = gone\n"
+    file.write_text(TEXT + lines + more + "a->b.predicates = gone\npredicates.gone.type = RecordIsTombstone\n")
+    shown = {value["key"]: value for value in answer(capsys, "show", "--written")["values"]}
+    found = {key: value["value"] for key, value in shown.items() if key.startswith(("transforms", "predicates"))}
+    assert found == {
+        "transforms": "gone",
+        "transforms.gone.type": "Filter",
+        "transforms.gone.predicate": "gone",
+        "predicates": "gone",
+        "predicates.old.type": "RecordIsTombstone",
+        "predicates.gone.type": "RecordIsTombstone",
+    }
+    assert [one["value"] for one in shown["transforms.gone.predicate"]["overrides"]] == ["old"]
+
+
 def test_a_faulty_flow_is_shown_with_its_fault(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(TEXT.replace("a->b.tasks.max = 5", "a->b.tasks.max = five"))
     found = answer(capsys, "show")

@@ -24,6 +24,7 @@ LOOKING = {
     "config convert": ["{file}"],
     "plan": ["", "--out {folder}/plan.json", "--resume {name} --recreate {name}-gone"],
     "apply": ["--dry-run", "--dry-run --recreate {name}"],
+    "transform": ["", "--topic {name} --sample 3 --set transforms=", "--against {file}"],
     "topics": ["", "--all", "--list", "--explain", "--history", "--dry-run --add other", "--dry-run --remove {name}.*"],
     "groups": ["", "--list", "--explain", "--history", "--dry-run --add-exclude g", "--dry-run --reset"],
     "offsets": ["--group g", "--all-groups", "--group g --export --to {folder}/offsets.csv"],

@@ -1,0 +1,115 @@
+"""``srm-control transform``: what becomes of the newest records, by the transforms of the flow and by others."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from srm_common.cli.main import run
+from srm_common.records.row_faults import RowFaults
+from tests.unit.usecases.fakes import Sides, properties_of
+
+Control = Callable[..., Any]
+FILTER = {
+    "transforms": "gone",
+    "transforms.gone.type": "org.apache.kafka.connect.transforms.Filter",
+    "transforms.gone.predicate": "tombstone",
+    "predicates": "tombstone",
+    "predicates.tombstone.type": "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone",
+}
+
+
+def no_odd(records: pa.RecordBatch) -> pa.RecordBatch:
+    """A function of the user's."""
+    odd = {row: "is odd" for row, value in enumerate(records["value"].to_pylist()) if value and value[-1] % 2}
+    if odd:
+        raise RowFaults(odd)
+    return records
+
+
+@pytest.fixture
+def control(
+    steady_sides: Sides, configuration_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> Control:
+    """Calls the command on a flow that drops tombstones; the answer's data, or its text."""
+    flow = steady_sides.flow
+    file = configuration_file(properties_of(flow) | {f"{flow.name}.{key}": value for key, value in FILTER.items()})
+
+    def call(*arguments: str, output: str = "json", code: int = 0) -> Any:
+        assert run(["--config", str(file), "transform", "--flow", "a->b", "--output", output, *arguments]) == code
+        said = capsys.readouterr()
+        return said.err if code else json.loads(said.out) if output == "json" else said.out
+
+    return call
+
+
+def write(sides: Sides, count: int, partition: int = 0) -> None:
+    values = [None if number % 3 == 2 else b"%d" % number for number in range(count)]
+    sides.source.write("orders", [(b"k", value) for value in values], partition)
+
+
+def test_the_newest_records_before_and_after(steady_sides: Sides, control: Control) -> None:
+    steady_sides.source.create_topic("orders", 2)
+    steady_sides.source.create_topic("orders-other")
+    write(steady_sides, 30)
+    before = steady_sides.target.topics()
+    found = control("--sample", "4", "--topic", "orders")
+    assert found["counts"] == {"unchanged": 2, "changed": 0, "dropped": 2, "failed": 0}
+    assert [(one["partition"], one["offset"]) for one in found["records"]] == [(0, 26), (0, 27), (0, 28), (0, 29)]
+    assert [one["after"]["result"] for one in found["records"]] == ["dropped", "unchanged", "unchanged", "dropped"]
+    last = found["records"][2]
+    assert (last["before"]["key"], last["before"]["value"], last["before"]["headers"]) == ("k", "28", [])
+    assert last["after"]["record"] == last["before"]
+    assert (last["other"], found["other_counts"]) == (None, None)
+    assert steady_sides.target.topics() == before
+
+
+def test_what_other_transforms_would_change(steady_sides: Sides, control: Control) -> None:
+    steady_sides.source.create_topic("orders")
+    write(steady_sides, 3)
+    keys = ("transforms=", "provenance.headers=offset", f"transforms.python={__name__}:no_odd")
+    found = control(*(part for key in keys for part in ("--set", key)))
+    assert found["counts"] == {"unchanged": 2, "changed": 0, "dropped": 1, "failed": 0}
+    assert found["other_counts"] == {"unchanged": 0, "changed": 2, "dropped": 0, "failed": 1}
+    zero, one, two = (record["other"] for record in found["records"])
+    assert zero["record"]["headers"] == [["srm.source.offset", "0"]]
+    assert (one["result"], one["reason"]) == ("failed", "transforms.python: is odd")
+    assert (two["result"], two["record"]["value"]) == ("changed", None)
+    text = control("--set", f"transforms.python={__name__}:no_odd", output="table")
+    lines = text.splitlines()
+    assert lines[0] == "3 records: 2 unchanged, 0 changed, 1 dropped, 0 failed"
+    assert lines[1] == "The other transforms: 3 records: 1 unchanged, 0 changed, 1 dropped, 1 failed"
+    assert lines[2] == "1 record would come out otherwise."
+    assert any("other: failed" in line and "transforms.python: is odd" in line for line in lines)
+
+
+def test_all_topics_of_a_flow_and_none_that_is_empty(steady_sides: Sides, control: Control) -> None:
+    for number in range(12):
+        steady_sides.source.create_topic(f"orders-{number:02}")
+    steady_sides.source.write("orders-03", [(b"k", b"1")])
+    found = control()
+    assert [one["topic"] for one in found["records"]] == ["orders-03"]
+    assert found["topics_left_out"] == ["orders-10", "orders-11"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--topic", "absent"), "absent is not copied by a->b: there is no such topic"),
+        (("--topic", "payments"), "payments is not copied by a->b: "),
+        (("--set", "transforms"), "--set takes KEY=VALUE, but is 'transforms'"),
+        (("--set", "topics=x"), "--set takes keys that begin with transforms, predicates, provenance.headers"),
+        (("--set", "transforms.gone.type=Mask"), "--set:1: a->b.transforms.gone.type is 'Mask', a Java class that"),
+        (("--set", "transforms.python=absent:f"), "'absent:f' cannot be imported: there is no Python module 'absent'"),
+    ],
+)
+def test_what_cannot_be_shown(steady_sides: Sides, control: Control, arguments: tuple[str, ...], reason: str) -> None:
+    steady_sides.source.create_topic("orders")
+    steady_sides.source.create_topic("payments")
+    write(steady_sides, 3)
+    assert reason in control(*arguments, code=2)
