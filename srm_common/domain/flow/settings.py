@@ -152,12 +152,16 @@ class OnDataLoss(StrEnum):
 
 def _plain(value: Any) -> Any:
     """A step as JSON takes it, without the fields that have their defaults."""
+    if isinstance(value, Mapping):
+        return {str(name): _plain(found) for name, found in value.items()}
     if is_dataclass(value):
         own = {one.name: getattr(value, one.name) for one in fields(value) if getattr(value, one.name) != one.default}
-        return {name: _plain(found) for name, found in own.items()}
+        return [type(value).__name__, {name: _plain(found) for name, found in own.items()}]
     if isinstance(value, Enum):
         return value.value
-    return [_plain(one) for one in value] if isinstance(value, tuple) else value
+    if isinstance(value, frozenset | set):
+        return sorted(_plain(one) for one in value)
+    return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
 
 
 @dataclass(frozen=True)
