@@ -15,6 +15,7 @@ from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.layers import Entry
+from srm_common.domain.transforms.chain import CHAIN_KEYS
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.usecases.runs.transform_preview import Outcome, Previewed, ShownRecord
 
@@ -26,7 +27,7 @@ _COMPARED = (
     "provenance_headers",
     "copy_source_offset_in_header",
 )
-_KEYS = ("transforms", "predicates", "provenance.headers", "copy.source.offset.in.header.enabled")
+_KEYS = (*CHAIN_KEYS, "provenance.headers", "copy.source.offset.in.header.enabled")
 _FATES = ("unchanged", "changed", "dropped", "failed")
 _WIDTH = 60
 

@@ -166,7 +166,7 @@ def _outcomes(
     function = None
     if own is not None:
         function = PythonFunction(own.path, load_function(own.path), own.timeout_seconds, decision.topic)
-    transform = Transform(flow.transforms, decision.remote_topic or decision.topic, function)
+    transform = Transform(flow.transforms, decision.remote_topic or decision.topic, function, partition)
     offsets = records.column("offset").to_pylist()
     try:
         left, faults = transform.apply(records)

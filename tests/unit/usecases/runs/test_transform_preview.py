@@ -88,6 +88,19 @@ def test_what_other_transforms_would_change(steady_sides: Sides, control: Contro
     assert any("other: failed" in line and "transforms.python: is odd" in line for line in lines)
 
 
+def test_a_mask_is_tried_before_it_counts(steady_sides: Sides, control: Control) -> None:
+    steady_sides.source.create_topic("orders")
+    steady_sides.source.write("orders", [(b"k", b'{"card":"4711","n":1}'), (b"k", b"no JSON")])
+    mask = {"transforms": "m", "transforms.m.type": "MaskField$Value", "transforms.m.fields": "card"}
+    keys = [f"{key}={value}" for key, value in (mask | {"value.format": "json"}).items()]
+    found = control(*(part for key in keys for part in ("--set", key)))
+    masked, failed = (record["other"] for record in found["records"])
+    assert json.loads(masked["record"]["value"]) == {"card": "", "n": 1}
+    assert failed["result"] == "failed"
+    assert failed["reason"].startswith("transforms.m: ")
+    assert found["counts"]["unchanged"] == 2
+
+
 def test_all_topics_of_a_flow_and_none_that_is_empty(steady_sides: Sides, control: Control) -> None:
     for number in range(12):
         steady_sides.source.create_topic(f"orders-{number:02}")
@@ -103,7 +116,7 @@ def test_all_topics_of_a_flow_and_none_that_is_empty(steady_sides: Sides, contro
         (("--topic", "absent"), "absent is not copied by a->b: there is no such topic"),
         (("--topic", "payments"), "payments is not copied by a->b: "),
         (("--set", "transforms"), "--set takes KEY=VALUE, but is 'transforms'"),
-        (("--set", "topics=x"), "--set takes keys that begin with transforms, predicates, provenance.headers"),
+        (("--set", "topics=x"), "--set takes keys that begin with transforms, predicates, key.format, "),
         (("--set", "transforms.gone.type=Mask"), "--set:1: a->b.transforms.gone.type is 'Mask', a Java class that"),
         (("--set", "transforms.python=absent:f"), "'absent:f' cannot be imported: there is no Python module 'absent'"),
     ],
