@@ -63,7 +63,9 @@ class PythonFunction:
         try:
             result = self._within_time(given)
         except RowFaults as error:
-            wrong = [row for row in error.reasons if not (isinstance(row, int) and 0 <= row < records.num_rows)]
+            wrong = [
+                row for row in error.reasons if not (isinstance(row, int | np.integer) and 0 <= row < records.num_rows)
+            ]
             if error.reasons and not wrong:
                 raise
             what = f"row {wrong[0]!r} of {records.num_rows}" if wrong else "no row"
