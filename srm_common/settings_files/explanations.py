@@ -12,6 +12,7 @@ from srm_common.domain.settings.ineffective_keys import CLIENT_KEYS
 from srm_common.domain.settings.key import Key
 from srm_common.domain.settings.layers import Entry
 from srm_common.domain.settings.table import BY_NAME, CLIENT_SETTINGS, KEYS, known_key
+from srm_common.domain.transforms.chain import CHAIN_KEYS
 from srm_common.errors import ConfigError
 from srm_common.settings_files.client_keys import is_connection_key
 from srm_common.settings_files.configuration import Configuration
@@ -126,9 +127,10 @@ class Explainer:
         return Explanation(key.name, origin.value, origin, tuple(overridden), key)
 
     def _transforms(self) -> Iterator[Explanation]:
-        """What is written of Connect's transforms and predicates: the lists, then the settings of each."""
-        for name in ("transforms", "predicates"):
-            family = BY_NAME[f"{name}.*"]
+        """What is written of Connect's transforms and predicates: the lists, the settings of each, and what keys and
+        values are for them."""
+        for name in CHAIN_KEYS:
+            family = BY_NAME.get(f"{name}.*", BY_NAME["transforms.*"])
             scopes = [(level, *self.configuration.layers.scope(level, self.flow)) for level in reversed(family.levels)]
             written = sorted(
                 {

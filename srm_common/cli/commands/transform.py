@@ -140,7 +140,9 @@ def _cells(record: ShownRecord) -> list[object]:
 
 
 def _text(part: bytes) -> str:
-    return part.decode("utf-8", "backslashreplace")
+    """What a terminal can be shown: a record's bytes may be control sequences for it."""
+    text = part.decode("utf-8", "backslashreplace")
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _cut(text: str) -> str:

@@ -127,6 +127,16 @@ def test_show_lists_transforms_and_predicates(file: Path, capsys: pytest.Capture
     assert [one["value"] for one in shown["transforms.gone.predicate"]["overrides"]] == ["old"]
 
 
+def test_show_lists_what_values_are_for_transforms(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    converter = "value.converter = org.apache.kafka.connect.json.JsonConverter"
+    more = "b.value.converter.schemas.enable = false"
+    lines = ("transforms = card", "transforms.card.type = MaskField$Value", "transforms.card.fields = card")
+    file.write_text(TEXT + "\n".join((converter, more, *lines)))
+    shown = {value["key"]: value["value"] for value in answer(capsys, "show", "--written")["values"]}
+    assert shown["value.converter"] == "org.apache.kafka.connect.json.JsonConverter"
+    assert shown["value.converter.schemas.enable"] == "false"
+
+
 def test_a_faulty_flow_is_shown_with_its_fault(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(TEXT.replace("a->b.tasks.max = 5", "a->b.tasks.max = five"))
     found = answer(capsys, "show")

@@ -101,6 +101,14 @@ def test_a_mask_is_tried_before_it_counts(steady_sides: Sides, control: Control)
     assert found["counts"]["unchanged"] == 2
 
 
+def test_what_a_terminal_would_obey_is_shown_as_text(steady_sides: Sides, control: Control) -> None:
+    steady_sides.source.create_topic("orders")
+    steady_sides.source.write("orders", [(b"k", b"\x1b[2J \xc3\xbc \xff \r\n \xe2\x80\xae")])
+    shown = r"\x1b[2J ü \xff \r\n \u202e"
+    assert shown in control(output="table")
+    assert control()["records"][0]["before"]["value"] == shown
+
+
 def test_all_topics_of_a_flow_and_none_that_is_empty(steady_sides: Sides, control: Control) -> None:
     for number in range(12):
         steady_sides.source.create_topic(f"orders-{number:02}")
