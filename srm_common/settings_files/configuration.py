@@ -16,7 +16,7 @@ from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.key import ALL_LEVELS, BadValue, Key, Level
 from srm_common.domain.settings.layers import Entry, Found, Layers, Scope
 from srm_common.domain.settings.table import BY_NAME, FLOW_KEYS
-from srm_common.domain.transforms.chain import CHAIN_KEYS, Chain, parse_chain
+from srm_common.domain.transforms.chain import CHAIN_KEYS, SQL, Chain, parse_chain
 from srm_common.domain.transforms.faults import TransformFault
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.airflow_connections import AirflowConnection, Lookup, from_airflow, variable_name
@@ -310,9 +310,7 @@ class _Loader:
         if faults:
             raise _together(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
-        fields |= filter_classes
-        fields["alarm_notifiers"] = notifiers
-        fields["transforms"] = transforms
+        fields |= {**filter_classes, "alarm_notifiers": notifiers, "transforms": transforms}
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
         fields["read_committed"] = fields["exactly_once"] or fields["read_committed"] == "read_committed"
         fields["on_data_loss"] = OnDataLoss(fields["on_data_loss"])
@@ -348,8 +346,8 @@ class _Loader:
         found: dict[str, str] = {}
         for level in levels:
             scope, prefix = self.layers.scope(level, name)
-            own = {key: entry for key, entry in scope.items() if key.startswith(prefix + beginning)}
-            found |= {key[len(prefix) :]: self.providers.resolve(entry) for key, entry in own.items()}
+            own = [key for key in scope if key.startswith(prefix + beginning)]
+            found |= {key[len(prefix) :]: self.providers.resolve(scope[key]) for key in own}
         return found
 
     def _notifiers(self, name: FlowName) -> tuple[AlarmNotifier, ...]:
@@ -364,12 +362,12 @@ class _Loader:
 
     def _transforms(self, name: FlowName) -> Chain:
         key = BY_NAME["transforms"]
+        if (query := self.layers.strongest(SQL, name, key.levels)) is not None:
+            raise at_entry(query, "is SQL, which is not carried out: records would be copied as they are")
         entry = self.layers.find(key, name).entry
         if entry is None:
             return ()
-        values: dict[str, str] = {}
-        for beginning in CHAIN_KEYS:
-            values |= self._below(beginning, name, key.levels)
+        values = {k: v for start in CHAIN_KEYS for k, v in self._below(start, name, key.levels).items()}
         try:
             return parse_chain(values)
         except TransformFault as fault:
