@@ -25,6 +25,7 @@
      |    +-- StoreTooNew         its schema is newer than this software
      +-- PeerError                another service did not respond, or not in a form that can be read
      |    +-- PeerSilent          it did not respond in time
+     +-- RegistryError            a schema registry did not respond, refused, or answered what cannot be read
      +-- AirflowError             Airflow does not respond, refuses the login, or lacks what was asked for
      +-- EditConflict             a concurrent edit; check the current state, then repeat the edit
      +-- LostProcess              a worker process died; its work is done again
@@ -168,6 +169,20 @@ class PeerError(SrmError):
 
 class PeerSilent(PeerError):
     """Another replication service did not respond in time."""
+
+
+class RegistryError(SrmError):
+    """A schema registry did not respond, refused a request, or answered what cannot be read.
+
+    ``status`` is the HTTP status, None without an answer; ``code`` is the registry's own error code, such as 40403.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, status: int | None = None, code: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
 
 
 class AirflowError(SrmError):

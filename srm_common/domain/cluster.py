@@ -56,6 +56,8 @@ class ClusterSettings:
     is made (:mod:`srm_common.kafka.client.security`).
 
     ``clients`` holds the settings of the kinds of clients that have others than these.
+
+    ``schema_registry`` is the registry of the schemas of the cluster's records, None where the file names none.
     """
 
     alias: str
@@ -69,6 +71,7 @@ class ClusterSettings:
     truststore: JavaStore | None = None
     keystore: JavaStore | None = None
     clients: Mapping[Client, ClusterSettings] = field(default_factory=dict, repr=False, hash=False)
+    schema_registry: RegistrySettings | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         named = {"client.id": self.client_id or self.owner}
@@ -126,6 +129,23 @@ class PemTexts:
     check_hostname: bool = True
     ciphers: str | None = None
     revoked_file: str | None = None
+
+
+@dataclass(frozen=True)
+class RegistrySettings:
+    """A schema registry with Confluent's API. ``urls`` are tried in turn, and hold no credentials.
+
+    ``user`` and ``password`` are for HTTP basic authentication, ``token`` is a bearer token. ``tls`` is None where
+    nothing is configured about TLS.
+    """
+
+    urls: tuple[str, ...]
+    user: str | None = None
+    password: str | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    tls: PemTexts | None = None
+    truststore: JavaStore | None = None
+    keystore: JavaStore | None = None
 
 
 @dataclass(frozen=True)

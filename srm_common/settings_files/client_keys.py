@@ -6,13 +6,14 @@ What neither library can do is refused, and the message names the replacement.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, JavaStore, OauthClient, PemTexts
+from srm_common.domain.cluster import LIBRDKAFKA_DEFAULTS, ClusterSettings, JavaStore, OauthClient
 from srm_common.domain.settings.layers import Entry
 from srm_common.errors import ConfigError
 from srm_common.settings_files.jaas import parse_jaas
+from srm_common.settings_files.registry_keys import REGISTRY_KEYS, registry_settings
+from srm_common.settings_files.tls_keys import Connection, tls_settings
 
 _PASSED_ON = {  # same meaning and unit in all three libraries
     "client.dns.lookup": str,
@@ -61,9 +62,8 @@ _READ = frozenset({
     "sasl.oauthbearer.client.credentials.client.id", "sasl.oauthbearer.client.credentials.client.secret",
     "sasl.oauthbearer.scope", "https.ca.location",
 })  # fmt: skip
-CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ | REFUSED.keys()
+CONNECTION_KEYS = frozenset(_PASSED_ON) | NO_EFFECT | _READ | REGISTRY_KEYS | REFUSED.keys()
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
-_JAVA_STORES = ("JKS", "PKCS12")
 _SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 #: Kafka's own for the client-credentials grant (KIP-768, KIP-1139), and for the extensions of a login.
 _OURS = (
@@ -72,40 +72,6 @@ _OURS = (
     "ClientCredentialsJwtRetriever",
     "DefaultJwtRetriever",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _Connection:
-    """The connection settings of one alias: what was written, with references already replaced.
-
-    ``read`` are the keys that were used: the others have no effect.
-    """
-
-    alias: str
-    written: Mapping[str, Entry]
-    values: Mapping[str, str]
-    read: set[str] = field(default_factory=set)
-
-    def get(self, key: str) -> str | None:
-        return self.text(key, "").strip() or None
-
-    def text(self, key: str, default: str) -> str:
-        self.read.add(key)
-        return self.values.get(key, default)
-
-    def number(self, key: str) -> int | None:
-        """A whole number of milliseconds. Raises :class:`ConfigError`."""
-        value = self.get(key)
-        if value is not None and not (value.isascii() and value.isdecimal()):
-            raise self.fault(key, f"must be a whole number of milliseconds, but is '{value}'")
-        return None if value is None else int(value)
-
-    def fault(self, key: str, reason: str) -> ConfigError:
-        entry = self.written.get(key)
-        if entry is None:
-            any_entry = next(iter(self.written.values()), None)
-            return ConfigError(f"cluster {self.alias}: {reason}", file=any_entry.file if any_entry else None)
-        return ConfigError(f"{entry.written}: {reason}", file=entry.file, line=entry.line or None)
 
 
 def is_connection_key(key: str) -> bool:
@@ -132,7 +98,7 @@ def cluster_settings(
     Raises:
         ConfigError: neither library can do what is asked for.
     """
-    client = _Connection(alias, written, {key: resolve(entry) for key, entry in written.items()})
+    client = Connection(alias, written, {key: resolve(entry) for key, entry in written.items()})
     confluent: dict[str, str] = dict(LIBRDKAFKA_DEFAULTS)
     kafka_python: dict[str, Any] = {}
     servers = [server.strip() for server in (client.get("bootstrap.servers") or "").split(",") if server.strip()]
@@ -158,7 +124,7 @@ def cluster_settings(
     kafka_python["security_protocol"] = protocol
     stores: tuple[JavaStore | None, JavaStore | None] = (None, None)
     if protocol.endswith("SSL"):
-        stores = _tls(client, confluent, kafka_python)
+        stores = tls_settings(client, confluent, kafka_python)
     if protocol.startswith("SASL"):
         _login(client, confluent, kafka_python)
     for key, kind in _PASSED_ON.items():
@@ -183,12 +149,13 @@ def cluster_settings(
         owner,
         timeout_ms,
         *stores,
+        schema_registry=registry_settings(client),
     )
     unused({written[key]: _why_unused(client, key, protocol) for key in written.keys() - client.read - NO_EFFECT})
     return settings
 
 
-def _why_unused(client: _Connection, key: str, protocol: str) -> str:
+def _why_unused(client: Connection, key: str, protocol: str) -> str:
     if key not in CONNECTION_KEYS:
         return ""  # not known at all
     if key == "client.rack":
@@ -196,101 +163,14 @@ def _why_unused(client: _Connection, key: str, protocol: str) -> str:
     for begins, layer in ((("ssl.",), "SSL"), (("sasl.", "https."), "SASL")):
         if key.startswith(begins) and layer not in protocol:
             return f"has no effect, as security.protocol is {protocol}"
+    if key in REGISTRY_KEYS:
+        return "has no effect, as the cluster has no schema.registry.url"
     if key.startswith(("sasl.oauthbearer.", "https.")):
         return f"has no effect, as sasl.mechanism is {client.get('sasl.mechanism')}"
     return "has no effect beside the other settings of this connection, which say the same in another way"
 
 
-def _store(client: _Connection, which: str, pem_key: str) -> tuple[str | None, JavaStore | None]:
-    """Path of a PEM store, or Java's; other types are refused."""
-    location = client.get(f"ssl.{which}.location")
-    if location is None:
-        return None, None
-    kind = (client.get(f"ssl.{which}.type") or ("PEM" if location.endswith((".pem", ".crt")) else "JKS")).upper()
-    password = client.get(f"ssl.{which}.password")
-    if kind in _JAVA_STORES:
-        return None, JavaStore(location, password, client.get("ssl.key.password") if which == "keystore" else None)
-    if kind != "PEM":
-        raise client.fault(
-            f"ssl.{which}.type",
-            f"a {kind} {which} can be read by Java only; convert it (keytool -importkeystore ... -deststoretype "
-            f"PKCS12), and set ssl.{which}.type=PKCS12; or write {pem_key}",
-        )
-    if password is not None:
-        own = "; the key's is ssl.key.password" if which == "keystore" else ""
-        raise client.fault(f"ssl.{which}.password", f"a PEM {which} has no password{own}; remove this key")
-    return location, None
-
-
-def _tls(
-    client: _Connection, confluent: dict[str, str], kafka_python: dict[str, Any]
-) -> tuple[JavaStore | None, JavaStore | None]:
-    """Fills in both libraries' settings; Java's truststore and keystore are left to be read."""
-    truststore = keystore = None
-    authority = client.get("ssl.truststore.certificates")
-    authority_file = client.get("ssl.ca.location")
-    if authority_file is None and authority is None:
-        authority_file, truststore = _store(client, "truststore", "ssl.truststore.certificates")
-    own_file = client.get("ssl.certificate.location")
-    key_file = client.get("ssl.key.location")
-    chain, key = client.get("ssl.keystore.certificate.chain"), client.get("ssl.keystore.key")
-    if own_file is None and chain is None:
-        own_file, keystore = _store(client, "keystore", "ssl.keystore.certificate.chain and ssl.keystore.key")
-        key_file = own_file
-    if (chain is None) != (key is None):
-        present = "ssl.keystore.key" if chain is None else "ssl.keystore.certificate.chain"
-        raise client.fault(present, "ssl.keystore.key and ssl.keystore.certificate.chain go together")
-    password = client.get("ssl.key.password") if keystore is None else None
-    # Java's default is https; an empty value switches the check of the broker's name off.
-    algorithm = client.text("ssl.endpoint.identification.algorithm", "https").strip().lower()
-    check = algorithm not in ("", "none")
-    ciphers = client.get("ssl.cipher.suites")
-    if ciphers:
-        ciphers = ":".join(part.strip() for part in ciphers.split(","))
-    revoked = client.get("ssl.crl.location")
-
-    confluent["ssl.endpoint.identification.algorithm"] = "https" if check else "none"
-    for name, value in (
-        ("ssl.ca.location", authority_file if authority is None else None),
-        ("ssl.ca.pem", authority),
-        ("ssl.certificate.location", own_file if chain is None else None),
-        ("ssl.key.location", (key_file or own_file) if chain is None else None),
-        ("ssl.certificate.pem", chain),
-        ("ssl.key.pem", key),
-        ("ssl.key.password", password),
-        ("ssl.cipher.suites", ciphers),
-        ("ssl.crl.location", revoked),
-    ):
-        if value is not None:
-            confluent[name] = value
-    if authority or chain or ciphers or truststore or keystore:
-        kafka_python["ssl_context"] = PemTexts(
-            certificate_authority=authority,
-            certificate_authority_file=authority_file if authority is None else None,
-            chain=chain,
-            key=key,
-            chain_file=own_file if chain is None else None,
-            key_file=key_file if chain is None else None,
-            key_password=password,
-            check_hostname=check,
-            ciphers=ciphers,
-            revoked_file=revoked,
-        )
-        return truststore, keystore
-    kafka_python["ssl_check_hostname"] = check
-    for name, value in (
-        ("ssl_cafile", authority_file),
-        ("ssl_certfile", own_file),
-        ("ssl_keyfile", key_file),
-        ("ssl_password", password),
-        ("ssl_crlfile", revoked),
-    ):
-        if value is not None:
-            kafka_python[name] = value
-    return truststore, keystore
-
-
-def _login(client: _Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
+def _login(client: Connection, confluent: dict[str, str], kafka_python: dict[str, Any]) -> None:
     mechanism = (client.get("sasl.mechanism") or "GSSAPI").upper()
     if mechanism not in ("PLAIN", *_SCRAM, "OAUTHBEARER"):
         hint = "" if client.get("sasl.mechanism") else " (Java's default, as sasl.mechanism is not set)"
@@ -316,7 +196,7 @@ def _login(client: _Connection, confluent: dict[str, str], kafka_python: dict[st
     confluent["sasl.password"] = kafka_python["sasl_plain_password"] = password
 
 
-def _refuse_handlers(client: _Connection, mechanism: str) -> None:
+def _refuse_handlers(client: Connection, mechanism: str) -> None:
     """Logins that are supplied in other ways; the handlers of KIP-768 do what is done here."""
     for key, reason in REFUSED.items():
         value = client.get(key)
@@ -329,7 +209,7 @@ def _refuse_handlers(client: _Connection, mechanism: str) -> None:
         )
 
 
-def _jaas_options(client: _Connection, mechanism: str) -> Mapping[str, str]:
+def _jaas_options(client: Connection, mechanism: str) -> Mapping[str, str]:
     text = client.get("sasl.jaas.config")
     if text is None:
         return {}
@@ -344,7 +224,7 @@ def _jaas_options(client: _Connection, mechanism: str) -> Mapping[str, str]:
 
 
 def _oauth(
-    client: _Connection, options: Mapping[str, str], confluent: dict[str, str], kafka_python: dict[str, Any]
+    client: Connection, options: Mapping[str, str], confluent: dict[str, str], kafka_python: dict[str, Any]
 ) -> None:
     endpoint = client.get("sasl.oauthbearer.token.endpoint.url")
     client_id = options.get("clientId") or client.get("sasl.oauthbearer.client.credentials.client.id")
@@ -377,7 +257,7 @@ def _oauth(
     )
 
 
-def _endpoint_authority(client: _Connection, options: Mapping[str, str]) -> tuple[str | None, str | None]:
+def _endpoint_authority(client: Connection, options: Mapping[str, str]) -> tuple[str | None, str | None]:
     """Whom to trust at the token endpoint: (PEM file, PEM text). Java has this in the login's options, librdkafka in a
     key of its own; neither looks into the truststore for the brokers."""
     location, text = options.get("ssl.truststore.location"), options.get("ssl.truststore.certificates")

@@ -23,7 +23,7 @@ from srm_common.settings_files.airflow_connections import AirflowConnection, Loo
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.settings_files.configuration_files import configuration_files, listed_aliases, read_entries
 from srm_common.settings_files.connection_layers import DATA_CLIENT, Side, connection_candidates, strongest
-from srm_common.settings_files.findings import at_entry, pair_faults
+from srm_common.settings_files.findings import at_entry, pair_faults, registry_faults
 from srm_common.settings_files.providers import Providers
 from srm_common.settings_files.user_classes import filter_class, policy_of
 
@@ -190,7 +190,7 @@ class _Loader:
                 found[name] = self._flow(name, self.layers.flows[name])
         place = {alias: number for number, alias in enumerate(self.layers.aliases)}
         return tuple(
-            GraphFlow(flow.name, flow.policy, flow.source, flow.target)
+            GraphFlow(flow.name, flow.policy, flow.source, flow.target, flow.schemas_context)
             for flow in sorted(found.values(), key=lambda one: (place[one.name.source], place[one.name.target]))
             if flow.enabled
         )
@@ -307,6 +307,8 @@ class _Loader:
         except ConfigError as error:
             faults.append(error)
         faults += pair_faults(self.layers, name, source, target, policy)
+        if values.get("sync.schemas.enabled"):
+            faults += registry_faults(self.layers, name, source, target, values.get("schemas.context", ""))
         if faults:
             raise _together(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}

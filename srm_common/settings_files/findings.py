@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -9,6 +10,7 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.layers import Entry, Layers
+from srm_common.domain.settings.table import BY_NAME
 from srm_common.errors import ConfigError
 
 
@@ -89,6 +91,37 @@ def pair_faults(
     """Faults of a flow beyond those of its single keys."""
     found = (_separator(layers, name, policy), _one_cluster(layers, name, source, target))
     return [fault for fault in found if fault is not None]
+
+
+#: Without dots: they join the contexts that a schema has come through.
+_CONTEXT = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def registry_faults(
+    layers: Layers, name: FlowName, source: ClusterSettings, target: ClusterSettings, context: str
+) -> list[ConfigError]:
+    """Faults of the schema registries of a flow that copies schemas."""
+    on = layers.find(BY_NAME["sync.schemas.enabled"], name).entry
+    assert on is not None
+    found = []
+    for cluster in (source, target):
+        # Without an alias its settings are a fault of their own; without an address they are Airflow's.
+        if cluster.alias and cluster.schema_registry is None and cluster.kafka_python:
+            found.append(at_entry(on, f"needs {cluster.alias}.schema.registry.url, which is not set"))
+    one, other = source.schema_registry, target.schema_registry
+    common = set(one.urls) & set(other.urls) if one is not None and other is not None else set()
+    if common and not context:
+        found.append(
+            at_entry(
+                on,
+                f"asks to copy the registry {min(common)} to itself: {name.source} and {name.target} both have it as "
+                f"schema.registry.url; set another one, or switch this off where both clusters share a registry",
+            )
+        )
+    entry = layers.find(BY_NAME["schemas.context"], name).entry
+    if entry is not None and context and not _CONTEXT.fullmatch(context):
+        found.append(at_entry(entry, f"must be a name such as 'east', without dots and colons, but is '{context}'"))
+    return found
 
 
 def common_addresses(one: ClusterSettings, other: ClusterSettings) -> tuple[str, ...]:

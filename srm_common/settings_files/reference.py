@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from srm_common.domain.settings.key import Key, Kind, Level
 from srm_common.domain.settings.table import KEYS
 from srm_common.settings_files.fates import Fate, KeyFate, fates
+from srm_common.settings_files.registry_keys import REGISTRY_KEYS
 
 _INTRODUCTION = """\
 # Configuration
@@ -152,6 +153,21 @@ _CLUSTER_KEYS = (
     (
         "`<alias>.ssl.endpoint.identification.algorithm`",
         "Empty: the broker's host name is not verified against its certificate. Default: it is.",
+    ),
+    (
+        "`<alias>.schema.registry.url`",
+        "Addresses of the cluster's schema registry, tried in turn; for flows with `sync.schemas.enabled`, see "
+        "[schemas.md](schemas.md).",
+    ),
+    (
+        "`<alias>.basic.auth.user.info`",
+        "`<user>:<password>` for the registry; or in its address. `basic.auth.credentials.source` may be `USER_INFO` "
+        "or `URL`. A token: `bearer.auth.token`, with `bearer.auth.credentials.source` `STATIC_TOKEN`. Or with a "
+        "prefix: " + ", ".join(f"`{key}`" for key in sorted(REGISTRY_KEYS) if ".auth." in key[16:]) + ".",
+    ),
+    (
+        ", ".join(f"`<alias>.{key}`" for key in sorted(REGISTRY_KEYS) if key.startswith("schema.registry.ssl.")),
+        "TLS of the registry, in the words of the cluster's own `ssl.` keys, which do not apply to it.",
     ),
     (
         "`<alias>.ssl.cipher.suites`, `<alias>.ssl.crl.location`",

@@ -102,6 +102,7 @@ class GraphFlow:
     policy: ReplicationPolicy
     source: ClusterSettings
     target: ClusterSettings
+    schemas_context: str = ""
 
 
 #: Kafka's codecs, by their ids in the attributes of a batch (``CompressionType``).
@@ -231,6 +232,12 @@ class FlowSettings:
     sync_topic_acls: bool = True
     sync_topic_acls_interval_seconds: float = 600.0
     acl_replicator_principals: str = ""
+    sync_schemas: bool = False
+    sync_schemas_interval_seconds: float = 0.0
+    schemas_subjects: tuple[str, ...] = (".*",)
+    schemas_subjects_exclude: tuple[str, ...] = ()
+    schemas_context: str = ""
+    schemas_compatibility: Literal["none", "subjects", "all"] = "subjects"
     emit_heartbeats: bool = True
     emit_heartbeats_interval_seconds: float = 1.0
     emit_checkpoints: bool = True

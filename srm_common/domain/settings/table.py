@@ -10,12 +10,14 @@ from srm_common.domain.settings.installation_keys import file_keys, peer_keys, p
 from srm_common.domain.settings.key import Key, Level
 from srm_common.domain.settings.offset_keys import offsets_keys, state_keys
 from srm_common.domain.settings.run_keys import alarm_keys, copying_keys, metrics_topic_keys, scheduling_keys
+from srm_common.domain.settings.schema_keys import schema_keys
 from srm_common.domain.settings.topic_keys import selection_keys, topics_keys
 
 KEYS: tuple[Key, ...] = (
     *file_keys(),
     *selection_keys(),
     *topics_keys(),
+    *schema_keys(),
     *offsets_keys(),
     *state_keys(),
     *copying_keys(),

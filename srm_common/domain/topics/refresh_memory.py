@@ -30,6 +30,7 @@ class Job(StrEnum):
     TOPICS = "topics"
     CONFIGS = "configs"
     ACLS = "acls"
+    SCHEMAS = "schemas"
 
 
 EVERYTHING = frozenset(Job)
@@ -180,6 +181,12 @@ def fingerprint(flow: FlowSettings) -> str:
         flow.source.bootstrap_servers,
         flow.target.bootstrap_servers,
         flow.acl_replicator_principals,
+        flow.source.schema_registry,
+        flow.target.schema_registry,
+        flow.schemas_subjects,
+        flow.schemas_subjects_exclude,
+        flow.schemas_context,
+        flow.schemas_compatibility,
         *_jobs(flow).values(),
     )
     return hashlib.sha256(repr(decisive).encode()).hexdigest()[:16]
@@ -190,4 +197,5 @@ def _jobs(flow: FlowSettings) -> dict[Job, tuple[bool, float]]:
         Job.TOPICS: (flow.refresh_topics, flow.refresh_topics_interval_seconds),
         Job.CONFIGS: (flow.sync_topic_configs, flow.sync_topic_configs_interval_seconds),
         Job.ACLS: (flow.sync_topic_acls, flow.sync_topic_acls_interval_seconds),
+        Job.SCHEMAS: (flow.sync_schemas, flow.sync_schemas_interval_seconds),
     }

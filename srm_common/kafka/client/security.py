@@ -42,6 +42,28 @@ def connection_arguments(cluster: ClusterSettings) -> dict[str, Any]:
     return arguments
 
 
+def registry_tls(cluster: ClusterSettings) -> ssl.SSLContext:
+    """The TLS context for the cluster's schema registry.
+
+    Raises:
+        ConfigError: a certificate or key cannot be read.
+    """
+    registry = cluster.schema_registry
+    texts = (registry and registry.tls) or PemTexts()
+    if registry is not None:
+        trusted, own = _read_stores(cluster.alias, registry.truststore, registry.keystore)
+        if trusted is not None:
+            texts = replace(texts, certificate_authority=trusted.trusted)
+        if own is not None:
+            texts = replace(texts, chain=own.chain, key=own.key)
+    try:
+        return tls_context(texts)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise ConfigError(
+            f"the certificates for the schema registry of cluster '{cluster.alias}' cannot be used: {error}"
+        ) from error
+
+
 def librdkafka_settings(cluster: ClusterSettings, client: Client) -> dict[str, str]:
     """Settings for one kind of librdkafka's clients.
 
@@ -59,18 +81,24 @@ def librdkafka_settings(cluster: ClusterSettings, client: Client) -> dict[str, s
 
 
 def _stores(cluster: ClusterSettings) -> tuple[JavaStoreTexts | None, JavaStoreTexts | None]:
+    return _read_stores(cluster.alias, cluster.truststore, cluster.keystore)
+
+
+def _read_stores(
+    alias: str, truststore: JavaStore | None, keystore: JavaStore | None
+) -> tuple[JavaStoreTexts | None, JavaStoreTexts | None]:
     """What Java's truststore and keystore hold; their keys stay in memory."""
-    trusted, own = _store(cluster, cluster.truststore), _store(cluster, cluster.keystore)
+    trusted, own = _store(alias, truststore), _store(alias, keystore)
     for store, found, what in (
-        (cluster.truststore, trusted is None or trusted.trusted, "trusted certificate"),
-        (cluster.keystore, own is None or own.key, "private key"),
+        (truststore, trusted is None or trusted.trusted, "trusted certificate"),
+        (keystore, own is None or own.key, "private key"),
     ):
         if store is not None and not found:
-            raise ConfigError(f"{store.location} of cluster '{cluster.alias}' holds no {what}")
+            raise ConfigError(f"{store.location} of cluster '{alias}' holds no {what}")
     return trusted, own
 
 
-def _store(cluster: ClusterSettings, store: JavaStore | None) -> JavaStoreTexts | None:
+def _store(alias: str, store: JavaStore | None) -> JavaStoreTexts | None:
     if store is None:
         return None
     from srm_common.wire.java_stores import read_java_store  # few links need its library, which takes a while
@@ -78,9 +106,9 @@ def _store(cluster: ClusterSettings, store: JavaStore | None) -> JavaStoreTexts 
     try:
         return read_java_store(Path(store.location).read_bytes(), store.password, store.key_password)
     except OSError as error:
-        raise ConfigError(f"{store.location} of cluster '{cluster.alias}' cannot be read: {error.strerror}") from None
+        raise ConfigError(f"{store.location} of cluster '{alias}' cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise ConfigError(f"{store.location} of cluster '{cluster.alias}' cannot be used: {error}") from None
+        raise ConfigError(f"{store.location} of cluster '{alias}' cannot be used: {error}") from None
 
 
 def tls_context(texts: PemTexts) -> ssl.SSLContext:

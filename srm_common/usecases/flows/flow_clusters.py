@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from srm_common.kafka.admin.acl_admin import AclAdmin
     from srm_common.kafka.client.link import ClusterLink
     from srm_common.replication.driver.source_view import SourceView
+    from srm_common.schema_registry.registry import SchemaRegistry
 
 
 class FlowCluster:
@@ -63,6 +64,13 @@ class FlowCluster:
 
         seconds = self._flow.admin_timeout_ms / 1000
         return AclAdmin(self.settings, timeout_seconds=seconds, admin=self.clients.admin)
+
+    @property
+    def schema_registry(self) -> SchemaRegistry:
+        """A connection to the cluster's schema registry, to be closed by the caller."""
+        from srm_common.schema_registry.registry import SchemaRegistry
+
+        return SchemaRegistry(self.settings, timeout_seconds=self._flow.request_seconds)
 
     def groups(self, timeout_seconds: float | None = None) -> GroupReader:
         """Consumer groups and what they have committed; a request may take as long as the flow's small ones may."""

@@ -15,6 +15,13 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.principals import Right
 from srm_common.domain.flow.start_position import StartKind, StartPosition
 from srm_common.domain.plans.plan import Plan, PlanFile
+from srm_common.domain.schemas.schema_actions import (
+    DeleteSchemaVersion,
+    RegisterSchema,
+    RestoreMode,
+    SetCompatibility,
+    UncopiedSchema,
+)
 from srm_common.domain.topics.actions import Action, ActionResult, AlterConfigs, CreateTopic, GrowPartitions, StartOver
 from srm_common.domain.topics.copy_graph import Answer, Conflict, CopyGraph
 from srm_common.domain.topics.recording import RecordTopic
@@ -26,6 +33,7 @@ from srm_common.kafka.client.librdkafka import KafkaError
 from srm_common.usecases.flows.cluster_records import FlowTopics, with_clusters
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
+from srm_common.usecases.schemas.apply_schemas import delete_versions, register_schemas, restore_modes, set_levels
 from srm_common.usecases.topics.apply_acls import create_acls, delete_acls, fail_unknown
 from srm_common.usecases.topics.plan_topics import plan_topics
 
@@ -293,4 +301,9 @@ HANDLERS: dict[type[Action], Handler] = {
     CreateAcls: lambda applying, actions: create_acls(applying.clusters, actions),
     DeleteAcls: lambda applying, actions: delete_acls(applying.clusters, actions, applying.results),
     UnknownAcls: lambda _, actions: fail_unknown(actions),
+    UncopiedSchema: lambda _, actions: fail_unknown(actions),
+    RegisterSchema: lambda applying, actions: register_schemas(applying.clusters, actions),
+    RestoreMode: lambda applying, actions: restore_modes(applying.clusters, actions),
+    DeleteSchemaVersion: lambda applying, actions: delete_versions(applying.clusters, actions),
+    SetCompatibility: lambda applying, actions: set_levels(applying.clusters, actions),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls, UnknownAcls
+from srm_common.domain.access.acl_changes import CreateAcls, DeleteAcls
 from srm_common.domain.access.acls import AclBinding, Permission
 from srm_common.domain.topics.actions import Action, ActionResult
 from srm_common.errors import AccessDenied, SrmError
@@ -80,7 +80,7 @@ def delete_acls(
     return [_outcome(action, faults, frozenset()) for action in actions]
 
 
-def fail_unknown(actions: Sequence[UnknownAcls]) -> list[ActionResult]:
+def fail_unknown(actions: Sequence[Action]) -> list[ActionResult]:
     """What could not be planned has failed."""
     return [ActionResult(action, error=action.reason) for action in actions]
 

@@ -25,6 +25,7 @@ from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
 from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
+from srm_common.usecases.schemas.plan_schemas import schema_changes
 from srm_common.usecases.topics.plan_acls import copies_of, look_at_acls, plan_acls
 
 
@@ -61,6 +62,7 @@ def _planned(
     with ThreadPoolExecutor(max_workers=6, thread_name_prefix="srm-plan") as pool:
         remembered = pool.submit(clusters.state.read_all, "refresh", "run") if alterations is None else None
         acls = pool.submit(look_at_acls, clusters) if flow.sync_topic_acls and Job.ACLS in due else None
+        schemas = pool.submit(schema_changes, clusters) if flow.sync_schemas and Job.SCHEMAS in due else None
         topics = FlowTopics.decided(clusters, pool)
         refuse_switch(flow, topics.decisions)
         here, there, records = topics.source, topics.target, topics.copied(flow).records
@@ -100,6 +102,8 @@ def _planned(
             found = copies_of(flow, plan.accepted, records.values(), there.partitions)
             changes = plan_acls(flow, view, found, broker.result())
             plan = plan.with_more(changes.actions, changes.notices)
+        if schemas is not None:
+            plan = plan.with_more(schemas.result())
         return replace(plan, source_cluster_id=here.cluster_id, target_cluster_id=there.cluster_id)
 
 

@@ -240,7 +240,12 @@ def test_only_what_is_due_is_planned(job: Job) -> None:
     source = {"new": (1, settings()), "grown": (2, settings(segment_bytes="5"))}
     target = {"A.grown": (1, settings())}
     kinds = {type(action) for action in planned(source, target, due=frozenset({job})).actions}
-    expected = {Job.TOPICS: {CreateTopic, GrowPartitions}, Job.CONFIGS: {AlterConfigs}, Job.ACLS: set()}
+    expected = {
+        Job.TOPICS: {CreateTopic, GrowPartitions},
+        Job.CONFIGS: {AlterConfigs},
+        Job.ACLS: set(),
+        Job.SCHEMAS: set(),
+    }
     assert kinds == expected[job]
 
 

@@ -11,7 +11,11 @@ from srm_common.domain.topics.actions import ActionResult, AlterConfigs, Setting
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Alterations, Job, RefreshMemory
 
 FLOW = FlowSettings(
-    FlowName("A", "B"), ClusterSettings.plaintext("A", "a:1"), ClusterSettings.plaintext("B", "b:1")
+    FlowName("A", "B"),
+    ClusterSettings.plaintext("A", "a:1"),
+    ClusterSettings.plaintext("B", "b:1"),
+    sync_schemas=True,
+    sync_schemas_interval_seconds=600.0,
 )  # every interval 600 s, a run each 30 s
 START = 1_700_000_000_000
 DONE = RefreshMemory().after(FLOW, EVERYTHING, [], START)
@@ -41,7 +45,11 @@ def test_an_interval_up_to_the_period_of_runs_means_each_run(seconds: float) -> 
 
 def test_each_job_has_its_own_interval_and_switch() -> None:
     flow = replace(
-        FLOW, sync_topic_configs_interval_seconds=60, sync_topic_acls=False, refresh_topics_interval_seconds=-1
+        FLOW,
+        sync_topic_configs_interval_seconds=60,
+        sync_topic_acls=False,
+        sync_schemas=False,
+        refresh_topics_interval_seconds=-1,
     )
     memory = RefreshMemory().after(flow, EVERYTHING, [], START)
     assert memory.due(flow, at(61)) == {Job.CONFIGS}
@@ -50,7 +58,7 @@ def test_each_job_has_its_own_interval_and_switch() -> None:
 
 def test_topics_are_made_once_even_where_refreshing_is_off() -> None:
     # MirrorMaker 2 creates topics when it starts, whatever refresh.topics.enabled says.
-    flow = replace(FLOW, refresh_topics=False, sync_topic_configs=False, sync_topic_acls=False)
+    flow = replace(FLOW, refresh_topics=False, sync_topic_configs=False, sync_topic_acls=False, sync_schemas=False)
     assert RefreshMemory().due(flow, START) == {Job.TOPICS}
     memory = RefreshMemory().after(flow, {Job.TOPICS}, [], START)
     assert memory.due(flow, at(9000)) == frozenset()

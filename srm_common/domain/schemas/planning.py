@@ -1,0 +1,200 @@
+"""From two views of schema registries to the changes that the target's needs. Changes nothing.
+
+Records carry the id of their schema. So a copy is right only where its id is: a schema is registered with the version
+and the id of the source, and where the target has something else there, nothing is changed and the reason is given.
+"""
+
+from __future__ import annotations
+
+import graphlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.patterns.name_filter import NameFilter
+from srm_common.domain.schemas.schema_actions import (
+    DeleteSchemaVersion,
+    RegisterSchema,
+    SetCompatibility,
+    UncopiedSchema,
+)
+from srm_common.domain.schemas.schemas import RegistryView, SchemaVersion, SubjectNaming, context_of, qualified
+from srm_common.domain.topics.actions import Action
+
+Place = tuple[str, int]
+_ELSEWHERE = "set schemas.context, so that copies have ids of their own, or leave it out by schemas.subjects.exclude"
+
+
+def subject_naming(flow: FlowSettings) -> SubjectNaming:
+    """Names by the settings of a flow. What other flows bring from the target has the context that they are given."""
+    target = flow.name.target
+    contexts = {one.schemas_context for one in flow.graph if one.name.source == target and one.schemas_context}
+    return SubjectNaming(
+        NameFilter.of("schemas.subjects", flow.schemas_subjects, flow.schemas_subjects_exclude),
+        flow.schemas_context,
+        frozenset({target, *contexts}),
+    )
+
+
+@dataclass
+class _Wanted:
+    """Schemas of the source by (subject, version) there, and why others than the selected ones are among them."""
+
+    schemas: dict[Place, SchemaVersion] = field(default_factory=dict)
+    reasons: dict[Place, str] = field(default_factory=dict)
+    #: References to what the source does not have, by what refers.
+    missing: dict[Place, str] = field(default_factory=dict)
+
+
+def plan_schemas(
+    target: str, naming: SubjectNaming, source_view: RegistryView, target_view: RegistryView, *, own_level: bool = False
+) -> list[Action]:
+    """What makes the target's registry have all schemas that the flow copies.
+
+    Args:
+        target: alias of the target.
+        own_level: copy the registry's own compatibility level, too.
+    """
+    wanted = _wanted(naming, source_view)
+    ids: dict[tuple[str, int], SchemaVersion] = {}
+    for there in target_view.schemas.values():
+        ids.setdefault((context_of(there.subject), there.id), there)
+    registered: list[Action] = []
+    deleted: list[Action] = []
+    problems: dict[Place, str] = {}
+    order, circle = _ordered(wanted.schemas)
+    for place in order:
+        schema = wanted.schemas[place]
+        copy = naming.on_target(schema)
+        existing = target_view.schemas.get(copy.place)
+        problem = (
+            circle.get(place)
+            or _missing(schema, wanted, problems)
+            or _conflict(copy, existing, ids.get((context_of(copy.subject), copy.id)))
+        )
+        if problem is not None:
+            if not _is_there(copy, target_view):
+                problems[place] = problem
+            continue
+        if existing is None or (existing.deleted and not copy.deleted):
+            reason = wanted.reasons.get(place, f"copy of {schema.subject}")
+            registered.append(RegisterSchema(target, copy.subject, reason, copy))
+            ids[context_of(copy.subject), copy.id] = copy
+        if copy.deleted and (existing is None or not existing.deleted):
+            deleted.append(DeleteSchemaVersion(target, copy.subject, "soft-deleted at the source", copy.version))
+    refused = [
+        UncopiedSchema(target, naming.target_subject(subject), f"version {version}: {problem}")
+        for (subject, version), problem in problems.items()
+    ]
+    # A schema that others refer to can only be deleted when these are registered.
+    return [*refused, *registered, *deleted[::-1], *_levels(target, naming, source_view, target_view, own_level)]
+
+
+def _wanted(naming: SubjectNaming, source: RegistryView) -> _Wanted:
+    """What is selected, and what that refers to, however far."""
+    found = _Wanted({place: one for place, one in source.schemas.items() if naming.is_copied(one.subject)})
+    left = list(found.schemas.values())
+    while left:
+        schema = left.pop()
+        for reference in schema.references:
+            place = (reference.subject, reference.version)
+            if place in found.schemas:
+                continue
+            referred = source.schemas.get(place)
+            if referred is None:
+                found.missing[schema.place] = (
+                    f"id {schema.id} refers to version {reference.version} of {reference.subject}, which the source's "
+                    f"registry does not have"
+                )
+                continue
+            found.schemas[place] = referred
+            found.reasons[place] = f"version {schema.version} of {schema.subject} refers to it"
+            left.append(referred)
+    return found
+
+
+def _ordered(schemas: Mapping[Place, SchemaVersion]) -> tuple[list[Place], dict[Place, str]]:
+    """References before what refers to them, and versions of a subject in their order as far as that allows; and why
+    a schema that refers to itself over others cannot be registered at all."""
+    references = {
+        place: {(one.subject, one.version) for one in schema.references} & schemas.keys()
+        for place, schema in schemas.items()
+    }
+    by_subject: dict[str, list[int]] = {}
+    for subject, version in sorted(schemas):
+        by_subject.setdefault(subject, []).append(version)
+    earlier = {
+        (subject, later): {(subject, version)}
+        for subject, versions in by_subject.items()
+        for version, later in itertools.pairwise(versions)
+    }
+    try:
+        return list(_sorted({place: before | earlier.get(place, set()) for place, before in references.items()})), {}
+    except graphlib.CycleError:
+        pass
+    broken: dict[Place, str] = {}
+    while True:
+        try:
+            return [*_sorted(references), *broken], broken
+        except graphlib.CycleError as error:
+            circle: list[Place] = error.args[1]
+            names = ", ".join(f"{subject} {version}" for subject, version in circle)
+            broken |= dict.fromkeys(circle, f"schemas refer to each other in a circle ({names})")
+            references = {place: before - set(circle) for place, before in references.items() if place not in broken}
+
+
+def _sorted(before: Mapping[Place, set[Place]]) -> Iterator[Place]:
+    """Always the same order for the same schemas. Raises graphlib.CycleError."""
+    sorter = graphlib.TopologicalSorter(before)
+    sorter.prepare()
+    while sorter.is_active():
+        ready = sorted(sorter.get_ready())
+        yield from ready
+        sorter.done(*ready)
+
+
+def _missing(schema: SchemaVersion, wanted: _Wanted, problems: Mapping[Place, str]) -> str | None:
+    if schema.place in wanted.missing:
+        return wanted.missing[schema.place]
+    for one in schema.references:
+        if (one.subject, one.version) in problems:
+            return f"id {schema.id} refers to version {one.version} of {one.subject}, which is not copied either"
+    return None
+
+
+def _conflict(copy: SchemaVersion, existing: SchemaVersion | None, same_id: SchemaVersion | None) -> str | None:
+    """Why the target cannot have this schema under this version and id, None when it can or does."""
+    if existing is not None and existing.fingerprint != copy.fingerprint:
+        return (
+            f"the target has another schema as this version (id {existing.id}; the source's has id {copy.id}); "
+            f"{_ELSEWHERE}"
+        )
+    if existing is not None and existing.id != copy.id:
+        return f"records refer to it by id {copy.id}, and the target has it with id {existing.id}; {_ELSEWHERE}"
+    if same_id is not None and same_id.fingerprint != copy.fingerprint:
+        return (
+            f"its id {copy.id} belongs to another schema on the target (version {same_id.version} of "
+            f"{same_id.subject}); {_ELSEWHERE}"
+        )
+    return None
+
+
+def _is_there(copy: SchemaVersion, target: RegistryView) -> bool:
+    """Whether the subject has the same schema with the same id as another version, which is all that records need."""
+    return any(
+        one.subject == copy.subject and one.id == copy.id and one.fingerprint == copy.fingerprint and not one.deleted
+        for one in target.schemas.values()
+    )
+
+
+def _levels(
+    target: str, naming: SubjectNaming, source: RegistryView, there: RegistryView, own_level: bool
+) -> Iterable[Action]:
+    for subject in source.subjects:
+        level, copy = source.levels.get(subject), naming.target_subject(subject)
+        if level is not None and naming.is_copied(subject) and there.levels.get(copy) != level:
+            yield SetCompatibility(target, copy, f"as {subject}", there.levels.get(copy), level)
+    own, place = source.levels.get(""), qualified(naming.context, "")
+    if own_level and own is not None and there.levels.get(place) != own:
+        yield SetCompatibility(target, place, "as the source's registry", there.levels.get(place), own)

@@ -1,0 +1,1 @@
+"""Schemas at the source and on the target: plan, apply."""

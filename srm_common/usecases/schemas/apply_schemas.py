@@ -1,0 +1,123 @@
+"""Carry out the actions about schemas of a plan.
+
+To keep version and id, a subject is in mode IMPORT while its versions are registered, and then gets its own mode back.
+What mode that is, is written down before, so that the next plan restores it where a run ends in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+from srm_common.domain.schemas.schema_actions import (
+    DeleteSchemaVersion,
+    RegisterSchema,
+    RestoreMode,
+    SetCompatibility,
+)
+from srm_common.domain.topics.actions import Action, ActionResult
+from srm_common.domain.topics.state_topics import flow_state_topic
+from srm_common.errors import RegistryError
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.schemas.plan_schemas import IMPORTING
+
+if TYPE_CHECKING:
+    from srm_common.schema_registry.registry import SchemaRegistry
+
+A = TypeVar("A", bound=Action)
+_IMPORT = "IMPORT"
+#: How registries answer that have no mode IMPORT (Karapace: 405), or do not let anybody set it (Confluent: 42205).
+_NO_IMPORT = frozenset({404, 405, 422, 501})
+
+
+def register_schemas(clusters: FlowClusters, actions: Sequence[RegisterSchema]) -> list[ActionResult]:
+    """Register in the plan's order, in which references come first. One that fails does not stop the others."""
+    subjects = sorted({action.subject for action in actions})
+    with clusters.target.schema_registry as registry:
+        known: dict[str, str | None] = clusters.state.read(IMPORTING) or {}
+        try:
+            modes = {subject: known[subject] if subject in known else registry.mode(subject) for subject in subjects}
+        except RegistryError as error:
+            return [ActionResult(action, error=str(error)) for action in actions]
+        clusters.target.ensure([flow_state_topic(clusters.flow)])
+        clusters.state.write(IMPORTING, known | modes)
+        importing: set[str] = set()
+        faults: dict[str, str] = {}
+        unrestored: dict[str, str] = {}
+        try:
+            results = [_registered(registry, action, importing, faults) for action in actions]
+        finally:
+            for subject in sorted(importing):
+                try:
+                    registry.set_mode(subject, modes[subject])
+                except RegistryError as error:
+                    unrestored[subject] = f"it is registered, but its subject is still in mode {_IMPORT}: {error}"
+            left = {one: mode for one, mode in (known | modes).items() if one in unrestored}
+            left |= {one: mode for one, mode in known.items() if one not in importing}
+            clusters.state.write(IMPORTING, left or None)
+    return [
+        ActionResult(action, error=result.error or unrestored.get(action.subject))
+        for action, result in zip(actions, results, strict=True)
+    ]
+
+
+def _registered(
+    registry: SchemaRegistry, action: RegisterSchema, importing: set[str], faults: dict[str, str]
+) -> ActionResult:
+    subject = action.subject
+    if subject not in importing and subject not in faults:
+        try:
+            importing.add(subject)  # the answer may be lost when it is set
+            registry.set_mode(subject, _IMPORT)
+        except RegistryError as error:
+            if error.status in _NO_IMPORT:
+                importing.discard(subject)
+            faults[subject] = f"{error}{_remedy(error)}"
+    if subject in faults:
+        return ActionResult(action, error=faults[subject])
+    return _done(action, lambda one: registry.register(one.schema))
+
+
+def _remedy(error: RegistryError) -> str:
+    if error.status not in _NO_IMPORT:
+        return ""
+    return (
+        "; ids can be kept only in mode IMPORT, and records are copied with the ids that they have: use a registry "
+        "with this mode (Confluent's with mode.mutability=true), or give it a copy of the source's topic _schemas"
+    )
+
+
+def restore_modes(clusters: FlowClusters, actions: Sequence[RestoreMode]) -> list[ActionResult]:
+    """Give subjects their modes back whose registration was interrupted, if registering has not done so just now."""
+    left: dict[str, str | None] = clusters.state.read(IMPORTING) or {}
+    results = []
+    with clusters.target.schema_registry as registry:
+        for action in actions:
+            if action.subject not in left:
+                results.append(ActionResult(action))
+                continue
+            results.append(_done(action, lambda one: registry.set_mode(one.subject, one.mode)))
+            if results[-1].error is None:
+                del left[action.subject]
+    clusters.state.write(IMPORTING, left or None)
+    return results
+
+
+def delete_versions(clusters: FlowClusters, actions: Sequence[DeleteSchemaVersion]) -> list[ActionResult]:
+    """Soft-delete versions."""
+    with clusters.target.schema_registry as registry:
+        return [_done(action, lambda one: registry.delete_version(one.subject, one.version)) for action in actions]
+
+
+def set_levels(clusters: FlowClusters, actions: Sequence[SetCompatibility]) -> list[ActionResult]:
+    """Set compatibility levels."""
+    with clusters.target.schema_registry as registry:
+        return [_done(action, lambda one: registry.set_level(one.subject, one.after)) for action in actions]
+
+
+def _done(action: A, change: Callable[[A], None]) -> ActionResult:
+    try:
+        change(action)
+    except RegistryError as error:
+        return ActionResult(action, error=str(error))
+    return ActionResult(action)

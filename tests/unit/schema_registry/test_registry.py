@@ -1,0 +1,157 @@
+"""The client of schema registries, on one in the same process: what it says when a registry does not do as asked."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from srm_common.domain.cluster import ClusterSettings, RegistrySettings
+from srm_common.domain.schemas.schemas import SchemaVersion
+from srm_common.errors import RegistryError
+from srm_common.schema_registry.registry import SchemaRegistry
+from srm_common.testing import LocalRegistry, ReservedPort
+
+SCHEMA = SchemaVersion("orders-value", 3, 7, '"string"')
+
+
+@pytest.fixture
+def server() -> Iterator[LocalRegistry]:
+    with LocalRegistry() as server:
+        yield server
+
+
+def client(*urls: str, timeout_seconds: float = 30.0, **login: Any) -> SchemaRegistry:
+    cluster = ClusterSettings.plaintext("b", "localhost:9092")
+    return SchemaRegistry(
+        replace(cluster, schema_registry=RegistrySettings(urls, **login)), timeout_seconds=timeout_seconds
+    )
+
+
+def test_everything_is_listed_page_by_page_with_contexts_and_soft_deletes(server: LocalRegistry) -> None:
+    server.page = 3
+    for number in range(7):
+        server.register(f"s{number}", f'{{"n": {number}}}')
+    server.register(":.east:s1", '{"n": 1}')
+    server.register(":.east:s0", '{"n": 0}', kind="JSON", references=[{"name": "n", "subject": "s1", "version": 1}])
+    server.delete("s4", 1)
+    server.set_level("s1", "FULL")
+    with client(server.url) as registry:
+        view = registry.view(levels_of=lambda subject: True, whole=[""])
+    assert len(view.schemas) == 9
+    assert [place for place, one in view.schemas.items() if one.deleted] == [("s4", 1)]
+    assert view.schemas[":.east:s0", 1].references[0].subject == ":.east:s1"
+    assert view.levels == {"": "BACKWARD", "s1": "FULL"}
+
+
+def test_a_registry_without_contexts_and_pages_is_listed_too() -> None:
+    with LocalRegistry(contexts=False, imports=False) as server, client(server.url) as registry:
+        server.register("a", '"string"')
+        assert list(registry.view().schemas) == [("a", 1)]
+
+
+def test_each_address_is_tried_in_turn_and_the_one_that_answered_goes_first(server: LocalRegistry) -> None:
+    port = ReservedPort()
+    try:
+        with client(f"http://{port.address}", server.url) as registry:
+            assert registry.view().schemas == {}
+            port.release()
+            assert registry.level("") == "BACKWARD"
+    finally:
+        port.release()
+
+
+def test_a_registry_that_is_down_is_named_with_what_was_asked() -> None:
+    port = ReservedPort()
+    try:
+        with client(f"http://{port.address}") as registry, pytest.raises(RegistryError) as caught:
+            registry.register(SCHEMA)
+    finally:
+        port.release()
+    assert str(caught.value).startswith(
+        "the schema registry of b did not respond when asked to register version 3 of subject orders-value with id 7 ("
+    )
+    assert "check b.schema.registry.url" in str(caught.value)
+
+
+def test_a_registry_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with client(url, timeout_seconds=0.2) as registry, pytest.raises(RegistryError, match="no answer in time"):
+            registry.level("a")
+
+
+def test_a_connection_that_was_closed_meanwhile_is_made_again(server: LocalRegistry) -> None:
+    ended: list[str] = []
+
+    def once(method: str, path: str) -> None:
+        if not ended and path == "/config/a":
+            ended.append(path)
+            raise ConnectionError
+
+    server.fault = once
+    with client(server.url) as registry:
+        assert registry.level("") == "BACKWARD"
+        assert registry.level("a") is None
+    assert ended == ["/config/a"]
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"{}", b"null", b'[{"subject": "a"}]', b"[1]"])
+def test_what_no_registry_answers_is_refused(server: LocalRegistry, answer: bytes) -> None:
+    server.fault = lambda method, path: (200, answer) if path.startswith("/schemas") else None
+    with client(server.url) as registry, pytest.raises(RegistryError) as caught:
+        registry.view()
+    assert str(caught.value) == (
+        f"{server.url} is not a schema registry: asked to list its schemas, it answered what none answers; check "
+        "b.schema.registry.url"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "text"),
+    [
+        (
+            403,
+            b'{"error_code": 40301, "message": "Denied"}',
+            "does not permit to register version 3 of subject orders-v",
+        ),
+        (409, b'{"error_code": 409, "message": "not compatible"}', "(HTTP 409): not compatible"),
+        (422, b'{"error_code": 42201, "message": "Invalid"}', "(HTTP 422, error 42201): Invalid"),
+        (404, b"no such page", "(HTTP 404): no such page"),
+        (500, b'{"error_code": 50001, "message": "store"}', "(HTTP 500, error 50001): store"),
+        (302, b"", "redirects to another address"),
+    ],
+)
+def test_a_refusal_names_registry_subject_version_and_id(
+    server: LocalRegistry, status: int, body: bytes, text: str
+) -> None:
+    server.fault = lambda method, path: (status, body)
+    with client(server.url) as registry, pytest.raises(RegistryError) as caught:
+        registry.register(SCHEMA)
+    sentence = str(caught.value)
+    assert text in sentence
+    assert f"of b at {server.url}" in sentence
+    assert "version 3 of subject orders-value with id 7" in sentence
+    assert caught.value.status == status
+
+
+def test_the_login_is_sent_and_its_secret_never_shown(server: LocalRegistry) -> None:
+    server.login = "srm:geheim"
+    with client(server.url, user="srm", password="geheim") as registry:
+        assert registry.level("") == "BACKWARD"
+    with client(server.url, user="srm", password="falsch") as registry, pytest.raises(RegistryError) as caught:
+        registry.level("")
+    assert "refuses the login of 'srm'" in str(caught.value)
+    assert "falsch" not in str(caught.value)
+    with client(server.url, token="falsch") as registry, pytest.raises(RegistryError, match="refuses the login when"):
+        registry.level("")
+
+
+def test_an_id_that_was_not_asked_for_is_noticed() -> None:
+    with LocalRegistry(contexts=False, imports=False) as server, client(server.url) as registry:
+        expected = "has given id 1 to version 3 of subject orders-value, not 7 as asked"
+        with pytest.raises(RegistryError, match=expected):
+            registry.register(SCHEMA)
