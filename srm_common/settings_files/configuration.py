@@ -29,7 +29,6 @@ from srm_common.settings_files.user_classes import filter_class, policy_of
 
 CONNECTION = "connection"
 TARGETS = "streams.replication.manager.driver.target.cluster"
-_POLICY_KEYS = "replication.policy."
 _NOTIFIERS = "alarm.notifiers"
 _FILTERS = ("topic.filter.class", "group.filter.class", "config.property.filter.class")
 _DEFAULTS: dict[str, Any] = {key.name: key.parse(key.default) for key in BY_NAME.values() if key.default is not None}
@@ -315,8 +314,7 @@ class _Loader:
         fields |= {**filter_classes, "alarm_notifiers": notifiers, "transforms": transforms}
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
         fields["read_committed"] = fields["exactly_once"] or fields["read_committed"] == "read_committed"
-        fields["on_data_loss"] = OnDataLoss(fields["on_data_loss"])
-        fields["on_target_loss"] = OnDataLoss(fields["on_target_loss"])
+        fields |= {loss: OnDataLoss(fields[loss]) for loss in ("on_data_loss", "on_target_loss")}
         return FlowSettings(name=name, source=source, target=target, policy=policy, **fields)
 
     def _value(self, key: Key, name: FlowName) -> Any:
@@ -337,7 +335,7 @@ class _Loader:
         internal = self._value(BY_NAME["replication.policy.internal.topic.separator.enabled"], name)
         written = self._value(BY_NAME["replication.policy.class"], name).strip()
         try:
-            return policy_of(written, separator, internal, name, self._below(_POLICY_KEYS, name))
+            return policy_of(written, separator, internal, name, self._below("replication.policy.", name))
         except ConfigError as error:
             entry = self.layers.find(BY_NAME["replication.policy.class"], name).entry
             assert entry is not None
@@ -348,8 +346,8 @@ class _Loader:
         found: dict[str, str] = {}
         for level in levels:
             scope, prefix = self.layers.scope(level, name)
-            own = [key for key in scope if key.startswith(prefix + beginning)]
-            found |= {key[len(prefix) :]: self.providers.resolve(scope[key]) for key in own}
+            for key in [key for key in scope if key.startswith(prefix + beginning)]:
+                found[key[len(prefix) :]] = self.providers.resolve(scope[key])
         return found
 
     def _notifiers(self, name: FlowName) -> tuple[AlarmNotifier, ...]:
