@@ -38,7 +38,7 @@ def judged(flow: FlowSettings, report: RunReport, state: Any) -> tuple[AlarmMemo
     return memory, judge(observe(flow.name, memory.history, flow, None, report.reported_ms))
 
 
-def tell_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any], state: Any) -> None:
+def send_alarms(flow: FlowSettings, report: RunReport, context: Mapping[str, Any], state: Any) -> None:
     """Judge the report; send each notifier of the flow what is new to it, except what the watch sends. ``state`` is
     the flow's asset state.
 
@@ -80,7 +80,7 @@ class AlarmSender:
         sent, and at the end."""
         memory = memory.limited_to(one.name for one in notifiers)
         for notifier in notifiers:
-            begun, over = memory.news(notifier.name, alarms, informed=informed)
+            begun, over = memory.unsent(notifier.name, alarms, informed=informed)
             news: list[tuple[dict[str, Any], str | None]] = [(_begun(alarm), alarm.text) for alarm in begun]
             news += [(_over(kind, text, flow), None) for kind, text in over.items()]
             for alarm, remembered in news:

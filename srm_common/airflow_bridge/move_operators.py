@@ -99,7 +99,7 @@ class MoveStepOperator(MoveOperator):
         if step is StepName.TRANSLATE:
             context["ti"].xcom_push(key=POSITIONS, value=shown_positions(work.report.positions))
             context["ti"].xcom_push(key=READ_AGAIN, value=work.report.shown_read_again)
-        return self._told(result, context)
+        return self._returned(result, context)
 
     def _work(self, move: MoveParams) -> Move:
         from srm_common.usecases.moving.failover import Move
@@ -110,7 +110,7 @@ class MoveStepOperator(MoveOperator):
             return SwitchMove(flow, self.settings(move.opposite), move.request)
         return Move(flow, move.request)
 
-    def _told(self, result: StepResult, context: Context) -> dict[str, Any]:
+    def _returned(self, result: StepResult, context: Context) -> dict[str, Any]:
         log = self.log.error if result.failed else self.log.info
         for sentence in result.sentences:
             log("%s", sentence)

@@ -150,7 +150,7 @@ class ReportLagOperator(FlowOperator):
         self._tell(now.flow, report, context)
 
     def _tell(self, flow: FlowSettings, run: RunReport, context: Context) -> None:
-        from srm_common.airflow_bridge.alarms import judged, tell_alarms
+        from srm_common.airflow_bridge.alarms import judged, send_alarms
         from srm_common.airflow_bridge.lag_report import LagReport, send
 
         store = context["asset_state_store"][self.asset]
@@ -165,7 +165,7 @@ class ReportLagOperator(FlowOperator):
             store.set(key, value)
         # Last, so that a task that is tried again does not count twice.
         send(report.metrics())
-        tell_alarms(flow, run, context, store)
+        send_alarms(flow, run, context, store)
 
 
 class MisconfiguredOperator(FlowOperator):

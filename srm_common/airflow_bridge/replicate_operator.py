@@ -102,7 +102,7 @@ class ReplicateOperator(SparkSubmitOperator):
                 with environment({**connections, "TMPDIR": str(folder)}):
                     super().execute(context)
             except AirflowException as failure:
-                raise self._in_one_sentence(failure, settings, context["run_id"]) from None
+                raise self._submit_failure(failure, settings, context["run_id"]) from None
 
     def _copied_here(self, now: EffectiveFilters, clusters: FlowClusters, params: RunParams, run_id: str) -> bool:
         """Copy without Spark, if that will do."""
@@ -152,7 +152,7 @@ class ReplicateOperator(SparkSubmitOperator):
                 f"airflow connections add {self._conn_id} --conn-type spark --conn-host 'local[2]'"
             ) from None
 
-    def _in_one_sentence(self, failure: AirflowException, flow: FlowSettings, run_id: str) -> AirflowException:
+    def _submit_failure(self, failure: AirflowException, flow: FlowSettings, run_id: str) -> AirflowException:
         process = None if self._hook is None else self._hook._submit_sp
         code = None if process is None else process.returncode
         final = code in FINAL_EXIT_CODES or (code in RECORDED_EXIT_CODES and recorded_as_final(flow, run_id))

@@ -27,8 +27,8 @@ from srm_common.airflow_bridge.watch_overdue import (
     STATE,
     TASK_ID,
     WATCH_ASSET,
-    everybody,
-    tell_unwatched,
+    all_notifiers,
+    notify_unwatched,
 )
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.alarms import AlarmMemory
@@ -89,14 +89,14 @@ class WatchOperator(BaseOperator):
                 except AirflowRuntimeError as error:
                     faults.append(f"{flow}: {error}")
         # All are judged before anything is sent: notifiers may be slow.
-        teller = AlarmSender(context)
+        sender = AlarmSender(context)
         for one in watched:
             try:
-                self._tell(one, configuration, teller)
+                self._tell(one, configuration, sender)
             except AirflowRuntimeError as error:
                 faults.append(f"{one.flow}: {error}")
         try:
-            self._tell_of_itself(context["asset_state_store"][WATCH_ASSET], configuration, teller)
+            self._tell_of_itself(context["asset_state_store"][WATCH_ASSET], configuration, sender)
         except AirflowRuntimeError as error:
             faults.append(f"{DAG_ID}: {error}")
         for fault in faults:
@@ -104,12 +104,12 @@ class WatchOperator(BaseOperator):
         if faults:
             raise AirflowException(f"{len(faults)} of {len(self.flows)} flows were not watched, the first: {faults[0]}")
 
-    def _tell_of_itself(self, state: Any, configuration: Configuration, teller: AlarmSender) -> None:
+    def _tell_of_itself(self, state: Any, configuration: Configuration, sender: AlarmSender) -> None:
         """Resolve the triggerer's alarm that flows are not being watched."""
         memory = WatchMemory.from_json(state.get(STATE))
         if memory.told:
-            everyone = everybody(configuration)
-            teller.tell(
+            everyone = all_notifiers(configuration)
+            sender.tell(
                 everyone, [], memory, DAG_ID, informed=True, keep=lambda known: state.set(STATE, known.to_json())
             )
 
@@ -131,7 +131,7 @@ class WatchOperator(BaseOperator):
             self.log.warning("alarm %s (%s): %s", alarm.kind, alarm.severity, alarm.text)
         return _Watched(flow, state, before, look)
 
-    def _tell(self, one: _Watched, configuration: Configuration, teller: AlarmSender) -> None:
+    def _tell(self, one: _Watched, configuration: Configuration, sender: AlarmSender) -> None:
         kept = one.before
 
         def keep(memory: WatchMemory) -> None:
@@ -140,7 +140,7 @@ class WatchOperator(BaseOperator):
                 one.state.set(WATCH, memory.to_json())
                 kept = memory
 
-        teller.tell(
+        sender.tell(
             configuration.notifiers(one.flow),
             one.look.alarms,
             one.look.memory,
@@ -214,7 +214,7 @@ def build_watch_dag(flows: Sequence[FlowName], assets: Sequence[Asset], config: 
         deadline=DeadlineAlert(
             reference=DeadlineReference.DAGRUN_QUEUED_AT,
             interval=DEADLINE,
-            callback=AsyncCallback(tell_unwatched, kwargs={"config": str(config)}),
+            callback=AsyncCallback(notify_unwatched, kwargs={"config": str(config)}),
             name="no flow is watched",
         ),
     )

@@ -35,12 +35,12 @@ STATE = "watch"
 _ENDED = ("success", "failed")
 
 
-async def tell_unwatched(config: str, context: Mapping[str, Any]) -> None:
+async def notify_unwatched(config: str, context: Mapping[str, Any]) -> None:
     """Called by Airflow's triggerer, with what it knows of the run (``context``). ``config``: the properties file."""
     await asyncio.to_thread(_tell, config, context["dag_run"])
 
 
-def everybody(configuration: Configuration) -> list[AlarmNotifier]:
+def all_notifiers(configuration: Configuration) -> list[AlarmNotifier]:
     """Each notifier of any flow once. Of several with one name that differ, the later ones have their flow's, too."""
     found: list[AlarmNotifier] = []
     named: dict[str, AlarmNotifier] = {}
@@ -68,7 +68,7 @@ def _tell(config: str, run: Mapping[str, Any]) -> None:
     before = WatchMemory.from_json(state.get(STATE))
     kept: list[WatchMemory] = []
     AlarmSender({"run_id": run_id, "dag_run": run, "ti": watch, "task_instance": watch}).tell(
-        everybody(configuration),
+        all_notifiers(configuration),
         [_alarm(run_id, run.get("queued_at"))],
         before,
         DAG_ID,

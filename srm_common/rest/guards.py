@@ -97,12 +97,12 @@ class SameOrigin:
 
 def _refusal(headers: Headers) -> JSONResponse | None:
     if not from_here(headers):
-        return _told(
+        return _refused(
             403, CROSS_SITE, "this request comes from a page of another site; changes are only accepted from our own"
         )
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
-        return _told(
+        return _refused(
             415,
             OF_STATUS[415],
             f"a request that changes something carries JSON (Content-Type: application/json, at least {{}}), "
@@ -129,5 +129,5 @@ def _hosts(headers: Headers) -> list[str]:
     return [host for host in (headers.get("host", ""), *forwarded) if host]
 
 
-def _told(status: int, code: str, message: str) -> JSONResponse:
+def _refused(status: int, code: str, message: str) -> JSONResponse:
     return refusal(status, [Fault(code=code, message=message)])

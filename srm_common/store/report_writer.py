@@ -33,7 +33,7 @@ from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord
 from srm_common.store.report_rows import Row, group_row, partition_row, run_row, sample_rows, sentences, topic_rows
-from srm_common.store.roll_up import make_again, roll_up
+from srm_common.store.roll_up import recompute, roll_up
 from srm_common.store.tables import CODES, DOCUMENT, FLOW, GROUP, PARTITION, RUN, SAMPLE, TOPIC, TOTALS
 from srm_common.store.tiers import RAW, Level, Retention
 
@@ -347,4 +347,4 @@ def _keep_samples(
     rows = list(sample_rows(flow_id, report, topics, retention.makes(Level.PARTITION, RAW)))
     put(connection, SAMPLE, rows)
     if newest_ms is not None:
-        make_again(connection, flow_id, {at} if before_ms is None else {at, before_ms}, newest_ms, retention)
+        recompute(connection, flow_id, {at} if before_ms is None else {at, before_ms}, newest_ms, retention)

@@ -50,7 +50,7 @@ def roll_up(connection: Connection, flow_id: int, before_ms: int, now_ms: int, r
     return ended
 
 
-def make_again(
+def recompute(
     connection: Connection, flow_id: int, times: Collection[int], newest_ms: int, retention: Retention
 ) -> None:
     """Recompute the past buckets that samples of ``times`` belong to, where what they are made of is still

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from srm_common.airflow_bridge import alarms
-from srm_common.airflow_bridge.alarms import tell_alarms
+from srm_common.airflow_bridge.alarms import send_alarms
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
@@ -75,7 +75,7 @@ def test_mail_is_sent_when_an_alarm_begins_and_when_it_is_over(
     with Mailbox() as mailbox:
         monkeypatch.setenv("AIRFLOW_CONN_ALARMS", mailbox.connection)
         for number, lag in enumerate((0, 11, 12, 3, 0)):
-            tell_alarms(flow, report(f"r{number}", lag), {"run_id": f"r{number}"}, state)
+            send_alarms(flow, report(f"r{number}", lag), {"run_id": f"r{number}"}, state)
             assert [alarm["kind"] for alarm in state["alarms"]] == (["lag_objective"] if lag > 10 else [])
     assert mailbox.subjects == [
         "[warning] a->b is 11 records behind; its objective is 10 (r1)",
@@ -98,11 +98,11 @@ def test_a_mail_server_that_is_away_is_tried_again_after_the_next_run(
     with Mailbox() as mailbox:
         connection = mailbox.connection
     monkeypatch.setenv("AIRFLOW_CONN_ALARMS", connection)
-    tell_alarms(flow, report("r0", 11), {"run_id": "r0"}, state)
+    send_alarms(flow, report("r0", 11), {"run_id": "r0"}, state)
     assert mailbox.subjects == []
     with Mailbox() as mailbox:
         monkeypatch.setenv("AIRFLOW_CONN_ALARMS", mailbox.connection)
-        tell_alarms(flow, report("r1", 12), {"run_id": "r1"}, state)
+        send_alarms(flow, report("r1", 12), {"run_id": "r1"}, state)
     assert mailbox.subjects == ["[warning] a->b is 12 records behind; its objective is 10 (r1)"]
 
 
@@ -122,7 +122,7 @@ def test_a_notifier_that_hangs_does_not_hold_the_flow_up(
     named = f"alarm.notifiers = slow\nalarm.notifier.slow.class = {__name__}.Hanging\n"
     path.write_text("".join(CONFIGURATION.partition("alarm.notifiers")[0]) + named)
     monkeypatch.setattr(alarms, "PATIENCE_SECONDS", 0.2)
-    tell_alarms(load_configuration(path).flow("a->b"), report("r0", 11), {}, State())
+    send_alarms(load_configuration(path).flow("a->b"), report("r0", 11), {}, State())
     Hanging.over.set()
     assert "'slow' could not send" in errors[0]
     assert "it has taken more than 0.2 s" in errors[0]

@@ -19,7 +19,7 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 
 from srm_common.airflow_bridge import alarms
 from srm_common.airflow_bridge.watch_dag import WatchOperator, activity_of
-from srm_common.airflow_bridge.watch_overdue import WATCH_ASSET, everybody
+from srm_common.airflow_bridge.watch_overdue import WATCH_ASSET, all_notifiers
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.watched_flow import FlowActivity
 from srm_common.settings_files.configuration import load_configuration
@@ -111,7 +111,7 @@ def test_the_dag_is_there_when_somebody_is_to_be_told(parse: Parse) -> None:
     assert isinstance(dag.deadline, list)
     (deadline,) = dag.deadline
     assert (deadline.interval, deadline.reference) == (timedelta(minutes=5), DeadlineReference.DAGRUN_QUEUED_AT)
-    assert deadline.callback.path == "srm_common.airflow_bridge.watch_overdue.tell_unwatched"
+    assert deadline.callback.path == "srm_common.airflow_bridge.watch_overdue.notify_unwatched"
     assert (task.pool, task.retries, task.execution_timeout) == ("default_pool", 0, timedelta(minutes=10))
     assert task.doc_md
 
@@ -214,7 +214,7 @@ def test_a_notifier_that_hangs_is_asked_once_and_others_tell_all(parse: Parse, m
 
 def test_of_the_watch_itself_each_notifier_tells_once(configuration_file: Callable[[dict[str, str]], Path]) -> None:
     other = {"b->c.alarm.notifier.mail.to": "night@example.com", "c->a.tasks.max": "many"}
-    found = everybody(load_configuration(configuration_file({**FLOWS, **NOTIFIERS, **other}), connections=None))
+    found = all_notifiers(load_configuration(configuration_file({**FLOWS, **NOTIFIERS, **other}), connections=None))
     assert [(one.name, one.arguments["to"]) for one in found] == [
         ("mail", "ops@example.com"),
         ("mail of b->c", "night@example.com"),

@@ -176,7 +176,7 @@ def _check_translation(scenario: Scenario, taken: Takeover) -> None:
     segments = scenario.state.segments_topic
     with StateReader(scenario.flow.source) as source, StateReader(scenario.flow.target) as target:
         log = SegmentLog(target, segments, target.partitions(segments))
-        log.read_news({})
+        log.read_new({})
         for found in taken.positions:
             assert found.position is not None
             number, positions = found.partition, range(found.position - 40, found.position + 40)

@@ -16,7 +16,7 @@ from srm_common.domain.health.health import (
     Observation,
     Severity,
     deadline_seconds,
-    long_quiet,
+    long_idle,
 )
 from srm_common.domain.monitoring.flow_history import NO_RUNS, FlowHistory, fold
 from srm_common.domain.monitoring.run_report import RunReport
@@ -194,7 +194,7 @@ def _stalled(seen: Observation) -> Alarm | None:
 
 def _about_to_end(seen: Observation, allowed: float) -> bool:
     """Whether a run is active that may still succeed, or none has been active only for a moment."""
-    if long_quiet(seen):
+    if long_idle(seen):
         return False
     if seen.running_since_ms is not None:
         limit = seen.run_limit_seconds
@@ -231,7 +231,7 @@ class NotifiedAlarms:
 
     told: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
-    def news(
+    def unsent(
         self, notifier: str, alarms: Iterable[Alarm], *, informed: bool = True
     ) -> tuple[list[Alarm], dict[str, str]]:
         """Alarms that the notifier has not sent yet; and texts of those that are resolved, by kind.

@@ -221,7 +221,7 @@ def overdue_since(seen: Observation) -> int | None:
     An active run may take as long as Airflow lets it; one that waits for its turn is not active.
     """
     allowed = deadline_seconds(seen)
-    if seen.running_since_ms is not None and not long_quiet(seen):
+    if seen.running_since_ms is not None and not long_idle(seen):
         if seen.run_limit_seconds is None:
             return None
         limit = seen.run_limit_seconds + (allowed or PATIENCE_SECONDS)
@@ -238,13 +238,13 @@ def report_late(seen: Observation) -> bool:
     return allowed is not None and reported is not None and seen.now_ms - reported > allowed * 1000
 
 
-def long_at_work(seen: Observation) -> bool:
+def long_running(seen: Observation) -> bool:
     """Whether a run takes longer than the next one should be waited for."""
     allowed, since = deadline_seconds(seen), seen.running_since_ms
     return allowed is not None and since is not None and seen.now_ms - since > allowed * 1000
 
 
-def long_quiet(seen: Observation) -> bool:
+def long_idle(seen: Observation) -> bool:
     """Whether no task has been running for longer than a pause between two tasks or a start of Airflow."""
     allowed, since = deadline_seconds(seen), seen.quiet_since_ms
     return since is not None and seen.now_ms - since > min(allowed or PATIENCE_SECONDS, PATIENCE_SECONDS) * 1000

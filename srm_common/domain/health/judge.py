@@ -24,8 +24,8 @@ from srm_common.domain.health.health import (
     HealthState,
     Observation,
     deadline_seconds,
-    long_at_work,
-    long_quiet,
+    long_idle,
+    long_running,
     overdue_since,
 )
 from srm_common.errors import ConfigError, DataLost
@@ -128,7 +128,7 @@ def _stalled(seen: Observation) -> Health | None:
     since = overdue_since(seen)
     if since is None:
         return None
-    if seen.running_since_ms is not None and not long_quiet(seen):
+    if seen.running_since_ms is not None and not long_idle(seen):
         cause = (
             f"run {seen.running_run_id or 'of the flow'} has been active for {_span(seen, seen.running_since_ms)}, "
             f"longer than task.execution.timeout.seconds allows"
@@ -150,7 +150,7 @@ def _behind(seen: Observation) -> Health | None:
     if seen.lag_objective_records is None and lag.least > (seen.last_run_records or 0) and growing:
         cause = f"{behind(lag)}, more than the last run copied{_trend(seen)}"
         return _made(seen, HealthState.CATCHING_UP, cause, seen.lag_over_since_ms)
-    if seen.running_since_ms is not None and long_at_work(seen):
+    if seen.running_since_ms is not None and long_running(seen):
         then = f"; {behind(lag)} before it" if lag.most != 0 else ""
         cause = f"its run has been active for {_span(seen, seen.running_since_ms)}{then}"
         made = _made(seen, HealthState.CATCHING_UP, cause, seen.running_since_ms)

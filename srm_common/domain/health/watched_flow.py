@@ -104,7 +104,7 @@ def look_at(flow: WatchedFlow, ask: Callable[[], FlowActivity]) -> Look:
         # It is unknown how long it has been in the file.
         memory = replace(memory, due_since_ms=flow.now_ms)
     seen = _observation(flow, memory)
-    if not memory.paused and not _told_by_watch(seen):
+    if not memory.paused and not _watch_alarms(seen):
         return Look(replace(memory, quiet_since_ms=None, at_work_since_ms=None), [], informed=True)
     activity = ask()
     memory = memory.with_activity(activity, flow.now_ms)
@@ -115,7 +115,7 @@ def look_at(flow: WatchedFlow, ask: Callable[[], FlowActivity]) -> Look:
         quiet_since_ms=memory.quiet_since_ms,
         waiting=activity.waiting,
     )
-    return Look(memory, _told_by_watch(seen), informed=activity.paused)
+    return Look(memory, _watch_alarms(seen), informed=activity.paused)
 
 
 def _observation(flow: WatchedFlow, memory: WatchMemory) -> Observation:
@@ -123,5 +123,5 @@ def _observation(flow: WatchedFlow, memory: WatchMemory) -> Observation:
     return replace(seen, due_since_ms=memory.due_since_ms)
 
 
-def _told_by_watch(seen: Observation) -> list[Alarm]:
+def _watch_alarms(seen: Observation) -> list[Alarm]:
     return [alarm for alarm in raised(seen) if alarm.kind in WATCHED]

@@ -20,7 +20,7 @@ from srm_common.domain.monitoring.run_report import RunReport, untranslated
 _SETTING = "on.data.loss"
 
 
-def loss_told(partition_errors: Iterable[str], notes: Iterable[str]) -> str | None:
+def loss_message(partition_errors: Iterable[str], notes: Iterable[str]) -> str | None:
     """That of the first partition that stands still for it, else the first note about where the run continued."""
     return next((text for text in (*partition_errors, *notes) if _SETTING in text), None)
 
@@ -214,7 +214,7 @@ def _with_loss(history: FlowHistory, report: RunReport) -> FlowHistory:
         lost_held=held,
         lost_since_ms=begun.lost_since_ms or report.reported_ms,
         lost_ms=report.reported_ms,
-        lost_text=loss_told((one.trouble for one in run.failed_partitions), run.notes),
+        lost_text=loss_message((one.trouble for one in run.failed_partitions), run.notes),
     )
 
 
@@ -231,5 +231,5 @@ def _with_late(history: FlowHistory, report: RunReport) -> FlowHistory:
         lost_records=history.lost_records + gone,
         lost_since_ms=min(history.lost_since_ms or report.reported_ms, report.reported_ms),
         lost_ms=max(history.lost_ms or 0, report.reported_ms),
-        lost_text=history.lost_text or loss_told((), run.notes),
+        lost_text=history.lost_text or loss_message((), run.notes),
     )

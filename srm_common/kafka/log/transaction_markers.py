@@ -125,7 +125,7 @@ async def find_markers(
         elif time.monotonic() - moved > patience_seconds:
             for one in waiting:
                 if not one.over:
-                    one.fault = PartitionError(_untold(link, one, reason))
+                    one.fault = PartitionError(_missing_marker(link, one, reason))
         if reason:
             await link.loop.sleep(_PAUSE_SECONDS)
             await link.refresh()
@@ -146,7 +146,7 @@ async def decide_by_markers(link: ClusterLink, place: TopicPartition, seen: Visi
         seen.decide({producer: marker.aborted for producer, marker in search.found.items()})
 
 
-def _untold(link: ClusterLink, search: MarkerSearch, reason: str) -> str:
+def _missing_marker(link: ClusterLink, search: MarkerSearch, reason: str) -> str:
     producer, first = next(iter(search.producers.items()))
     topic, partition = search.place
     return (

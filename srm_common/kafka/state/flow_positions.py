@@ -78,9 +78,9 @@ class FlowPositions:
                 await self._read_on(topic, source, by_topic[topic], patience_seconds)
             except SrmError as error:
                 failed[source] = error
-        return {flow: failed.get(flow.source) or self._told(flow.source) for flow in flows}
+        return {flow: failed.get(flow.source) or self._standing_of(flow.source) for flow in flows}
 
-    def _told(self, source: str) -> Standing | SrmError | None:
+    def _standing_of(self, source: str) -> Standing | SrmError | None:
         flow = self._flows[source]
         if flow.fault is not None:
             return flow.fault

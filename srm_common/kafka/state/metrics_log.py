@@ -48,7 +48,7 @@ class MetricsLog:
         #: Unreadable records, so far.
         self.unreadable = 0
 
-    def news(self) -> Iterator[RunReport]:
+    def new_reports(self) -> Iterator[RunReport]:
         """Reports that are complete since the last call; none where there is no topic.
 
         Raises:

@@ -77,7 +77,7 @@ class SegmentLog:
         self._maps: dict[TopicPartition, SegmentMap] = {}
         self._complete: set[int] = set()
 
-    def read_news(self, positions: Mapping[int, int]) -> tuple[SegmentBatch, dict[int, int]]:
+    def read_new(self, positions: Mapping[int, int]) -> tuple[SegmentBatch, dict[int, int]]:
         """What was committed since ``positions`` (partition -> next offset), and the positions after it.
 
         A partition that is not named is read from its start, and so is one whose log ends before its position:

@@ -55,7 +55,7 @@ async def left_open(
             await link.refresh()
 
 
-async def held_back(link: ClusterLink, partitions: set[TopicPartition]) -> set[TopicPartition]:
+async def blocked_partitions(link: ClusterLink, partitions: set[TopicPartition]) -> set[TopicPartition]:
     """Those whose last stable offset lies before their end; one that cannot be queried is not among them."""
     return (await _lagging(link, partitions))[0]
 

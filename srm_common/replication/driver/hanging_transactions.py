@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
-from srm_common.kafka.transactions.hanging_transactions import held_back
+from srm_common.kafka.transactions.hanging_transactions import blocked_partitions
 from srm_common.kafka.transactions.producer import Producer, UncertainCommit
-from srm_common.replication.slots.hanging_transactions import end_leftovers
+from srm_common.replication.slots.hanging_transactions import end_open_transactions
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +27,17 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Freed:
-    """``looked_into``: some copy was held back, so that the identities given may have been spent. ``faults``: one
+class EndedTransactions:
+    """``found_any``: some copy was held back, so that the identities given may have been spent. ``faults``: one
     sentence for each copy that stays held back by one of ours."""
 
-    looked_into: bool = False
+    found_any: bool = False
     faults: tuple[str, ...] = ()
 
 
-def free_held_partitions(job: CopyJob, identities: Sequence[ProducerIdentity], copies: Iterable[Copy]) -> Freed:
+def end_hanging_transactions(
+    job: CopyJob, identities: Sequence[ProducerIdentity], copies: Iterable[Copy]
+) -> EndedTransactions:
     """End what transactions of ``identities`` left open in ``copies``. None of them may be active.
 
     Costs two lists of offsets where nothing is held back, which is nearly always.
@@ -46,20 +48,20 @@ def free_held_partitions(job: CopyJob, identities: Sequence[ProducerIdentity], c
     """
     wanted = {copy.downstream: copy for copy in copies}
     if not wanted:
-        return Freed()
+        return EndedTransactions()
     with ClusterLink(job.target, part="driver", request_timeout_ms=job.request_timeout_ms) as link:
         return link.run(lambda: _free(link, job, identities, wanted))
 
 
 async def _free(
     link: ClusterLink, job: CopyJob, identities: Sequence[ProducerIdentity], wanted: dict[TopicPartition, Copy]
-) -> Freed:
+) -> EndedTransactions:
     patience = job.retry_timeout_seconds
     deadline = time.monotonic() + patience
     await link.open({topic for topic, _ in wanted} | {job.offsets_topic, job.segments_topic}, patience)
-    held = await held_back(link, set(wanted))
+    held = await blocked_partitions(link, set(wanted))
     if not held:
-        return Freed()
+        return EndedTransactions()
     transactions_v2 = await link.finalized_feature("transaction.version", patience) >= 2
     faults: list[str] = []
     for identity in identities:
@@ -72,11 +74,11 @@ async def _free(
         )
         await producer.start()
         try:
-            errors = await end_leftovers(
+            errors = await end_open_transactions(
                 job, link, producer, [wanted[place] for place in sorted(held)], deadline=deadline
             )
         except UncertainCommit as error:
             faults.append(str(error))
             continue
         faults += [str(error) for error in errors.values()]
-    return Freed(looked_into=True, faults=tuple(faults))
+    return EndedTransactions(found_any=True, faults=tuple(faults))

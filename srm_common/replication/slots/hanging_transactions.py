@@ -77,7 +77,7 @@ class _Progress:
     with_them: _Entries
 
 
-async def end_leftovers(
+async def end_open_transactions(
     job: CopyJob, target: ClusterLink, producer: Producer, states: Sequence[Copied], *, deadline: float | None = None
 ) -> dict[TopicPartition, PartitionError]:
     """End transactions of ``producer`` that are open in the partitions which ``states`` write to, though none should

@@ -22,7 +22,7 @@ from srm_common.kafka.transactions.producer import Producer, UncertainCommit
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.chunk import Chunk, ChunkFailed
 from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
-from srm_common.replication.slots.hanging_transactions import end_leftovers
+from srm_common.replication.slots.hanging_transactions import end_open_transactions
 from srm_common.replication.slots.range_transforms import range_transforms
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
@@ -120,7 +120,7 @@ class _Slot:
             )
             self._producer = producer
             await producer.start()
-            await self._end_leftovers(producer)
+            await self._end_open_transactions(producer)
             await self._copy(producer)
         except Fenced as error:
             self._fenced = str(error)
@@ -213,7 +213,7 @@ class _Slot:
             fetching.look_again()
         if repeated and self._producer is not None:
             # Its broker may have been restarted, and its markers skipped.
-            await self._end_leftovers(self._producer)
+            await self._end_open_transactions(self._producer)
             self._discard(fetching)
             for state in self._states:
                 state.start_over(keep_acknowledged=False)
@@ -274,7 +274,7 @@ class _Slot:
             fetching.look_again()
             if self._producer is not None:
                 # Where there was no leader, what an earlier transaction left open could not be seen.
-                await self._end_leftovers(self._producer)
+                await self._end_open_transactions(self._producer)
 
     def _fault(self, state: RangeState, error: SrmError) -> None:
         if state.fault(error, self._job.retry_timeout_seconds):
@@ -302,7 +302,7 @@ class _Slot:
             await self._source.loop.sleep(0.02)
         await self._target.refresh()
         await producer.renew(answered=answered)
-        await self._end_leftovers(producer)
+        await self._end_open_transactions(producer)
         if self._suspects.on_trial:
             self._suspects.convict()
         self._suspects.accuse(failure.states)
@@ -315,14 +315,14 @@ class _Slot:
             self._rest = None
         fetching.discard()
 
-    async def _end_leftovers(self, producer: Producer) -> None:
+    async def _end_open_transactions(self, producer: Producer) -> None:
         """End what the coordinator forgot to end, and leave out partitions where that fails: the next commit would
         make aborted records visible there."""
         if not producer.transactional:
             return
         self._watch.doing = "hanging transactions on the target"
         unsettled = self._unsettled()
-        errors = await end_leftovers(self._job, self._target, producer, unsettled)
+        errors = await end_open_transactions(self._job, self._target, producer, unsettled)
         for state in unsettled:
             error = errors.get(state.downstream)
             if error is not None:

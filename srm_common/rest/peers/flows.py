@@ -58,22 +58,22 @@ def flows_of_peers(
         *(("source", source) for source in sources),
         *(("status", state.value) for state in states),
     ]
-    found, faults = _told(peers, query)
+    found, faults = _reported(peers, query)
     return [foreign(one, peer.name) for _, (peer, one) in sorted(found.items())], faults
 
 
 def serving_peer(peers: Peers, flow: FlowName) -> tuple[Advertisement | None, list[Fault]]:
     """The service whose flow the list shows, None where none of those that answer has it; the faults are of the others.
     Asked once, and remembered as long as the service advertises itself."""
-    known = peers.teller(str(flow))
+    known = peers.reporter(str(flow))
     if known is not None:
         return known, []
     query = [("source", flow.source), ("search", str(flow)[:LONGEST_SEARCH]), ("limit", str(MOST_ROWS))]
-    found, faults = _told(peers, query)
+    found, faults = _reported(peers, query)
     return (found[str(flow)][0], []) if str(flow) in found else (None, faults)
 
 
-def _told(
+def _reported(
     peers: Peers, query: Sequence[tuple[str, str]]
 ) -> tuple[dict[str, tuple[Advertisement, FlowSummary]], list[Fault]]:
     """Flows by name, each with the service that reported it last."""

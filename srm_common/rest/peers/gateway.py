@@ -63,13 +63,13 @@ class _Listing:
 
 @dataclass
 class _Book:
-    """What is remembered between requests. ``open_until`` is by address, in monotonic seconds; ``tellers`` are
+    """What is remembered between requests. ``open_until`` is by address, in monotonic seconds; ``reporters`` are
     addresses by flow."""
 
     listings: dict[str, _Listing] = field(default_factory=dict)
     reading: dict[str, Future[None]] = field(default_factory=dict)
     open_until: dict[str, float] = field(default_factory=dict)
-    tellers: dict[str, str] = field(default_factory=dict)
+    reporters: dict[str, str] = field(default_factory=dict)
 
 
 class Peers:
@@ -139,14 +139,14 @@ class Peers:
         wait([future], settings.peers_timeout_seconds + _GRACE_SECONDS)
         return self._result(future, peer, settings, held_against=held_against)
 
-    def remember(self, tellers: Mapping[str, str]) -> None:
+    def remember(self, reporters: Mapping[str, str]) -> None:
         """Which service tells of which flow: addresses by flow."""
         with self._lock:
-            self._book.tellers.update(tellers)
+            self._book.reporters.update(reporters)
 
-    def teller(self, flow: str) -> Advertisement | None:
+    def reporter(self, flow: str) -> Advertisement | None:
         """The service that reported the flow last, while it advertises itself."""
-        setting, url = self._setting(), self._book.tellers.get(flow)
+        setting, url = self._setting(), self._book.reporters.get(flow)
         if setting is None or url is None:
             return None
         found, _ = self._find(*setting)
@@ -154,7 +154,7 @@ class Peers:
 
     def forget(self, flow: str) -> None:
         with self._lock:
-            self._book.tellers.pop(flow, None)
+            self._book.reporters.pop(flow, None)
 
     def _setting(self) -> tuple[Collection[ClusterSettings], ServiceSettings] | None:
         """None if this is not a gateway; also if the file is invalid, which the list of flows reports."""

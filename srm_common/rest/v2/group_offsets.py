@@ -71,10 +71,11 @@ def set_offsets(flow: EditableFlow, request: OffsetsRequest, context: AppContext
         raise ApiError(
             409,
             "offsets_refused",
-            f"nothing was set: {len(problems)} of {len(applied)} offsets cannot be set, such as {_told(problems[0])}",
+            f"nothing was set: {len(problems)} of {len(applied)} offsets cannot be set, such as "
+            f"{_sentence(problems[0])}",
             flow=str(flow),
         )
-    errors = [schemas.Fault(code="offset_refused", message=_told(one), flow=str(flow)) for one in problems[:_TOLD]]
+    errors = [schemas.Fault(code="offset_refused", message=_sentence(one), flow=str(flow)) for one in problems[:_TOLD]]
     return OffsetsApplied(
         applied=[one.to_json() for one in applied], dry_run=request.dry_run, errors=errors, now_ms=now_ms()
     )
@@ -112,5 +113,5 @@ def _of_checkpoints(flow: FlowSettings, groups: Sequence[str]) -> list[GroupOffs
     return [GroupOffset(one.group, one.topic, one.partition, one.downstream, one.metadata) for one in found]
 
 
-def _told(one: AppliedOffset) -> str:
+def _sentence(one: AppliedOffset) -> str:
     return f"{one.wanted.group}: {one.wanted.topic}-{one.wanted.partition}: {one.problem}"

@@ -136,13 +136,13 @@ def _state(run: ScheduledRun) -> str:
 def _steps(run: ScheduledRun, results: Mapping[str, Any]) -> list[MoveStep]:
     states = dict(run.tasks)
     return [
-        MoveStep(step=task, state=_told(states[task]), sentences=_sentences(results.get(task)))
+        MoveStep(step=task, state=_step_state(states[task]), sentences=_sentences(results.get(task)))
         for task in TASKS
         if task in states
     ]
 
 
-def _told(state: str | None) -> str:
+def _step_state(state: str | None) -> str:
     """A task's state in the words of a move's."""
     if state in _WAITS_FOR_A_PERSON:
         return "waiting"

@@ -23,11 +23,11 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
 from srm_common.usecases.mirror_maker.handover_state import (
-    held_copies,
+    blocked_copies,
+    handover_topics,
     record_handover,
     state_of,
     stored_offsets,
-    topics_at_hand,
 )
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.plan_topics import plan_topics
@@ -78,7 +78,7 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
     committed = stored_offsets(clusters, ours, fenced=fenced)
     memory = SourceTopics.from_json(clusters.state.read("topics"))
     chosen = _chosen(memory, committed)
-    topics = topics_at_hand(clusters, plan_topics(clusters), [*committed, *chosen])
+    topics = handover_topics(clusters, plan_topics(clusters), [*committed, *chosen])
     positions = [
         _of_choice(one, chosen[one.place]) if one.place in chosen else _as_committed(one) if flow.exactly_once else one
         for one in handover_positions(clusters, topics, committed, compared=request.compared)
@@ -104,7 +104,7 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
         flow=str(flow.name),
         positions=tuple(positions),
         faults=tuple(str(fault) for _, fault in sorted(committed.faults.items())),
-        held=tuple(held_copies(clusters, topics)) if fenced else (),
+        held=tuple(blocked_copies(clusters, topics)) if fenced else (),
         rewritten=len(records),
         offsets=len(wanted),
     )

@@ -57,7 +57,7 @@ def state_of(clusters: FlowClusters, mirror_maker: ConnectNames) -> StateTopics:
     return state
 
 
-def topics_at_hand(clusters: FlowClusters, plan: Plan, stored: Iterable[TopicPartition]) -> list[CopiedTopic]:
+def handover_topics(clusters: FlowClusters, plan: Plan, stored: Iterable[TopicPartition]) -> list[CopiedTopic]:
     """The accepted topics that have a stored offset or a copy, with the partitions of the source."""
     here, there = clusters.source.admin.topics().partitions, clusters.target.admin.topics().partitions
     known = {topic for topic, _ in stored}
@@ -119,7 +119,7 @@ def record_handover(
         )
 
 
-def held_copies(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> list[str]:
+def blocked_copies(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> list[str]:
     """One sentence for each copy whose readers an open transaction holds back, after some time for its end."""
     there = clusters.target.admin.topics().partitions
     places = [

@@ -34,7 +34,7 @@ from srm_common.replication.driver.state_transaction import write_transaction
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.flows.idle_flow import idle_flow, signs_of_life
 from srm_common.usecases.mirror_maker.handover_positions import COMPARED, handover_positions
-from srm_common.usecases.mirror_maker.handover_state import growing, record_handover, stored_offsets, topics_at_hand
+from srm_common.usecases.mirror_maker.handover_state import growing, handover_topics, record_handover, stored_offsets
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from srm_common.wire.segments import encode_segment, segment_partition
@@ -81,7 +81,7 @@ def _taken_over(clusters: FlowClusters, request: TakeoverRequest, dry_run: bool)
     def refuse_growth() -> None:
         plan = plan_topics(clusters)
         stored = stored_offsets(clusters, request.mirror_maker, fenced=False)
-        signs = growing(clusters, topics_at_hand(clusters, plan, stored), request.watch_seconds)
+        signs = growing(clusters, handover_topics(clusters, plan, stored), request.watch_seconds)
         if signs:
             raise FlowRunning(f"{undone}: {signs[0]}")
 
@@ -101,7 +101,7 @@ def _found(clusters: FlowClusters, request: TakeoverRequest, *, fenced: bool) ->
     flow = clusters.flow
     plan = plan_topics(clusters)
     stored = stored_offsets(clusters, request.mirror_maker, fenced=fenced)
-    topics = topics_at_hand(clusters, plan, stored)
+    topics = handover_topics(clusters, plan, stored)
     positions = [
         _of_reset(one) if one.place in stored.resets else one
         for one in handover_positions(clusters, topics, stored, compared=request.compared)

@@ -66,7 +66,7 @@ class _Followed:
     def catch_up(self) -> None:
         try:
             log = self._log = self._log or MetricsLog(self._flow, self._newest_ms())
-            for report in log.news():
+            for report in log.new_reports():
                 self._store.write(report)
         except SrmError as error:
             if isinstance(error, StoreError):

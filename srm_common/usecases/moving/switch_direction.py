@@ -56,7 +56,7 @@ class SwitchMove(Move):
         return StepResult(StepName.TURN, StepState.DONE, said)
 
 
-def names_tell(flow: FlowSettings, back: FlowSettings) -> bool:
+def recognizes_copies(flow: FlowSettings, back: FlowSettings) -> bool:
     """Whether ``back`` knows by its name what ``flow`` has copied, and leaves it where it is."""
     return is_cycle(back.policy, back.name.target, flow.policy.format_remote_topic(flow.name.source, _ANY))
 
@@ -69,7 +69,7 @@ def check_turn(flow: FlowSettings, back: FlowSettings) -> tuple[str, ...]:
         StateError: where the copied records end is not known.
         UnreachableCluster, AccessDenied, ClusterError: as the flow's target answers.
     """
-    if names_tell(flow, back):
+    if recognizes_copies(flow, back):
         return (f"{back.name} takes over at once: it knows by their names the topics that {flow.name} has copied",)
     with FlowClusters(back) as clusters:
         ends = _ends(flow, clusters)
@@ -91,7 +91,7 @@ def turn(flow: FlowSettings, back: FlowSettings, *, dry_run: bool = False) -> tu
         FlowRunning: ``back`` is active; nothing was changed.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
-    if names_tell(flow, back):
+    if recognizes_copies(flow, back):
         return (f"nothing to do: {back.name} knows by their names the topics that {flow.name} has copied",)
     with FlowClusters(back) as clusters:
         ends = _ends(flow, clusters)

@@ -81,7 +81,7 @@ class ExactTranslation:
             self._records = self._clusters.target.registry.read().of_flow(flow.name)
             if self._given is None:
                 self._log = self._clusters.target.segment_log(names.segments_topic(flow.name.source))
-                self._log.read_news({})
+                self._log.read_new({})
             else:
                 self._log = self._given
             self._stack = stack.pop_all()

@@ -83,7 +83,7 @@ class CopyMaps:
         feeders = {copy: copied.feeders(copy) for copy in self.names.values()}
         self.shared = {copy: ", ".join(flows) for copy, flows in feeders.items() if len(flows) > 1}
         self.log = clusters.target.segment_log(names.segments_topic(flow.name.source))
-        self.log.read_news({})
+        self.log.read_new({})
         self.committed = committed_now(clusters)
 
     def map_of(self, topic: str, partition: int) -> OffsetMap:

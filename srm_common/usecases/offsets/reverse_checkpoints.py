@@ -95,7 +95,7 @@ def _originals(clusters: FlowClusters, topics: set[str]) -> dict[str, str]:
 
 def _translate(clusters: FlowClusters, moved: Iterable[_Moved], made: ReverseCheckpoints) -> None:
     log = clusters.source.segment_log(names.segments_topic(clusters.flow.name.target))
-    log.read_news({})
+    log.read_new({})
     for one in moved:
         wanted, last = one.wanted, one.last
         known = log.complete_map(wanted.topic, wanted.partition)

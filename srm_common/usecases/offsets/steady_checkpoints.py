@@ -242,7 +242,7 @@ class CheckpointRounds:
         now = time.monotonic()
         while len(self._marks) > 1 and now - self._marks[1][0] >= _TAIL_SECONDS:
             self._marks.popleft()
-        _, ends = self._log.read_news(self._marks[0][1])
+        _, ends = self._log.read_new(self._marks[0][1])
         self._marks.append((now, ends))
         with ExactTranslation(self._clusters, self._log) as translation:
             wanted = {(one.topic, one.partition, one.committed.offset) for one, _ in places}

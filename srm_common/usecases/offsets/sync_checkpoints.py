@@ -70,7 +70,7 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
     memory = _remembered(state, skipped)
     due = memory.due(flow, now_ms, at_once=at_once)
     log = SegmentLog(reader, segments_topic, segments_partitions)
-    news, ends = log.read_news(memory.synced)
+    news, ends = log.read_new(memory.synced)
     report = CheckpointReport(
         str(flow.name),
         segments=len(news),
@@ -90,7 +90,7 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
     skipped += news.unreadable
     if Part.CHECKPOINTS in due:
         if before.checked != before.synced:
-            news, ends = log.read_news(before.checked)
+            news, ends = log.read_new(before.checked)
         if before.synced != memory.synced:
             # Whatever fails from here on: MirrorMaker 2 takes a sync that comes twice for a rewound log.
             state.write(STATE_KEY, memory.to_json())

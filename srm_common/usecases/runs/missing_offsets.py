@@ -12,7 +12,7 @@ from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.wire.mm2 import decode_offset_sync
 
 
-def refuse_lost_progress(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> None:
+def refuse_missing_offsets(clusters: FlowClusters, topics: Iterable[CopiedTopic]) -> None:
     """Call it for a flow that has neither source offsets nor an offset map.
 
     MirrorMaker 2's offset syncs tell that it copied a partition; that there is no progress means that it was lost, or

@@ -23,7 +23,7 @@ from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, Srm
 from srm_common.kafka.state.driver_presence import PREFIX, DriverPresence, drivers
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
-from srm_common.replication.driver.hanging_transactions import Copy, free_held_partitions
+from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.driver.pass_watch import PassWatch
 from srm_common.replication.driver.passes import Passes, PassRunner
@@ -37,7 +37,7 @@ from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
 from srm_common.usecases.runs.competing_runs import competing_runs, new_owner
 from srm_common.usecases.runs.dead_letter_topic import error_handling
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
-from srm_common.usecases.runs.missing_offsets import refuse_lost_progress
+from srm_common.usecases.runs.missing_offsets import refuse_missing_offsets
 from srm_common.usecases.runs.run_journal import RunJournal
 
 _LOOK_AGAIN_SECONDS = 1.0
@@ -187,10 +187,10 @@ class _Run:
 
     def _free(self, owner: Ownership, job: CopyJob, copies: Iterable[Copy]) -> None:
         """Free the copies that earlier transactions hold back; no slot is active."""
-        freed = free_held_partitions(job, owner.all_identities, copies)
+        freed = end_hanging_transactions(job, owner.all_identities, copies)
         for fault in freed.faults:
             self._journal.note(fault)
-        if freed.looked_into:
+        if freed.found_any:
             owner.refence()
 
     def _find_cut_copies(self, owner: Ownership) -> None:
@@ -244,7 +244,7 @@ class _Run:
         def committed() -> Committed:
             offsets = read_source_offsets(flow, state, patience_seconds=flow.patience_seconds)
             if not (offsets or offsets.faults or offsets.resets):
-                refuse_lost_progress(self._clusters, topics)
+                refuse_missing_offsets(self._clusters, topics)
             return Committed(offsets, {place: str(fault) for place, fault in offsets.faults.items()}, offsets.epochs)
 
         return StartingPoints(

@@ -49,7 +49,7 @@ class AclView:
     refused: str | None = None
 
 
-def look_at_acls(clusters: FlowClusters) -> AclView:
+def read_acls(clusters: FlowClusters) -> AclView:
     """All bindings of both clusters, by one request each.
 
     Raises:

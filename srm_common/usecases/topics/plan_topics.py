@@ -26,7 +26,7 @@ from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
 from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.schemas.plan_schemas import schema_changes
-from srm_common.usecases.topics.plan_acls import copies_of, look_at_acls, plan_acls
+from srm_common.usecases.topics.plan_acls import copies_of, plan_acls, read_acls
 
 
 def plan_topics(
@@ -61,7 +61,7 @@ def _planned(
     flow, source, target = clusters.flow, clusters.source.admin, clusters.target.admin
     with ThreadPoolExecutor(max_workers=6, thread_name_prefix="srm-plan") as pool:
         remembered = pool.submit(clusters.state.read_all, "refresh", "run") if alterations is None else None
-        acls = pool.submit(look_at_acls, clusters) if flow.sync_topic_acls and Job.ACLS in due else None
+        acls = pool.submit(read_acls, clusters) if flow.sync_topic_acls and Job.ACLS in due else None
         schemas = pool.submit(schema_changes, clusters) if flow.sync_schemas and Job.SCHEMAS in due else None
         topics = FlowTopics.decided(clusters, pool)
         refuse_switch(flow, topics.decisions)
@@ -98,7 +98,7 @@ def _planned(
         plan = replace(_started_over(flow, plan, settled), restore=restored)
         # A new copy gets its bindings at once, whatever the interval says.
         if acls is not None or (flow.sync_topic_acls and any(isinstance(one, CreateTopic) for one in plan.actions)):
-            view = look_at_acls(clusters) if acls is None else acls.result()
+            view = read_acls(clusters) if acls is None else acls.result()
             found = copies_of(flow, plan.accepted, records.values(), there.partitions)
             changes = plan_acls(flow, view, found, broker.result())
             plan = plan.with_more(changes.actions, changes.notices)

@@ -73,10 +73,10 @@ def test_every_position_reads_what_was_unread(
     with StateReader(flow.target) as reader:
         partitions = reader.partitions(segments_topic)
         log = SegmentLog(reader, segments_topic, partitions)
-        log.read_news({})
+        log.read_new({})
         # And once more by history alone, with nothing new.
         old = SegmentLog(reader, segments_topic, partitions)
-        old.read_news(reader.offsets(segments_topic, range(partitions), LATEST))
+        old.read_new(reader.offsets(segments_topic, range(partitions), LATEST))
         for position in range(max(upstream) + 2):
             translation = log.translate(name, 0, position)
             assert isinstance(translation, Translated)

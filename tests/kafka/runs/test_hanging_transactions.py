@@ -23,7 +23,7 @@ from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.transactions import hanging_transactions
 from srm_common.kafka.transactions.hanging_transactions import left_open
 from srm_common.kafka.transactions.producer import Producer
-from srm_common.replication.driver.hanging_transactions import Copy, Freed, free_held_partitions
+from srm_common.replication.driver.hanging_transactions import Copy, EndedTransactions, end_hanging_transactions
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.testing import LocalKafka
@@ -116,7 +116,7 @@ class Scene:
 
         async def work() -> None:
             found.update(
-                await hanging_transactions.held_back(
+                await hanging_transactions.blocked_partitions(
                     self.link, {TopicPartition(self.place[0], number) for number in range(2)}
                 )
             )
@@ -291,17 +291,17 @@ def test_a_copy_that_nobody_writes_to_is_freed_by_the_driver(scene: Scene, targe
     scene.run(leave_open)
     copies = [Copy(TopicPartition(scene.topic, number), TopicPartition(scene.place[0], number)) for number in range(2)]
     scene.wait_held({scene.place})
-    freed = free_held_partitions(scene.engine.job(), [scene.other], copies)
-    assert freed == Freed(looked_into=True)
+    freed = end_hanging_transactions(scene.engine.job(), [scene.other], copies)
+    assert freed == EndedTransactions(found_any=True)
     scene.wait_held(set())
-    assert free_held_partitions(scene.engine.job(), [scene.other], copies) == Freed()
+    assert end_hanging_transactions(scene.engine.job(), [scene.other], copies) == EndedTransactions()
     assert _equal(scene, target)
 
 
 def test_what_the_driver_cannot_tell_is_said(scene: Scene) -> None:
     _copied_without_marker(scene, extra=2)
     copies = [Copy(TopicPartition(scene.topic, 0), scene.place)]
-    (fault,) = free_held_partitions(scene.engine.job(), [scene.identity], copies).faults
+    (fault,) = end_hanging_transactions(scene.engine.job(), [scene.identity], copies).faults
     assert f"{scene.place[0]}-0" in fault
     assert "docs/operations.md" in fault
     scene.wait_held({scene.place})

@@ -80,7 +80,7 @@ def test_a_flow_that_falls_behind_fails_and_comes_back(flow: FlowSettings) -> No
         memory = AlarmMemory.from_json(json.loads(json.dumps(memory.to_json())))
         memory = memory.after(one)
         health, alarms = judge(observe(flow.name, memory.history, flow, None, one.reported_ms))
-        begun, over = memory.news("mail", alarms, informed=one.run is not None)
+        begun, over = memory.unsent("mail", alarms, informed=one.run is not None)
         for alarm in begun:
             memory = memory.mark_notified("mail", alarm.kind, alarm.text)
         for kind in over:
@@ -126,9 +126,9 @@ def test_a_notifier_is_told_what_it_does_not_know(flow: FlowSettings) -> None:
     memory = AlarmMemory().after(one)
     alarms = judge(observe(flow.name, memory.history, flow, None, one.reported_ms)).alarms
     memory = memory.mark_notified("mail", alarms[0].kind, alarms[0].text)
-    assert memory.news("mail", alarms) == ([], {})
-    assert memory.news("chat", alarms) == (alarms, {})
-    assert memory.news("mail", []) == ([], {"lag_objective": "a->b is 11 records behind; its objective is 10"})
+    assert memory.unsent("mail", alarms) == ([], {})
+    assert memory.unsent("chat", alarms) == (alarms, {})
+    assert memory.unsent("mail", []) == ([], {"lag_objective": "a->b is 11 records behind; its objective is 10"})
     assert memory.limited_to(["chat"]).told == {}
 
 

@@ -56,7 +56,7 @@ class Watch:
         now_ms = START + second * 1000
         seen = WatchedFlow(NAME, now_ms, self.flow, self.runs.history, kept, self.misconfigured)
         found = look_at(seen, never if activity is None else lambda: activity)
-        begun, over = found.memory.news("mail", found.alarms, informed=found.informed)
+        begun, over = found.memory.unsent("mail", found.alarms, informed=found.informed)
         self.memory = found.memory
         for alarm in begun:
             self.memory = self.memory.mark_notified("mail", alarm.kind, alarm.text)

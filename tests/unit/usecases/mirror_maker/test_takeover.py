@@ -163,7 +163,7 @@ def test_whatever_was_left_the_flow_goes_on_without_gap_or_repetition(scene: Sce
     with StateReader(scene.flow.target) as reader:
         segments = names.segments_topic(scene.flow.name.source)
         log = SegmentLog(reader, segments, reader.partitions(segments))
-        log.read_news({})
+        log.read_new({})
         for partition in (0, 1, 4):
             # The compared records, the place in between, and what a run of ours copied.
             for position in (20, 45, 60, 61, 100):

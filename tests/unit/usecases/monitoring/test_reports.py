@@ -186,9 +186,9 @@ def test_raw_metrics_are_read_back_into_a_store(
 
     # Who comes later goes on after what the store has.
     log = MetricsLog(flow, first.reported_ms)
-    assert list(log.news()) == [second]
-    assert (list(log.news()), log.unreadable) == ([], 1)
-    assert list(MetricsLog(flow, second.reported_ms).news()) == []
+    assert list(log.new_reports()) == [second]
+    assert (list(log.new_reports()), log.unreadable) == ([], 1)
+    assert list(MetricsLog(flow, second.reported_ms).new_reports()) == []
 
 
 def test_metrics_that_cannot_be_written_are_told_and_harm_nobody(flow: FlowSettings, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.policy import DefaultReplicationPolicy, IdentityReplicationPolicy, ReplicationPolicy
-from srm_common.usecases.moving.switch_direction import check_turn, names_tell, turn
+from srm_common.usecases.moving.switch_direction import check_turn, recognizes_copies, turn
 
 NOBODY = "127.0.0.1:1"
 
@@ -23,7 +23,7 @@ def pair(policy: ReplicationPolicy) -> tuple[FlowSettings, FlowSettings]:
     ("policy", "known"), [(DefaultReplicationPolicy(), True), (IdentityReplicationPolicy(), False)]
 )
 def test_names_tell_what_was_copied(policy: ReplicationPolicy, known: bool) -> None:
-    assert names_tell(*pair(policy)) is known
+    assert recognizes_copies(*pair(policy)) is known
 
 
 def test_where_names_tell_no_cluster_is_asked() -> None:

@@ -111,7 +111,7 @@ def test_translation_follows_the_newer_copy(scenario: Scenario) -> None:
     state = ensure_state_topics(scenario.flow)
     with StateReader(scenario.flow.target) as reader:
         log = SegmentLog(reader, state.segments_topic, state.segments_partitions)
-        log.read_news({})
+        log.read_new({})
         at = {position: log.translate(scenario.topic, 0, position) for position in (0, 5, 10, 15, 25)}
     # Ten of the first copy, then the second one, from 10 on; the commit markers take an offset each.
     expected = {0: 0, 5: 5, 10: 20, 15: 26, 25: 36}

@@ -107,7 +107,7 @@ def test_small_segments_are_joined_and_nothing_translates_otherwise(
 
     def map_now() -> SegmentLog:
         log = SegmentLog(reader, topic, reader.partitions(topic))
-        log.read_news({})
+        log.read_new({})
         return log
 
     with StateReader(flow.target) as reader:

@@ -61,7 +61,7 @@ def test_holes_of_compaction_are_mapped(sides: Sides) -> None:
     with StateReader(sides.flow.target) as reader:
         state = present_state_topics(reader, sides.flow)
         log = SegmentLog(reader, state.segments_topic, state.segments_partitions)
-        log.read_news({})
+        log.read_new({})
         newest = log.newest("orders", 0)
     assert isinstance(newest, Segment)
 
