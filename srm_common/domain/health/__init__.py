@@ -1,1 +1,1 @@
-"""Flow health: states, alarms, remedies."""
+"""Flow health: states, alarms and which of them were sent, remedies."""

@@ -1,1 +1,1 @@
-"""Every metric, its samples and sums."""
+"""Every metric: its name, samples and sums."""

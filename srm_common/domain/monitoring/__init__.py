@@ -1,1 +1,1 @@
-"""What is measured of flows, and how reports are built."""
+"""What is measured of flows: reports of runs, and the history that flows keep of themselves."""

@@ -1,1 +1,1 @@
-"""The offset map, and the translation of consumer group offsets."""
+"""The offset map, the translation of consumer group offsets, and edits of source offsets."""

@@ -1,1 +1,1 @@
-"""Every key of the configuration file, and which of several values takes effect."""
+"""Every key of the configuration file, which of several values takes effect, and what other tools' keys do."""

@@ -1,1 +1,1 @@
-"""State topics and their records."""
+"""State topics and their records, and the clients that a task keeps for each cluster."""

@@ -1,1 +1,1 @@
-"""What the driver does: ownership, passes, results."""
+"""What the driver does: ownership, passes, the run's folder, results."""

@@ -1,1 +1,1 @@
-"""Source offsets, translated offsets, checkpoints."""
+"""Source offsets with their edits and repair, translated offsets, checkpoints."""

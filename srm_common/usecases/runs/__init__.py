@@ -1,1 +1,1 @@
-"""One run of a flow."""
+"""One run of a flow: what it copies from where, its heartbeats and dead letters, its record."""
