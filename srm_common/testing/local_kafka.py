@@ -24,7 +24,15 @@ from pathlib import Path
 from typing import Literal, Self
 
 from srm_common.errors import LocalKafkaError
-from srm_common.kafka.client.librdkafka import BROKER_LEFT, AdminClient, KafkaError, KafkaException, NewTopic
+from srm_common.kafka.client.librdkafka import (
+    BROKER_LEFT,
+    LATEST,
+    AdminClient,
+    KafkaError,
+    KafkaException,
+    NewTopic,
+    TopicPartition,
+)
 from srm_common.testing import tiered_storage
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
@@ -257,8 +265,8 @@ class LocalKafka(LocalServer):
         *,
         timeout_seconds: float = 120.0,
     ) -> None:
-        """Creates a topic, by default with the brokers' own number of replicas, and returns when every partition has a
-        leader."""
+        """Creates a topic, by default with the brokers' own number of replicas, and returns when the leaders of its
+        partitions answer for them: brokers name leaders a moment before these have made their logs."""
         topic = NewTopic(
             name, num_partitions=partitions, replication_factor=replication_factor, config=dict(config or {})
         )
@@ -276,12 +284,18 @@ class LocalKafka(LocalServer):
                 if error.code() != BROKER_LEFT or time.monotonic() > deadline:
                     raise LocalKafkaError(f"topic {name} was not created on {self.name}: {error.str()}") from failure
                 asked_before = True
+        latest = {TopicPartition(name, number): LATEST for number in range(partitions)}
         while True:
-            seen = self.admin().list_topics(name, timeout=timeout_seconds).topics[name].partitions
-            if len(seen) == partitions and all(p.leader >= 0 for p in seen.values()):
+            try:
+                for asked in self.admin().list_offsets(latest, request_timeout=timeout_seconds).values():
+                    asked.result(timeout_seconds)
                 return
-            if time.monotonic() > deadline:
-                raise LocalKafkaError(f"topic {name} on {self.name} has no leaders after {timeout_seconds:.0f} s")
+            except KafkaException as failure:
+                if time.monotonic() > deadline:
+                    raise LocalKafkaError(
+                        f"topic {name} on {self.name} has no leaders after {timeout_seconds:.0f} s: "
+                        f"{failure.args[0].str()}"
+                    ) from failure
             time.sleep(0.02)
 
     def made_on_demand(self) -> set[str]:

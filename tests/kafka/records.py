@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import ConfigResource, NewPartitions, OffsetSpec, ResourceType
 
 from srm_common.testing import FakeCluster, LocalKafka
@@ -71,7 +71,8 @@ def produce(kafka: Cluster, topic: str, partition: int, records: Iterable[Seen],
 
 
 def writer(kafka: Cluster, **settings: Any) -> Producer:
-    """A producer that keeps the order. Not idempotent unless told: to get a producer id takes half a second."""
+    """A producer that keeps the order, as :func:`put` checks. Not idempotent unless told: to get a producer id takes
+    half a second."""
     order: dict[str, Any] = {"enable.idempotence": True}
     if not settings.keys() & {"transactional_id", "enable_idempotence"}:
         order = {"max.in.flight.requests.per.connection": 1}
@@ -84,10 +85,16 @@ def writer(kafka: Cluster, **settings: Any) -> Producer:
 
 
 def put(producer: Producer, topic: str, partition: int, records: Iterable[Seen]) -> None:
-    """Hand records to a producer; a record that is refused fails the test."""
+    """Hand records to a producer; one that is refused, or stored before those ahead of it, fails the test."""
+    last = -1
 
-    def delivered(error: object, message: object) -> None:
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        nonlocal last
         assert error is None, error
+        offset = message.offset()
+        assert offset is not None
+        assert offset > last, f"{topic}-{partition}: {offset} comes after {last}"
+        last = offset
 
     for number, one in enumerate(records):
         producer.produce(
