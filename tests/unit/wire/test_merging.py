@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from srm_common.errors import CorruptBatch
 from srm_common.wire import merging
-from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch, parse_header, unopened
-from srm_common.wire.codec import NAMES
+from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch, parse_header, unopened
+from srm_common.wire.codec import LZ4, NAMES, NONE
 from srm_common.wire.merging import merge, merge_row
 from srm_common.wire.reencode import loose_records, pack, rebatch
 from tests.unit.wire.batches import (
@@ -261,6 +261,10 @@ def test_checked_or_not_a_row_becomes_the_same(
     last = draws.draw(st.none() | st.integers(first, records[-1].offset + 2))
     target = draws.draw(st.sampled_from([0, 300, 1 << 16]))
     packed, taken = merge_row(batches, first, target, last)
+    if merging._compiled is not None and taken < len(batches):
+        codec = batches[taken].header.attributes & CODEC_MASK
+        # Compiled, a row may end before a batch that only the plain loops read: it begins the next one.
+        batches = batches if codec in (NONE, LZ4) else batches[:taken]
     expected, expected_taken = merge(batches, first, target, last)
     assert taken == expected_taken
     assert (packed is None) == (expected is None)
