@@ -46,7 +46,13 @@ def test_it_makes_topics_ready_copies_and_tells(
     configuration = configuration_file(properties_of(flow) | {f"{flow.name}.emit.heartbeats.enabled": "true"})
     write(source_kafka, name, [b"v%d" % number for number in range(500)], 1)
     history = f"sqlite:///{configuration.parent}/metrics.db"
-    code, answer = run(configuration, "--flow", str(flow.name), SRM_DATABASE=history)
+    # Whatever the JVM prints, standard output has the answer alone.
+    code, answer = run(
+        configuration,
+        *("--flow", str(flow.name)),
+        SRM_DATABASE=history,
+        SPARK_SUBMIT_OPTS="-XX:+PrintCommandLineFlags",
+    )
     assert code == 0, answer
     (row,) = MetricsStore(history).flows()
     assert (row.flow, row.last_run.run_id, row.last_run.records) == (str(flow.name), answer["run_id"], 500)

@@ -48,6 +48,7 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
     """
     prefer_installed_pyspark()
     from pyspark import SparkConf, SparkContext
+    from pyspark.java_gateway import launch_gateway
 
     _do_without_numpy()
     if "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -59,7 +60,9 @@ def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | No
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
         ours = settings(master or "local")
         launch = SparkConf(loadDefaults=False, _jvm=None).setAll([(key, ours[key]) for key in LAUNCH_SETTINGS])
-        SparkContext._ensure_initialized(conf=launch)
+        # Standard output is for results; what a JVM prints is none.
+        gateway = SparkContext._gateway or launch_gateway(launch, {"stdout": 2})  # type: ignore[no-untyped-call]
+        SparkContext._ensure_initialized(gateway=gateway)
     conf = SparkConf()
     chosen = patient_master(master or conf.get("spark.master") or "local[2]")
     conf.setMaster(chosen)

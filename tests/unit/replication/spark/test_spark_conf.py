@@ -1,0 +1,18 @@
+"""What a Spark application of ours is started with."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from urllib.parse import urlparse
+
+import pytest
+
+from srm_common.replication.spark.spark_conf import spark_settings
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://master:7077"])
+def test_files_that_the_driver_is_told_of_are_there(master: str) -> None:
+    flags = spark_settings(master, 2)["spark.driver.extraJavaOptions"]
+    (log_settings,) = re.findall(r"-Dlog4j2\.configurationFile=(\S+)", flags)
+    assert Path(urlparse(log_settings).path).is_file()
