@@ -57,7 +57,9 @@ class Environment:
 ENVIRONMENTS = (
     Environment("oldest", "3.11", "3.2.0", "4.0.0", installed="2026-04-15", oldest=True),
     Environment("airflow-3.2-spark-4.1", "3.13", "3.2.2", "4.1.3", installed="2026-06-30"),
+    Environment("airflow-3.2-spark-4.2", "3.12", "3.2.2", "4.2.0", installed="2026-08-15"),
     Environment("airflow-3.3-spark-4.0", "3.12", "3.3.2", "4.0.4", installed="2026-10-01"),
+    Environment("airflow-3.3-spark-4.1", "3.11", "3.3.2", "4.1.3"),
     Environment("newest", "3.13", "3.3.2", "4.2.0"),
 )
 

@@ -128,7 +128,11 @@ def _flow(airflow: LocalAirflow, east: LocalKafka, west: LocalKafka) -> None:
 
 def _spark(python: Path, folder: Path, east: LocalKafka, west: LocalKafka) -> None:
     command = ["run", "--flow", "east->west", "--config", str(folder / "srm.properties"), "--output", "json"]
-    answer = json.loads(run([str(python.with_name("srm-control")), *command, "--no-report"], folder))
+    printed = run([str(python.with_name("srm-control")), *command, "--no-report"], folder)
+    try:
+        answer = json.loads(printed)
+    except json.JSONDecodeError as error:
+        raise AssertionError(f"not JSON alone: {printed[:500]}") from error
     assert answer["state"] == "done", answer
     _equal(east, west)
 
