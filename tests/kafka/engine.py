@@ -49,11 +49,11 @@ class Outcome:
 
     @property
     def records(self) -> int:
-        return sum(one.records for one in self.ranges.values())
+        return self.total("records")
 
     def total(self, what: str) -> int:
-        """The sum of a figure over all ranges."""
-        return sum(getattr(one, what) for one in self.ranges.values())
+        """The sum of a figure of :class:`CopyStats` over all ranges."""
+        return sum(getattr(one.copied, what) for one in self.ranges.values())
 
 
 class Engine:

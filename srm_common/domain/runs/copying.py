@@ -6,9 +6,10 @@ unit of parallel work with a transactional id of its own; it copies its ranges c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heapreplace
+from typing import TypeVar
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES, ClusterSettings
 from srm_common.domain.flow import Compression
@@ -18,6 +19,8 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.failed_records import ErrorHandling
 from srm_common.domain.transforms.python_transform import PythonTransform
+
+N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,25 +107,16 @@ class SlotTask:
     expected_bytes: int | None = None
 
 
-@dataclass(frozen=True)
-class RangeResult:
-    """What happened to one range. ``position`` is the next upstream offset to copy: everything before it is committed.
+@dataclass(frozen=True, slots=True)
+class CopyStats:
+    """What was copied: of a range in a pass, of a partition in a run, or of whatever is added up.
 
     ``bytes`` counts record batches as they lie in the source log (compressed, headers included). Latencies are
     milliseconds from a batch's newest record timestamp to the commit of its chunk; ``latency_samples`` are batches,
-    ``latencies`` counts their records. ``error`` is None or one sentence; ``error_kind`` is the name of the class in
-    :mod:`srm_common.errors`. ``leader_epoch`` is that of the offset before ``position`` in the source log, -1 when it
-    is not known; ``unmapped`` as in :class:`CopyRange`, before ``position``. ``skipped_records`` are those
-    that a transform could not take and the flow left out, ``dead_letters`` how many of these went to its dead letter
-    topic.
+    ``latencies`` counts their records. ``skipped_records`` are those that a transform could not take and the flow left
+    out, ``dead_letters`` how many of these went to its dead letter topic. ``last_timestamp_ms`` is the newest record's.
     """
 
-    upstream_topic: str
-    downstream_topic: str
-    partition: int
-    start: int
-    position: int
-    end: int
     records: int = 0
     bytes: int = 0
     batches: int = 0
@@ -134,12 +128,62 @@ class RangeResult:
     latency_samples: int = 0
     latencies: LatencyHistogram = NO_LATENCIES
     last_timestamp_ms: int | None = None
+    skipped_records: int = 0
+    dead_letters: int = 0
+
+    def __add__(self, other: CopyStats) -> CopyStats:
+        return CopyStats(
+            records=self.records + other.records,
+            bytes=self.bytes + other.bytes,
+            batches=self.batches + other.batches,
+            reencoded_batches=self.reencoded_batches + other.reencoded_batches,
+            reencoded_records=self.reencoded_records + other.reencoded_records,
+            latency_ms_min=_known(min, self.latency_ms_min, other.latency_ms_min),
+            latency_ms_max=_known(max, self.latency_ms_max, other.latency_ms_max),
+            latency_ms_sum=self.latency_ms_sum + other.latency_ms_sum,
+            latency_samples=self.latency_samples + other.latency_samples,
+            latencies=self.latencies + other.latencies,
+            last_timestamp_ms=_known(max, self.last_timestamp_ms, other.last_timestamp_ms),
+            skipped_records=self.skipped_records + other.skipped_records,
+            dead_letters=self.dead_letters + other.dead_letters,
+        )
+
+    @property
+    def latency_ms_avg(self) -> float | None:
+        """Mean latency of the batches; None when none was measured."""
+        return self.latency_ms_sum / self.latency_samples if self.latency_samples else None
+
+
+def _known(choose: Callable[[N, N], N], one: N | None, other: N | None) -> N | None:
+    """The one that ``choose`` takes, of those that there are."""
+    if one is None or other is None:
+        return other if one is None else one
+    return choose(one, other)
+
+
+NOTHING_COPIED = CopyStats()
+
+
+@dataclass(frozen=True)
+class RangeResult:
+    """What happened to one range. ``position`` is the next upstream offset to copy: everything before it is committed.
+
+    ``error`` is None or one sentence; ``error_kind`` is the name of the class in :mod:`srm_common.errors`.
+    ``leader_epoch`` is that of the offset before ``position`` in the source log, -1 when it is not known; ``unmapped``
+    as in :class:`CopyRange`, before ``position``.
+    """
+
+    upstream_topic: str
+    downstream_topic: str
+    partition: int
+    start: int
+    position: int
+    end: int
+    copied: CopyStats = NOTHING_COPIED
     error: str | None = None
     error_kind: str | None = None
     leader_epoch: int = -1
     unmapped: int = 0
-    skipped_records: int = 0
-    dead_letters: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from srm_common import errors
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow.start_position import StartPosition
-from srm_common.domain.runs.copying import RangeResult, SlotResult
-from srm_common.domain.runs.latency_histogram import NO_LATENCIES, LatencyHistogram
+from srm_common.domain.runs.copying import NOTHING_COPIED, CopyStats, RangeResult, SlotResult
 from srm_common.domain.topic_partition import TopicPartition
 
 
@@ -86,8 +85,9 @@ class PartitionTrack:
     """``position`` is the next upstream offset to copy, None until it is known; ``goal`` the end that a run of one pass
     has to reach; ``end`` the end as last seen; ``leader_epoch`` that of the offset before ``position`` in the source
     log, -1 when it is not known; ``nothing`` the last offsets, first (inclusive) and end, that were read and held
-    nothing to copy, since the newest segment of the offset map; ``recent_bytes`` what the last pass brought. Times are
-    seconds of a monotonic clock."""
+    nothing to copy, since the newest segment of the offset map; ``copied`` what all passes brought, ``recent_bytes``
+    what the last one did; ``unmeasured_records`` came with a pass whose result did not arrive. Times are seconds of a
+    monotonic clock."""
 
     upstream_topic: str
     downstream_topic: str
@@ -98,23 +98,13 @@ class PartitionTrack:
     nothing: tuple[int, int] = (0, 0)
     goal: int | None = None
     end: int | None = None
-    records: int = 0
-    bytes: int = 0
+    copied: CopyStats = NOTHING_COPIED
+    unmeasured_records: int = 0
     recent_bytes: int = 0
-    measured_records: int = 0
     offsets_done: int = 0
-    reencoded_records: int = 0
     lost_records: int = 0
-    skipped_records: int = 0
-    dead_letters: int = 0
     transactions: int = 0
     retries: int = 0
-    latency_ms_min: float | None = None
-    latency_ms_max: float | None = None
-    latency_ms_sum: float = 0.0
-    latency_samples: int = 0
-    latencies: LatencyHistogram = NO_LATENCIES
-    last_timestamp_ms: int | None = None
     error: str | None = None
     error_kind: str | None = None
     final: bool = False
@@ -132,9 +122,14 @@ class PartitionTrack:
         return 0 if self.end is None or self.position is None else max(0, self.end - self.position)
 
     @property
+    def records(self) -> int:
+        """Copied in this run."""
+        return self.copied.records + self.unmeasured_records
+
+    @property
     def record_bytes(self) -> float | None:
         """Mean size of the records copied in this run, None when there were none."""
-        return self.bytes / self.measured_records if self.measured_records else None
+        return self.copied.bytes / self.copied.records if self.copied.records else None
 
     @property
     def unmapped(self) -> int:
@@ -167,27 +162,11 @@ class PartitionTrack:
         self.position, self.leader_epoch = result.position, result.leader_epoch
         self.nothing = result.position - result.unmapped, result.position
         self.end = result.end if self.end is None else max(self.end, result.end)
-        self.records += result.records
-        self.measured_records += result.records
-        self.bytes += result.bytes
-        self.recent_bytes = result.bytes
+        self.copied += result.copied
+        self.recent_bytes = result.copied.bytes
         self.offsets_done += result.position - result.start
-        self.reencoded_records += result.reencoded_records
-        self.skipped_records += result.skipped_records
-        self.dead_letters += result.dead_letters
         self.transactions += slot.transactions
         self.retries += slot.retries
-        if result.latency_samples:
-            low, high = result.latency_ms_min, result.latency_ms_max
-            if low is not None:
-                self.latency_ms_min = low if self.latency_ms_min is None else min(low, self.latency_ms_min)
-            if high is not None:
-                self.latency_ms_max = high if self.latency_ms_max is None else max(high, self.latency_ms_max)
-            self.latency_ms_sum += result.latency_ms_sum
-            self.latency_samples += result.latency_samples
-            self.latencies += result.latencies
-        if result.last_timestamp_ms is not None:
-            self.last_timestamp_ms = max(result.last_timestamp_ms, self.last_timestamp_ms or 0)
         if result.error is not None:
             self.fail(result.error, result.error_kind or "SrmError", now)
         elif result.position >= result.end:
@@ -206,7 +185,7 @@ class PartitionTrack:
         if position is None or before is None or position <= before:
             return False
         self.offsets_done += position - before
-        self.records += position - before
+        self.unmeasured_records += position - before
         return True
 
     def progress(self, now_done: int = 0) -> TopicProgress:
@@ -216,7 +195,7 @@ class PartitionTrack:
             done=self.offsets_done + now_done,
             left=max(0, self.lag - now_done),
             records=self.records,
-            bytes=self.bytes,
+            bytes=self.copied.bytes,
             failed=int(self.error is not None),
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from srm_common.domain.flow import Compression
 from srm_common.domain.offsets.segments import OffsetSpan
-from srm_common.domain.runs.copying import CopyRange, RangeResult
+from srm_common.domain.runs.copying import CopyRange, CopyStats, RangeResult
 from srm_common.domain.runs.data_loss import LeaderEpochs
 from srm_common.domain.runs.latency_histogram import LatencyHistogram, bucket_of
 from srm_common.domain.topic_partition import TopicPartition
@@ -316,21 +316,23 @@ class RangeState:
             start=self.spec.start,
             position=self.committed,
             end=self._seen_end,
-            records=totals.records,
-            bytes=totals.bytes,
-            batches=totals.batches,
-            reencoded_batches=totals.reencoded_batches,
-            reencoded_records=totals.reencoded_records,
-            latency_ms_min=self._latency[0] if totals.times else None,
-            latency_ms_max=self._latency[1] if totals.times else None,
-            latency_ms_sum=self._latency[2],
-            latency_samples=totals.times,
-            latencies=LatencyHistogram.of(self._latency_buckets),
-            last_timestamp_ms=totals.newest_ms if totals.newest_ms >= 0 else None,
+            copied=CopyStats(
+                records=totals.records,
+                bytes=totals.bytes,
+                batches=totals.batches,
+                reencoded_batches=totals.reencoded_batches,
+                reencoded_records=totals.reencoded_records,
+                latency_ms_min=self._latency[0] if totals.times else None,
+                latency_ms_max=self._latency[1] if totals.times else None,
+                latency_ms_sum=self._latency[2],
+                latency_samples=totals.times,
+                latencies=LatencyHistogram.of(self._latency_buckets),
+                last_timestamp_ms=totals.newest_ms if totals.newest_ms >= 0 else None,
+                skipped_records=totals.skipped_records,
+                dead_letters=self._dead_letters,
+            ),
             error=None if self.error is None else str(self.error),
             error_kind=None if self.error is None else type(self.error).__name__,
             leader_epoch=self.epochs.at(self.committed - 1),
             unmapped=self.committed - self.mapped,
-            skipped_records=totals.skipped_records,
-            dead_letters=self._dead_letters,
         )

@@ -96,14 +96,17 @@ class RunJournal:
     def finish(self, passes: Passes | None) -> RunRecord:
         """The record of a run that came to its end."""
         tracks = passes.tracks.values() if passes else ()
-        self._note_skipped([track for track in tracks if track.skipped_records])
+        self._note_skipped([track for track in tracks if track.copied.skipped_records])
         failed = self._lost or any(track.error is not None for track in tracks)
         return self._write(passes, RunState.FAILED if failed else RunState.DONE, self._losses())
 
     def _note_skipped(self, tracks: Sequence[PartitionTrack]) -> None:
         if not tracks:
             return
-        skipped, letters = sum(one.skipped_records for one in tracks), sum(one.dead_letters for one in tracks)
+        skipped, letters = (
+            sum(one.copied.skipped_records for one in tracks),
+            sum(one.copied.dead_letters for one in tracks),
+        )
         where = f"{letters} of them are in {self._flow.dead_letter_topic}" if letters else "they were dropped"
         self.note(
             f"{counted(skipped, 'record')} of {counted(len(tracks), 'partition')} were left out, since a transform "
@@ -177,32 +180,32 @@ def _partition_record(
 ) -> PartitionRecord:
     """A partition's line of the run record; ``before`` is that of the last record, which an earlier attempt of the same
     run may have written."""
-    samples = track.latency_samples
+    copied = track.copied
     records, size = (before.records_total, before.bytes_total) if before is not None else (None, None)
     return PartitionRecord(
         upstream_topic=track.upstream_topic,
         downstream_topic=track.downstream_topic,
         partition=track.partition,
         records=track.records,
-        bytes=track.bytes,
+        bytes=copied.bytes,
         position=track.position,
         end=track.end,
-        latency_ms_min=track.latency_ms_min,
-        latency_ms_max=track.latency_ms_max,
-        latency_ms_avg=track.latency_ms_sum / samples if samples else None,
-        last_record_timestamp_ms=track.last_timestamp_ms,
+        latency_ms_min=copied.latency_ms_min,
+        latency_ms_max=copied.latency_ms_max,
+        latency_ms_avg=copied.latency_ms_avg,
+        last_record_timestamp_ms=copied.last_timestamp_ms,
         transactions=track.transactions,
         retries=track.retries,
-        reencoded_records=track.reencoded_records,
+        reencoded_records=copied.reencoded_records,
         lost_records=track.lost_records,
         error=track.error,
         error_kind=track.error_kind,
         records_total=(records or 0) + track.records,
-        bytes_total=(size or 0) + track.bytes,
+        bytes_total=(size or 0) + copied.bytes,
         copy_end=copy_ends.get(track.place, before.copy_end if before is not None else None),
-        latencies=track.latencies if samples else None,
-        skipped_records=track.skipped_records or None,
-        dead_letters=track.dead_letters or None,
+        latencies=copied.latencies if copied.latency_samples else None,
+        skipped_records=copied.skipped_records or None,
+        dead_letters=copied.dead_letters or None,
     )
 
 

@@ -127,7 +127,7 @@ def test_copy_through_tls_and_sasl(
     with Ownership.take(flow, 1, 1) as owner:
         ranges = tuple(CopyRange(name, f"a.{name}", p, 0, ends[TopicPartition(name, p)]) for p in range(2))
         result = copy_slot(job, SlotTask(0, owner.identities[0], ranges))
-    assert [(one.position, one.records, one.error) for one in result.ranges] == [(2000, 2000, None)] * 2
+    assert [(one.position, one.copied.records, one.error) for one in result.ranges] == [(2000, 2000, None)] * 2
 
 
 def test_an_address_that_never_answers_in_tls_holds_up_no_connection_to_a_broker(

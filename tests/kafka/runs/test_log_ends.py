@@ -52,7 +52,7 @@ def test_an_empty_end_is_passed_over_where_compaction_took_it(target_kafka: Loca
         outcome = engine.copy(compacted, plain, retry_timeout_seconds=2.0)
         assert outcome.ranges[compacted, 0].error is None
         assert outcome.ranges[compacted, 0].position == RECORDS
-        assert outcome.ranges[compacted, 0].records == KEPT
+        assert outcome.ranges[compacted, 0].copied.records == KEPT
         # There may be nothing to come, but nothing says so.
         error = outcome.errors[plain, 0]
         assert outcome.ranges[plain, 0].position == KEPT

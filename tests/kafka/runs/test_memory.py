@@ -57,7 +57,7 @@ def test_peak_memory_is_two_fetches_whatever_the_lag(
     (end,) = engine.ends(name).values()
     small = _copy(engine, name, 0, 10)
     large = _copy(engine, name, 10, end)
-    copied = sum(one.bytes for one in large.ranges)
+    copied = sum(one.copied.bytes for one in large.ranges)
     assert copied > 30 * FETCH_BYTES
     # Buffers are touched as they are filled: the small copy shows the process without them.
     assert large.peak_rss_bytes - small.peak_rss_bytes < 2 * FETCH_BYTES + (8 << 20)

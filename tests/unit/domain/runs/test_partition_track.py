@@ -4,14 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from srm_common.domain.runs.copying import RangeResult, SlotResult
+from srm_common.domain.runs.copying import CopyStats, RangeResult, SlotResult
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.partition_track import LONGEST_REST_SECONDS, PartitionTrack, is_final
 
-RESULT = RangeResult(
-    "t", "a.t", 0, start=10, position=30, end=30, records=15, bytes=1500, latency_ms_min=2.0, latency_ms_max=9.0
-)
 SPREAD = LatencyHistogram(((2, 5), (8, 10)))
+COPIED = CopyStats(
+    records=15,
+    bytes=1500,
+    latency_ms_min=2.0,
+    latency_ms_max=9.0,
+    latency_ms_sum=44.0,
+    latency_samples=4,
+    latencies=SPREAD,
+    last_timestamp_ms=1000,
+)
+RESULT = RangeResult("t", "a.t", 0, start=10, position=30, end=30, copied=COPIED)
 SLOT = SlotResult(0, (RESULT,), transactions=3, retries=1)
 
 
@@ -23,17 +31,19 @@ def track() -> PartitionTrack:
 
 
 def test_results_add_up(track: PartitionTrack) -> None:
-    measured = replace(RESULT, latency_ms_sum=44.0, latency_samples=4, latencies=SPREAD, last_timestamp_ms=1000)
-    assert track.absorb(measured, SLOT, 0.0)
+    assert track.absorb(RESULT, SLOT, 0.0)
     assert track.reached_goal()
     track.listed(50)
     assert track.lag == 20
-    later = replace(measured, start=30, position=50, end=50, latency_ms_min=1.0, last_timestamp_ms=900)
+    sooner = replace(COPIED, latency_ms_min=1.0, last_timestamp_ms=900)
+    later = replace(RESULT, start=30, position=50, end=50, copied=sooner)
     assert track.absorb(later, SLOT, 0.0)
-    assert (track.records, track.bytes, track.offsets_done) == (30, 3000, 40)
-    assert (track.latency_ms_min, track.latency_ms_max, track.latency_samples) == (1.0, 9.0, 8)
-    assert track.latencies == LatencyHistogram(((2, 10), (8, 20)))
-    assert track.last_timestamp_ms == 1000
+    copied = track.copied
+    assert (track.records, copied.bytes, track.offsets_done) == (30, 3000, 40)
+    assert (copied.latency_ms_min, copied.latency_ms_max, copied.latency_samples) == (1.0, 9.0, 8)
+    assert copied.latency_ms_avg == 11.0
+    assert copied.latencies == LatencyHistogram(((2, 10), (8, 20)))
+    assert copied.last_timestamp_ms == 1000
     assert (track.transactions, track.retries) == (6, 2)
     assert track.record_bytes == 100.0
     assert track.lag == 0

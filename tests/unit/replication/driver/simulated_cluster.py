@@ -11,7 +11,16 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.runs.copying import CopyJob, CopyRange, ProducerIdentity, RangeResult, SlotResult, SlotTask
+from srm_common.domain.runs.copying import (
+    NOTHING_COPIED,
+    CopyJob,
+    CopyRange,
+    CopyStats,
+    ProducerIdentity,
+    RangeResult,
+    SlotResult,
+    SlotTask,
+)
 from srm_common.domain.runs.data_loss import EpochEnd
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.replication.driver.log_identity import EpochEnds, Listed
@@ -213,8 +222,9 @@ class SimulatedSlots:
                     one.start,
                     one.start if hides else moved[one],
                     one.end,
-                    records=0 if hides else moved[one] - one.start,
-                    bytes=0 if hides else 10 * (moved[one] - one.start),
+                    NOTHING_COPIED
+                    if hides
+                    else CopyStats(records=moved[one] - one.start, bytes=10 * (moved[one] - one.start)),
                     leader_epoch=one.leader_epoch if hides else self._epoch(one, moved[one]),
                     error="it went wrong" if fate == "error" and moved[one] < one.end else None,
                     error_kind="PartitionError" if fate == "error" and moved[one] < one.end else None,

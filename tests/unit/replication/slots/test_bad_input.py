@@ -119,7 +119,7 @@ def test_a_topic_that_never_was(engine: Engine, name: str) -> None:
     good, *bad = result.ranges
     assert (good.position, good.error) == (10, None)
     for one, place in zip(bad, (f"{missing}-0", f"{name}-7"), strict=True):
-        assert (one.position, one.records) == (0, 0)
+        assert (one.position, one.copied.records) == (0, 0)
         assert f"partition {place}" in sentence(one.error)
         assert "does not exist" in str(one.error)
         assert one.error_kind == "NoSuchPartition"
@@ -134,7 +134,7 @@ def test_records_deleted_at_the_source(engine: Engine, name: str) -> None:
     outcome = engine.copy(name)
     hurt, whole = outcome.ranges[name, 0], outcome.ranges[name, 1]
     assert (whole.position, whole.error) == (50, None)
-    assert (hurt.position, hurt.records, hurt.error_kind) == (0, 0, "DataLost")
+    assert (hurt.position, hurt.copied.records, hurt.error_kind) == (0, 0, "DataLost")
     assert "offset 0 is not in the source log any more; the next run applies on.data.loss" in sentence(hurt.error)
 
 

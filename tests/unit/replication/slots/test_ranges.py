@@ -131,12 +131,12 @@ def test_commits_add_up(state: RangeState) -> None:
     state.commit(9999.0)  # nothing was in this chunk
     result = state.result()
     assert (result.start, result.position, result.end) == (100, 200, 200)
-    assert (result.records, result.bytes, result.batches) == (90, 200, 2)
-    assert (result.reencoded_batches, result.reencoded_records) == (1, 50)
-    assert (result.latency_ms_min, result.latency_ms_max) == (100.0, 500.0)
-    assert (result.latency_ms_sum, result.latency_samples) == (600.0, 2)
-    assert result.latencies.records == 90
-    assert result.last_timestamp_ms == 4000
+    assert (result.copied.records, result.copied.bytes, result.copied.batches) == (90, 200, 2)
+    assert (result.copied.reencoded_batches, result.copied.reencoded_records) == (1, 50)
+    assert (result.copied.latency_ms_min, result.copied.latency_ms_max) == (100.0, 500.0)
+    assert (result.copied.latency_ms_sum, result.copied.latency_samples) == (600.0, 2)
+    assert result.copied.latencies.records == 90
+    assert result.copied.last_timestamp_ms == 4000
 
 
 def test_chunks_without_anything_to_copy_belong_to_the_next_segment(state: RangeState) -> None:
@@ -163,9 +163,13 @@ def test_a_range_without_times_has_no_delay(state: RangeState) -> None:
     copied(state, packed((100, 40, 40), newest=-1), 0)
     state.commit(1500.0)
     result = state.result()
-    assert (result.latency_ms_min, result.latency_ms_max, result.last_timestamp_ms) == (None, None, None)
-    assert (result.latency_ms_sum, result.latency_samples) == (0.0, 0)
-    assert result.latencies.counts == ()
+    assert (result.copied.latency_ms_min, result.copied.latency_ms_max, result.copied.last_timestamp_ms) == (
+        None,
+        None,
+        None,
+    )
+    assert (result.copied.latency_ms_sum, result.copied.latency_samples) == (0.0, 0)
+    assert result.copied.latencies.counts == ()
 
 
 @given(
@@ -183,7 +187,7 @@ def test_every_record_of_a_chunk_is_in_the_bucket_of_its_latency_or_the_next(
         share.acknowledge(packed((offset, records, records), newest=share.opened_ms - age_ms), offset)
         offset += records
     state.commit(committed_ms)
-    found = state.result().latencies
+    found = state.result().copied.latencies
     exact = LatencyHistogram.sum(
         LatencyHistogram.of({bucket_of(lasted_ms + age_ms): records}) for age_ms, records in batches
     )
@@ -218,7 +222,7 @@ def test_a_failed_transaction_is_forgotten(state: RangeState) -> None:
     state.empty_answers = 2
     state.start_over(keep_acknowledged=False)
     assert (state.fetched, state.committed, state.share, state.empty_answers) == (140, 140, None, 0)
-    assert state.result().records == 40
+    assert state.result().copied.records == 40
 
 
 def test_without_transactions_what_was_acknowledged_stays(state: RangeState) -> None:
