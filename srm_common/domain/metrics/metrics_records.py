@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from srm_common.domain.document import reading
 from srm_common.domain.monitoring.run_report import RunReport
 from srm_common.errors import CorruptRecord
 
@@ -66,16 +67,15 @@ class ReportAssembly:
         """
         try:
             part = json.loads(value)
-            if part["version"] != _VERSION:
-                raise CorruptRecord(f"raw metrics have version {part['version']}; only {_VERSION} is known")
+        except ValueError as error:
+            raise CorruptRecord(f"a record of raw metrics cannot be read: {error!r}") from error
+        with reading(part, "a record of raw metrics", _VERSION):
             place = (str(part["flow"]), str(part["run_id"]), int(part["reported_ms"]))
             known = self._pending.setdefault(place, {})
             known[int(part["part"])] = part
             if len(known) == int(part["parts"]):
                 del self._pending[place]
                 return _joined([known[number] for number in range(len(known))])
-        except (UnicodeDecodeError, ValueError, TypeError, KeyError) as error:
-            raise CorruptRecord(f"raw metrics cannot be read: {error!r}") from error
         if len(self._pending) > _PENDING:
             # Its writer died between two parts.
             del self._pending[next(iter(self._pending))]

@@ -8,10 +8,10 @@ from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, Self
 
 from srm_common.domain.amount import Amount, counted
+from srm_common.domain.document import known_fields, reading
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
 from srm_common.domain.offsets.checkpoints import Untranslated
 from srm_common.domain.runs.run_record import RunRecord, RunState
-from srm_common.errors import CorruptRecord
 
 _VERSION = 1
 
@@ -141,7 +141,7 @@ class RunReport:
 
     def to_json(self) -> dict[str, Any]:
         """What ``json.dumps`` takes; groups as rows under one header, since there may be thousands."""
-        out: dict[str, Any] = {"version": _VERSION, "group_columns": list(_GROUP_COLUMNS)}
+        out: dict[str, Any] = {"version": _VERSION, "group_columns": list(_COLUMNS)}
         for one in fields(self):
             out[one.name] = getattr(self, one.name)
         out["run"] = None if self.run is None else self.run.to_json()
@@ -162,28 +162,21 @@ class RunReport:
         Raises:
             CorruptRecord: it is not a report, or of a version that is not known.
         """
-        try:
-            version = document["version"]
-            if version != _VERSION:
-                raise CorruptRecord(f"the report of a run has version {version}; only {_VERSION} is known")
-            known = {field.name for field in fields(cls)}
-            values = {name: value for name, value in document.items() if name in known}
+        with reading(document, "the report of a run", _VERSION):
+            values = known_fields(cls, document)
             run, beats = document["run"], document["heartbeats"]
             values["run"] = None if run is None else RunRecord.from_json(run)
             values["warnings"] = tuple(document["warnings"])
             values["heartbeats"] = None if beats is None else HeartbeatReport.from_json(beats)
             columns = document["group_columns"]
             values["groups"] = tuple(
-                GroupSample(**{name: cell for name, cell in zip(columns, row, strict=True) if name in _GROUP_COLUMNS})
+                GroupSample(**known_fields(GroupSample, dict(zip(columns, row, strict=True))))
                 for row in document["groups"]
             )
             if (topics := values.get("topic_groups")) is not None:
                 values["topic_groups"] = tuple(map(TopicGroups.of_row, topics))
-            clock = {field.name for field in fields(ClockSkew)}
-            values["clock"] = ClockSkew(**{name: one for name, one in document["clock"].items() if name in clock})
+            values["clock"] = ClockSkew(**known_fields(ClockSkew, document["clock"]))
             return cls(**values)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptRecord(f"the report of a run cannot be read: {error!r}") from error
 
 
 def untranslated(groups: Iterable[GroupSample]) -> tuple[int, str | None]:
@@ -195,9 +188,6 @@ def untranslated(groups: Iterable[GroupSample]) -> tuple[int, str | None]:
     missing = first.positions - first.translated
     reason = first.reason or "no reason known"
     return len(found), f"{first.group} on {missing} of {first.positions} partitions: {reason}"
-
-
-_GROUP_COLUMNS = tuple(field.name for field in fields(GroupSample))
 
 
 # Samples of groups, as the flow's state keeps them between rounds of checkpoints.
@@ -291,7 +281,7 @@ def groups_from(record: Any) -> tuple[GroupSample, ...]:
     """The samples in a record; none where there is no record, or one of another form."""
     try:
         return tuple(
-            GroupSample(**{name: cell for name, cell in zip(record["columns"], row, strict=True) if name in _COLUMNS})
+            GroupSample(**known_fields(GroupSample, dict(zip(record["columns"], row, strict=True))))
             for row in record["rows"]
         )
     except (KeyError, TypeError, ValueError):

@@ -8,9 +8,9 @@ from enum import StrEnum
 from typing import Any, Self
 
 from srm_common.domain.amount import Amount, duration
+from srm_common.domain.document import known_fields, reading
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
-from srm_common.errors import CorruptRecord
 
 # Which installation runs a flow: two that run the same one take it from each other, which fencing makes harmless and
 # no reader needs.
@@ -225,12 +225,8 @@ class RunRecord:
         Raises:
             CorruptRecord: it is not a run record, or of a version that is not known.
         """
-        try:
-            version = document["version"]
-            if version != _VERSION:
-                raise CorruptRecord(f"the run record has version {version}; only {_VERSION} is known")
-            known = {field.name for field in fields(cls)}
-            values = {name: value for name, value in document.items() if name in known}
+        with reading(document, "the run record", _VERSION):
+            values = known_fields(cls, document)
             values["state"] = RunState(document["state"])
             values["notes"] = tuple(document.get("notes", ()))
             columns = document["columns"]
@@ -238,8 +234,6 @@ class RunRecord:
                 PartitionRecord.of_cells(zip(columns, row, strict=True)) for row in document["partitions"]
             )
             return cls(**values)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise CorruptRecord(f"the run record cannot be read: {error!r}") from error
 
 
 def changed_transforms(flow: FlowSettings, last: RunRecord | None) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
+from srm_common.domain.document import known_fields
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import ControlRecord, standing
 from srm_common.domain.flow.names import CONTROL_TOPIC
@@ -21,8 +21,6 @@ from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.state.cluster_clients import ClusterClients
 from srm_common.kafka.state.keyed_topic import KeyedTopic
 from srm_common.kafka.state.state_reader import LogRecord
-
-_FIELDS = frozenset(field.name for field in fields(ControlRecord))
 
 
 class ControlLog(Closing):
@@ -105,4 +103,4 @@ class ControlLog(Closing):
 
 
 def _control_record(document: Mapping[str, Any]) -> ControlRecord:
-    return ControlRecord(**{name: value for name, value in document.items() if name in _FIELDS})
+    return ControlRecord(**known_fields(ControlRecord, document))

@@ -1,0 +1,34 @@
+"""Versioned JSON documents: what topics have of runs and reports, read by other versions of this software, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from typing import Any
+
+from srm_common.errors import CorruptRecord
+
+
+@contextmanager
+def reading(document: Mapping[str, Any], what: str, version: int) -> Iterator[None]:
+    """Around code that takes values out of ``document``, which is to be of ``version``.
+
+    Args:
+        what: the document, for errors, e.g. ``"the run record"``.
+
+    Raises:
+        CorruptRecord: it has another version, or is no such document: what the code found wrong.
+    """
+    try:
+        found = document["version"]
+        if found != version:
+            raise CorruptRecord(f"{what} has version {found}; only {version} is known")
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CorruptRecord(f"{what} cannot be read: {error!r}") from error
+
+
+def known_fields(kind: type[Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Of ``document`` what the dataclass ``kind`` has a field for; the rest is of a newer minor version."""
+    return {field.name: document[field.name] for field in fields(kind) if field.name in document}
