@@ -172,6 +172,28 @@ def _from_file(file: Any) -> tuple[list[str], FilterLists]:
     return [line for line in lines if line and not line.startswith("#")], FilterLists()
 
 
+def of_lists(
+    verb: Verb,
+    chosen: ChosenFlow,
+    request: Request,
+    store: FilterStore,
+    effective: EffectiveFilters,
+    effect: Effect | None = None,
+) -> Answer | None:
+    """The answer where the lists are to be edited or printed; None where it is asked what they choose. ``effect`` None:
+    nothing is copied by these lists."""
+    if request.edit:
+        return _edit(verb, chosen, request, store, effective, effect)
+    if request.show:
+        return listed(verb, effective)
+    return _history(chosen.settings) if request.history else None
+
+
+def origins(verb: Verb, effective: EffectiveFilters) -> dict[str, str]:
+    """Where each of the two lists comes from."""
+    return {key: effective.filters.origin_of(key) for key in (verb.include, verb.exclude)}
+
+
 def listed(verb: Verb, effective: EffectiveFilters) -> Answer:
     """Both lists, in the layout of Streams Replication Manager."""
     filters = effective.filters
@@ -181,7 +203,7 @@ def listed(verb: Verb, effective: EffectiveFilters) -> Answer:
             "flow": str(effective.flow.name),
             verb.include: list(include),
             verb.exclude: list(exclude),
-            "from": {key: filters.origin_of(key) for key in (verb.include, verb.exclude)},
+            "from": origins(verb, effective),
             "warnings": list(effective.faults),
         },
         "\n".join(["Current whitelist:", *include, "Current blacklist:", *exclude, "Done."]),
@@ -193,7 +215,7 @@ def listed(verb: Verb, effective: EffectiveFilters) -> Answer:
     )
 
 
-def history(flow: FlowSettings) -> Answer:
+def _history(flow: FlowSettings) -> Answer:
     """All edits of the flow's lists, the newest last."""
     from srm_common.usecases.filters.filter_history import filter_history
 
@@ -208,15 +230,15 @@ def history(flow: FlowSettings) -> Answer:
     )
 
 
-def edit(
+def _edit(
     verb: Verb,
     chosen: ChosenFlow,
     request: Request,
     store: FilterStore,
     effective: EffectiveFilters,
-    effect: Effect | None = None,
+    effect: Effect | None,
 ) -> Answer:
-    """Make the edit, or say what it would do. ``effect`` None: nothing is copied by these lists."""
+    """Make the edit, or say what it would do."""
     if effective.faults and not request.edit.replaces:
         raise ConfigError(
             "the lists there are cannot be edited, since they cannot be read (see the warning); fix them in Airflow, "

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from srm_common.cli.filter_verbs import ListsCommand, Verb, edit, filter_options, history, listed, opened
+from srm_common.cli.filter_verbs import ListsCommand, Verb, filter_options, listed, of_lists, opened, origins
 from srm_common.cli.invocation import Invocation, pass_invocation
 from srm_common.cli.output import Answer, table
 from srm_common.domain.flow import FlowSettings
@@ -37,12 +37,9 @@ def topics_command(invocation: Invocation, /, explain: str | None, everything: b
     An edit takes effect in the flow's next run. Expressions are Java's and match whole names; exclusion wins.
     """
     chosen, request, store, effective = opened(invocation, TOPICS, options)
-    if request.edit:
-        return edit(TOPICS, chosen, request, store, effective, _topics_effect)
-    if request.show:
-        return listed(TOPICS, effective)
-    if request.history:
-        return history(chosen.settings)
+    answer = of_lists(TOPICS, chosen, request, store, effective, _topics_effect)
+    if answer is not None:
+        return answer
     from srm_common.domain.topics.selection import select_topics
     from srm_common.usecases.topics.plan_topics import decide_topics
 
@@ -59,13 +56,12 @@ def topics_command(invocation: Invocation, /, explain: str | None, everything: b
         everything = everything or explain == _ALL
         decisions = [one for one in found if everything or one.accepted or not flow.policy.is_internal_topic(one.topic)]
     if explain is not None:
-        origin = effective.filters.origin_of
-        notes += [f"{key}: from {origin(key)}" for key in (TOPICS.include, TOPICS.exclude)]
+        notes += [f"{key}: from {origin}" for key, origin in origins(TOPICS, effective).items()]
     rows = [[one.topic, "yes" if one.accepted else "no", one.remote_topic, one.reason] for one in decisions]
     return Answer(
         {
             "flow": str(flow.name),
-            "from": {key: effective.filters.origin_of(key) for key in (TOPICS.include, TOPICS.exclude)},
+            "from": origins(TOPICS, effective),
             "topics": [one.to_json() for one in decisions],
         },
         [table(["TOPIC", "COPIED", "AS", "WHY"], rows) if rows else "The source has no topics to copy.", *notes],
@@ -104,12 +100,9 @@ def groups_command(invocation: Invocation, /, explain: str | None, **options: An
     An edit takes effect in the flow's next run. A group's offsets are translated only on topics that are copied.
     """
     chosen, request, store, effective = opened(invocation, GROUPS, options)
-    if request.edit:
-        return edit(GROUPS, chosen, request, store, effective, _groups_effect)
-    if request.show:
-        return listed(GROUPS, effective)
-    if request.history:
-        return history(chosen.settings)
+    answer = of_lists(GROUPS, chosen, request, store, effective, _groups_effect)
+    if answer is not None:
+        return answer
     from srm_common.usecases.groups.decide_groups import decide_groups, explain_group
 
     chosen.need_source("the listing")
@@ -127,12 +120,12 @@ def groups_command(invocation: Invocation, /, explain: str | None, **options: An
         elif explain not in (None, _ALL) and one.state is None:
             notes.append(f"The source has no group {explain}; by its name alone it would be as above.")
     if explain is not None:
-        notes += [f"{key}: from {effective.filters.origin_of(key)}" for key in (GROUPS.include, GROUPS.exclude)]
+        notes += [f"{key}: from {origin}" for key, origin in origins(GROUPS, effective).items()]
     rows = [[one.group, "yes" if one.accepted else "no", one.state, one.reason] for one in decisions]
     return Answer(
         {
             "flow": str(effective.flow.name),
-            "from": {key: effective.filters.origin_of(key) for key in (GROUPS.include, GROUPS.exclude)},
+            "from": origins(GROUPS, effective),
             "groups": [one.to_json() for one in decisions],
             "faults": [fault.reason for fault in faults],
         },
@@ -165,6 +158,4 @@ def reverse_checkpointed_topics_command(invocation: Invocation, /, **options: An
     the list says otherwise. It is kept with the flow's other lists, with the same history.
     """
     chosen, request, store, effective = opened(invocation, REVERSE, options)
-    if request.edit:
-        return edit(REVERSE, chosen, request, store, effective)
-    return history(chosen.settings) if request.history else listed(REVERSE, effective)
+    return of_lists(REVERSE, chosen, request, store, effective) or listed(REVERSE, effective)

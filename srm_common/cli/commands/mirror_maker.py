@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -132,18 +132,23 @@ def _takeover_text(found: Takeover, dry_run: bool) -> list[RenderableType]:
     text: list[RenderableType] = [*position_lines(found.positions), ""]
     text += [f"Left out: {topic}: {reason}" for topic, reason in found.left_out]
     text += map(str, found.results) if found.results else plan_text(found.plan)
-    text.append("")
+    then = (
+        f"Enable its DAG, and do not start MirrorMaker 2 for it again without: srm-control handback --flow "
+        f"'{found.flow}'"
+    )
+    return [*text, "", *_outcome(found, dry_run, "taken over", then)]
+
+
+def _outcome(found: Takeover | Handback, dry_run: bool, done: str, then: str) -> Iterator[str]:
+    """What came of it; ``then`` is what to do after it is ``done``."""
     if found.obstacles:
-        head = "It could not be taken over" if dry_run else "Not taken over; no offset was written"
-        text += [f"{found.flow}: {head}:", *(f"  {one}" for one in found.obstacles)]
+        head = f"It could not be {done}" if dry_run else f"Not {done}; no offset was written"
+        yield f"{found.flow}: {head}:"
+        yield from (f"  {one}" for one in found.obstacles)
     elif dry_run:
-        text.append(f"{found.flow}: it can be taken over; nothing was changed")
+        yield f"{found.flow}: it can be {done}; nothing was changed"
     else:
-        text.append(
-            f"{found.flow}: taken over. Enable its DAG, and do not start MirrorMaker 2 for it again without: "
-            f"srm-control handback --flow '{found.flow}'"
-        )
-    return text
+        yield f"{found.flow}: {done}. {then}"
 
 
 @click.command("handback")
@@ -190,15 +195,5 @@ def _handback_text(found: Handback, dry_run: bool) -> list[RenderableType]:
     text.append(f"{counted(found.offsets, 'other offset')} {done}")
     if found.checkpoints:
         text.append(found.checkpoints)
-    text.append("")
-    if found.obstacles:
-        head = "It could not be handed back" if dry_run else "Not handed back; no offset was written"
-        text += [f"{found.flow}: {head}:", *(f"  {one}" for one in found.obstacles)]
-    elif dry_run:
-        text.append(f"{found.flow}: it can be handed back; nothing was changed")
-    else:
-        text.append(
-            f"{found.flow}: handed back. Start MirrorMaker 2 with the same aliases and policy, and keep the flow's DAG "
-            f"paused, or disable the flow."
-        )
-    return text
+    then = "Start MirrorMaker 2 with the same aliases and policy, and keep the flow's DAG paused, or disable the flow."
+    return [*text, "", *_outcome(found, dry_run, "handed back", then)]
