@@ -33,9 +33,9 @@ from srm_common.kafka.client.librdkafka import KafkaError
 from srm_common.usecases.flows.cluster_records import FlowTopics, with_clusters
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.edit_source_offsets import Request, edit_source_offsets
-from srm_common.usecases.schemas.apply_schemas import delete_versions, register_schemas, restore_modes, set_levels
-from srm_common.usecases.topics.apply_acls import create_acls, delete_acls, fail_unknown
+from srm_common.usecases.topics.acls import create_acls, delete_acls, fail_unknown
 from srm_common.usecases.topics.plan_topics import plan_topics
+from srm_common.usecases.topics.schemas import delete_versions, register_schemas, restore_modes, set_levels
 
 _LEADERS_SECONDS = 30.0
 _RIGHTS: dict[type[Action], str] = {CreateTopic: "Create", GrowPartitions: "Alter", AlterConfigs: "AlterConfigs"}

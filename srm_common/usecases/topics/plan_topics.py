@@ -25,8 +25,8 @@ from srm_common.errors import AccessDenied, ConfigError
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin, ClusterTopics
 from srm_common.usecases.flows.cluster_records import FlowTopics, refuse_switch
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
-from srm_common.usecases.schemas.plan_schemas import schema_changes
-from srm_common.usecases.topics.plan_acls import copies_of, plan_acls, read_acls
+from srm_common.usecases.topics.acls import copies_of, plan_acls, read_acls
+from srm_common.usecases.topics.schemas import schema_changes
 
 
 def plan_topics(

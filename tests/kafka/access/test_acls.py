@@ -26,7 +26,6 @@ from srm_common.domain.topics.refresh_memory import EVERYTHING, Job
 from srm_common.errors import AccessDenied
 from srm_common.kafka.admin.acl_admin import AclAdmin
 from srm_common.kafka.groups.group_offsets import GroupReader
-from srm_common.kafka.state.acl_record import read_acl_record, write_acl_record
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.client_keys import cluster_settings
 from srm_common.testing import LocalKafka
@@ -36,6 +35,7 @@ from srm_common.usecases.groups.apply_offsets import apply_offsets
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.runs.emit_heartbeat import emit_heartbeat
 from srm_common.usecases.runs.replicate import replicate
+from srm_common.usecases.topics.acls import read_acl_record, write_acl_record
 from srm_common.usecases.topics.apply import apply_plan
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.flow_settings import small_flow
@@ -127,7 +127,7 @@ def acl_actions(plan: Plan) -> list[CreateAcls | DeleteAcls | UnknownAcls]:
 
 def recorded(flow: FlowSettings) -> frozenset[AclBinding]:
     with FlowClusters(flow) as clusters:
-        return read_acl_record(flow, clusters.state)
+        return read_acl_record(clusters)
 
 
 def settled(flow: FlowSettings) -> None:
@@ -345,7 +345,7 @@ def test_a_crash_between_record_and_creation(sides: Sides, make_flow: MakeFlow, 
     flow = make_flow()
     ours = binding(f"ALLOW READ bob a.{name}")
     with FlowClusters(flow) as clusters:
-        write_acl_record(flow, clusters.state, recorded(flow) | {ours})
+        write_acl_record(clusters, recorded(flow) | {ours})
     (action,) = acl_actions(refresh(flow))
     assert action.bindings == (ours,)  # type: ignore[union-attr]
     settled(flow)

@@ -15,10 +15,10 @@ from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
 from srm_common.domain.schemas.schema_actions import RegisterSchema
 from srm_common.domain.topics.refresh_memory import Job
 from srm_common.testing import FakeCluster, LocalRegistry
-from srm_common.usecases.schemas.plan_schemas import IMPORTING
 from srm_common.usecases.topics.apply import apply_printed
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import Refreshed, refresh_topics
+from srm_common.usecases.topics.schemas import IMPORTING
 from tests.unit.usecases.fakes import Sides
 
 AVRO = '{"type": "record", "name": "Order", "fields": []}'

@@ -1,1 +1,0 @@
-"""Schemas at the source and on the target: plan, apply."""
