@@ -34,10 +34,8 @@ from srm_common.usecases.flows.copied_topics import replicated_topics
 from srm_common.usecases.flows.flow_clusters import FlowClusters, clusters_of
 from srm_common.usecases.offsets.opposite_ends import opposite_ends
 from srm_common.usecases.offsets.steady_checkpoints import SteadyCheckpoints
-from srm_common.usecases.runs.competing_runs import competing_runs, new_owner
-from srm_common.usecases.runs.dead_letter_topic import error_handling
 from srm_common.usecases.runs.emit_heartbeat import SteadyHeartbeats
-from srm_common.usecases.runs.missing_offsets import refuse_missing_offsets
+from srm_common.usecases.runs.preflight import competing_runs, error_handling, new_owner, refuse_missing_offsets
 from srm_common.usecases.runs.run_journal import RunJournal
 
 _LOOK_AGAIN_SECONDS = 1.0
