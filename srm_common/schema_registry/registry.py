@@ -13,11 +13,12 @@ import time
 import urllib.parse
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.domain.schemas.schemas import RegistryView, SchemaVersion
 from srm_common.errors import ConfigError, RegistryError
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.client.security import registry_tls
 
 _TYPE = "application/vnd.schemaregistry.v1+json"
@@ -32,7 +33,7 @@ _PIECE = 1 << 20
 _TRY_NEXT = frozenset({429, 500, 502, 503, 504})
 
 
-class SchemaRegistry:
+class SchemaRegistry(Closing):
     """The registry of a cluster; a context manager that keeps one connection open. Not for several threads.
 
     Args:
@@ -55,12 +56,6 @@ class SchemaRegistry:
         #: The address that answered last comes first.
         self._urls = list(self._settings.urls)
         self._connection: tuple[str, http.client.HTTPConnection] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         if self._connection is not None:

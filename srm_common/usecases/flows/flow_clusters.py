@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topics.state_topics import StateTopic
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
+from srm_common.kafka.client.closing import Closing
 from srm_common.kafka.groups.group_commits import GroupCommitter
 from srm_common.kafka.groups.group_offsets import GroupReader
 from srm_common.kafka.state.cluster_clients import ClusterClients
@@ -113,7 +114,7 @@ class FlowCluster:
         return ClusterLink(self.settings, part=part, request_timeout_ms=self._flow.request_timeout_ms)
 
 
-class FlowClusters:
+class FlowClusters(Closing):
     """Source and target of ``flow``, opened by what is used of them and closed once; a context manager.
 
     One task, command or request opens one and hands it on.
@@ -184,12 +185,6 @@ class FlowClusters:
         """End all connections."""
         self.source.clients.close()
         self.target.clients.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @contextmanager
