@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Depends, Query
 
 from srm_common.domain.flow import FlowName
 from srm_common.domain.health.health import HealthState
@@ -34,16 +34,21 @@ _WELL = {HealthState.RUNNING, HealthState.CATCHING_UP, HealthState.IDLE, HealthS
 _AT_WORK = {HealthState.FAILING, HealthState.LOST_DATA}
 
 
+def _recent(minutes: Minutes = None, hours: Hours = None) -> TimeRange:
+    return time_range(minutes, hours)
+
+
+_Span = Annotated[TimeRange, Depends(_recent)]
+
+
 @router.get("/replications", responses=responses(422, 503))
 def replications(
     context: AppContextDep,
     caller: ReaderDep,
+    span: _Span,
     source: _Sources = [],  # noqa: B006  FastAPI copies it
-    minutes: Minutes = None,
-    hours: Hours = None,
 ) -> dict[str, schemas.ReplicationInfo]:
     """Flows, by their names."""
-    span = time_range(minutes, hours)
     seen = load_overview(context, caller, now_ms())
     names = [flow for flow in seen.names if not source or flow.source in source]
     return replication_infos(context, seen, names, span)
@@ -54,12 +59,10 @@ def remote_topics(
     context: AppContextDep,
     caller: ReaderDep,
     source: Alias,
+    span: _Span,
     target: _Target = None,
-    minutes: Minutes = None,
-    hours: Hours = None,
 ) -> dict[str, schemas.TopicInfo]:
     """Copies of a cluster's topics, by their names on the target."""
-    span = time_range(minutes, hours)
     flow = _one_flow(load_overview(context, caller, now_ms()), source, target)
     configuration = context.configuration()
     settings = configuration.flows.get(flow)
@@ -91,13 +94,11 @@ def topic_metrics(
     caller: ReaderDep,
     topic: DownstreamTopic,
     metric: Metric,
+    span: _Span,
     target: _Target = None,
-    minutes: Minutes = None,
-    hours: Hours = None,
     samples: Samples = 1000,
 ) -> schemas.TimeSeriesResponse:
     """One metric of a remote topic over time, by its name on the target."""
-    span = time_range(minutes, hours)
     flow, upstream = upstream_of(context, caller, target, topic, span, "topic")
     return _series(context, load_overview(context, caller, now_ms(), flow), flow, metric, span, samples, upstream)
 
@@ -109,13 +110,11 @@ def cluster_metrics(
     caller: ReaderDep,
     cluster: Alias,
     metric: Metric,
+    span: _Span,
     target: _Target = None,
-    minutes: Minutes = None,
-    hours: Hours = None,
     samples: Samples = 1000,
 ) -> schemas.TimeSeriesResponse:
     """One metric of the whole flow from a cluster over time."""
-    span = time_range(minutes, hours)
     seen = load_overview(context, caller, now_ms())
     return _series(context, seen, _one_flow(seen, cluster, target), metric, span, samples)
 
