@@ -208,8 +208,10 @@ class Chunk:
         moved = [s for s in states if s.share is not None and s.share.upstream_end > s.share.upstream_start]
         repeated = False
         if moved:
-            if self._dead_letters:
-                await self._write_dead_letters(moved)
+            # Without transactions a share may be left from a chunk that was started over.
+            with_letters = [state for state in moved if state.chunk_share.dead_letters]
+            if with_letters:
+                await self._write_dead_letters(with_letters)
             await self._write_state(moved)
             repeated = await self._producer.commit()
         now_ms = time.time() * 1000

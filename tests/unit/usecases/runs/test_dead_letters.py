@@ -145,6 +145,19 @@ def test_dead_letters_come_once_whatever_is_done_again(sides: Sides, api: str) -
     assert positions(sides) == {("orders", 0): 4}
 
 
+def test_without_transactions_dead_letters_of_a_chunk_that_is_started_over_come_as_well(sides: Sides) -> None:
+    """All records are on the target when the dead letters are refused: nothing of the partition is fetched again."""
+    sides.source.create_topic("orders")
+    sides.target.create_topic("dead")
+    sides.set(exactly_once=False, transforms=CHAIN, errors_tolerance="all", errors_deadletterqueue_topic_name="dead")
+    write(sides, "1", "x", "2", "y", "3")
+    sides.refresh()
+    sides.target.refuse("Produce", 6, when="dead", times=1)
+    record = sides.run()
+    assert (record.state, sides.values("a.orders")) == (RunState.DONE, [b"1", b"2", b"3"])
+    assert sides.values("dead") == [b"x", b"y"]
+
+
 def test_a_dead_letter_topic_that_refuses_stops_the_partition_before_the_chunk(sides: Sides) -> None:
     sides.source.create_topic("orders", 2)
     sides.target.create_topic("dead")
