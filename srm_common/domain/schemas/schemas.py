@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -119,10 +119,6 @@ class RegistryView:
     def subjects(self) -> list[str]:
         """Subjects with a version that is not deleted, sorted."""
         return sorted({one.subject for one in self.schemas.values() if not one.deleted})
-
-    def with_id(self, context: str) -> Iterator[tuple[int, SchemaVersion]]:
-        """The schemas of a context by their ids, which are unique in it."""
-        return ((one.id, one) for one in self.schemas.values() if context_of(one.subject) == context)
 
 
 @dataclass(frozen=True)
