@@ -9,14 +9,14 @@ from srm_common.domain.amount import Amount, duration
 from srm_common.domain.health.health import Health, HealthState, Help
 from srm_common.domain.monitoring.flow_lag import FlowLag, PartitionLag
 from srm_common.domain.monitoring.heartbeat_report import HeartbeatReport
-from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState, named_error
+from srm_common.domain.runs.run_record import PartitionRecord, PartitionStanding, RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
 
 _NOTHING_COPIED = (HealthState.NOT_RUN, HealthState.HEARTBEAT_ONLY)
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionStatus:
+class PartitionStatus(PartitionStanding):
     """One partition.
 
     ``position`` and ``end`` are of this moment where ``live``, else as the last run saw them; ``end`` is None where the
@@ -34,16 +34,6 @@ class PartitionStatus:
     age_seconds: float | None
     error: str | None
     behind_seconds: float | None = None
-
-    @property
-    def lag(self) -> int | None:
-        """Offsets that are not copied yet; None while position or end is unknown."""
-        return None if self.position is None or self.end is None else max(0, self.end - self.position)
-
-    @property
-    def trouble(self) -> str:
-        """``error`` with the partition in front; empty without one."""
-        return named_error(self.upstream_topic, self.partition, self.error)
 
 
 @dataclass(frozen=True)

@@ -68,8 +68,30 @@ class RunState(StrEnum):
     FAILED = "failed"
 
 
+class PartitionStanding:
+    """What follows from where a partition stands."""
+
+    __slots__ = ()
+    upstream_topic: str
+    partition: int
+    position: int | None
+    end: int | None
+    error: str | None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that are not copied yet; None while position or end is unknown."""
+        return None if self.position is None or self.end is None else max(0, self.end - self.position)
+
+    @property
+    def trouble(self) -> str:
+        """``error`` with the partition in front, once: many name it themselves. Empty without one."""
+        place = f"{self.upstream_topic}-{self.partition}: "
+        return "" if self.error is None else place + self.error.removeprefix(place)
+
+
 @dataclass(frozen=True, slots=True)
-class PartitionRecord:
+class PartitionRecord(PartitionStanding):
     """One partition in one run.
 
     ``position`` is the next upstream offset to copy, everything before it is committed; ``end`` the last stable
@@ -110,16 +132,6 @@ class PartitionRecord:
     skipped_records: int | None = None
     dead_letters: int | None = None
 
-    @property
-    def lag(self) -> int | None:
-        """Offsets that are not copied yet; None while position or end is unknown."""
-        return None if self.position is None or self.end is None else max(0, self.end - self.position)
-
-    @property
-    def trouble(self) -> str:
-        """``error`` with the partition in front; empty without one."""
-        return named_error(self.upstream_topic, self.partition, self.error)
-
     def cells(self, columns: Iterable[str]) -> list[Any]:
         """What ``json.dumps`` takes, by column; the first are those of every record."""
         cells = [getattr(self, column) for column in columns]
@@ -152,12 +164,6 @@ class PartitionRecord:
             bytes_total=self.bytes_total,
             copy_end=self.copy_end,
         )
-
-
-def named_error(topic: str, partition: int, error: str | None) -> str:
-    """An error of a partition with the partition in front, once: many name it themselves. Empty without one."""
-    place = f"{topic}-{partition}: "
-    return "" if error is None else place + error.removeprefix(place)
 
 
 @dataclass(frozen=True, slots=True)
