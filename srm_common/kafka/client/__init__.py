@@ -1,1 +1,1 @@
-"""Connections to a cluster: kafka-python with our own transport, and librdkafka (docs/adr/0002)."""
+"""Connections to a cluster: kafka-python with our own transport and receive buffers, and librdkafka (docs/adr/0002)."""

@@ -1,1 +1,1 @@
-"""Source offsets with their edits and repair, translated offsets, checkpoints."""
+"""Source offsets with their edits and repair; offsets of consumer groups, translated and judged; checkpoints."""
