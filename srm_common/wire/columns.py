@@ -41,6 +41,7 @@ from srm_common.wire.record_walk import (
     HEADERS_LENGTH,
     KEY_AT,
     KEY_LENGTH,
+    LEAST_RECORD,
     NAME_AT,
     NAME_LENGTH,
     OFFSET_DELTA,
@@ -118,6 +119,8 @@ def _body(batch: SourceBatch) -> _Body:
 def _walked(body: Buffer, count: int, base_offset: int) -> tuple[Bytes, Ints]:
     if count < 0:
         raise CorruptBatch(f"batch at offset {base_offset} has {count} records")
+    if count * LEAST_RECORD > len(body):
+        raise CorruptBatch(f"batch at offset {base_offset} has {count} records in {len(body)} bytes")
     data = np.frombuffer(body, np.uint8)
     fields = np.empty((FIELDS, count), np.int64)
     fault = record_walk.walk(data if record_walk.COMPILED else bytes(body), count, fields)

@@ -38,6 +38,8 @@ BODY_FIELDS = 7
 MOST_GROWTH = 5 + 10 + 5
 #: Bytes of the smallest record: seven varints and bytes.
 LEAST_RECORD = 7
+#: Bytes of the smallest header: the lengths of its name and its value.
+LEAST_HEADER = 2
 
 try:
     from numba import njit
@@ -111,7 +113,7 @@ def walk(body: Body, count: int, fields: Ints) -> int:
             if length > 0:
                 at += length
         headers, at = _read(body, at, end)
-        if at < 0 or headers < 0:
+        if at < 0 or headers < 0 or headers > (end - at) // LEAST_HEADER:
             return number
         fields[HEADERS_AT, number] = at
         fields[HEADERS_LENGTH, number] = end - at

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.errors import CorruptBatch, RecordTooLarge
 from srm_common.wire import columns, record_walk
-from srm_common.wire.batch import Packed, SourceBatch
+from srm_common.wire.batch import HEADER_SIZE, Packed, SourceBatch, parse_header
 from srm_common.wire.codec import LZ4, NAMES, NONE
 from tests.unit.wire.batches import (
     Record,
@@ -21,6 +22,7 @@ from tests.unit.wire.batches import (
     rows,
     source_batch,
     take_all,
+    varint,
     without_offsets,
     written,
 )
@@ -106,6 +108,21 @@ def test_both_ways_give_the_same(loops: str) -> None:
     assert without_offsets(written(packed)) == without_offsets(records)
     assert packed.runs == ((7, 2, 2), (1 << 30, 1, 1))
     assert columns.with_headers(decoded, columns.parsed_headers(decoded)) == decoded
+
+
+@pytest.mark.parametrize(("at", "lie"), [(57, (1 << 30).to_bytes(4, "big")), (None, varint(1 << 30))])
+def test_counts_that_lie_take_no_memory(loops: str, at: int | None, lie: bytes) -> None:
+    """The checksum is right: a client wrote so many records, or so many headers."""
+    data = bytearray(source_batch([Record(4, 9, b"k", b"v")]).data)
+    if at is None:
+        text = b"\x00\x00\x00" + varint(1) + b"k" + varint(1) + b"v" + lie
+        data[HEADER_SIZE:] = varint(len(text)) + text
+        data[8:12] = (len(data) - 12).to_bytes(4, "big")
+    else:
+        data[at : at + len(lie)] = lie
+    data[17:21] = crc32c(bytes(data[21:])).to_bytes(4, "big")
+    with pytest.raises(CorruptBatch, match=r"offset 4 (ends inside record 0|has 1073741824 records in \d+ bytes)"):
+        columns.decode([SourceBatch(parse_header(data), memoryview(data))])
 
 
 @given(rows(), st.integers(1, 4))
