@@ -18,7 +18,8 @@ import click
 from srm_common.airflow_bridge.lag_report import LagReport
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName, FlowSettings
-from srm_common.domain.monitoring.run_report import GROUPS, GroupSample, groups_record
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.monitoring.run_report import GroupSample, groups_record
 from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topics.actions import failed
@@ -55,7 +56,7 @@ def main(topics: int, partitions: int, groups: int, rounds: int, url: str | None
         for number in range(rounds):
             with FlowState(flow) as state:
                 state.write("run", _record(flow, number, topics, partitions).to_json())
-                state.write(GROUPS, groups_record(_groups(groups)))
+                state.write(StateKey.GROUPS, groups_record(_groups(groups)))
             _round(flow, f"run-{number}", store, taken)
         store.close()
         size = Path(folder, "metrics.db").stat().st_size if url is None else None

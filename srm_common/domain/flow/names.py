@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 from srm_common.domain.flow.settings import FlowName, FlowSettings
@@ -37,8 +38,47 @@ def segments_topic(source_alias: str) -> str:
 
 
 def flow_state_topic(source_alias: str) -> str:
-    """Run record, slot count, last plan and decisions."""
+    """What a flow remembers besides its progress, by :class:`StateKey`."""
     return f"srm-flow-state.{source_alias}.internal"
+
+
+class StateKey(StrEnum):
+    """The keys of :func:`flow_state_topic`, by what their records hold."""
+
+    RUN = "run"
+    """The newest run: :class:`srm_common.domain.runs.run_record.RunRecord`."""
+    START = "start"
+    """Where a run was told to start, and its id."""
+    SLOTS = "slots"
+    """The highest number of slots that any run had."""
+    SIZES = "sizes"
+    """Bytes of a record, by upstream topic."""
+    TOPICS = "topics"
+    """Source topics as they were seen: :class:`srm_common.domain.topics.source_topics.SourceTopics`."""
+    DRIVER = "driver "
+    """What the keys of active runs begin with."""
+    INSTALLATION = "installation"
+    """Which installation ran the flow last."""
+    REFRESH = "refresh"
+    """When topics were refreshed: :class:`srm_common.domain.topics.refresh_memory.RefreshMemory`."""
+    DECISIONS = "decisions"
+    """Which topics are copied, and why others are not."""
+    PLAN = "plan"
+    """The newest plan, with results."""
+    ACLS = "acls"
+    """Bindings that the flow made on the target."""
+    IMPORTING = "schemas.importing"
+    """Subjects that are in mode IMPORT for the time of a registration, with the mode that each had."""
+    CHECKPOINTS = "checkpoints"
+    """How far rounds of checkpoints have read: :class:`srm_common.domain.offsets.checkpoints.CheckpointMemory`."""
+    GROUPS = "groups"
+    """Samples of consumer groups, of the newest round of checkpoints."""
+    UNTRANSLATED = "untranslated"
+    """Positions of groups that have no translation, and groups of other kinds."""
+    FOREIGN = "foreign"
+    """The sentence that the newest look for records of other writers in the copies ended with."""
+    MOVE = "move"
+    """The newest move of groups along the flow: :class:`srm_common.domain.moving.moves.MoveReport`."""
 
 
 def metrics_topic(source_alias: str) -> str:

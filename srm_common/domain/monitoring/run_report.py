@@ -193,8 +193,6 @@ def untranslated(groups: Iterable[GroupSample]) -> tuple[int, str | None]:
 # Samples of groups, as the flow's state keeps them between rounds of checkpoints.
 
 
-#: The key in the flow's state.
-GROUPS = "groups"
 #: Enough for a page; a record has to fit into a message.
 _ROWS = 5_000
 _COLUMNS = tuple(field.name for field in fields(GroupSample))

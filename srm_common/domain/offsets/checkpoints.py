@@ -95,8 +95,6 @@ def downstream_of(translation: Translation) -> int | str:
 # What the last round could not translate, as it is kept for the time when the source cannot be asked.
 
 
-#: The key in the flow's state.
-UNTRANSLATED = "untranslated"
 #: Enough for a person; a record has to fit into a message.
 _ROWS = 10_000
 

@@ -13,9 +13,6 @@ from typing import Any
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.offsets.segments import Segment
 
-#: Of the sentence in the flow's state that the newest look at the copies ended with.
-KEY = "foreign"
-
 
 def foreign_record(sentence: str | None, checked_ms: int) -> dict[str, Any]:
     """For the flow's state. ``sentence`` is None where nothing was found; ``checked_ms`` in epoch milliseconds."""

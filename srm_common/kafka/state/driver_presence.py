@@ -18,12 +18,11 @@ import uuid
 from collections.abc import Mapping
 from typing import Any, Self
 
+from srm_common.domain.flow.names import StateKey
 from srm_common.errors import SrmError
 from srm_common.kafka.state.flow_state import FlowState
 
 _LOG = logging.getLogger(__name__)
-#: What the keys of these records in the flow's state begin with.
-PREFIX = "driver "
 BEAT_SECONDS = 5.0
 #: How long to watch to find out whether a run is alive: two beats, and some time for slow brokers.
 WATCH_SECONDS = 12.0
@@ -39,7 +38,7 @@ class DriverPresence:
 
     def __init__(self, store: FlowState, run_id: str, installation: str | None = None) -> None:
         self._store = store
-        self._key = f"{PREFIX}{uuid.uuid4().hex}"
+        self._key = f"{StateKey.DRIVER}{uuid.uuid4().hex}"
         self._about = {
             "run_id": run_id,
             "host": socket.gethostname(),
@@ -84,7 +83,7 @@ class DriverPresence:
 
 def drivers(known: Mapping[str, Any]) -> dict[str, Any]:
     """The presences among the records of a flow's state."""
-    return {key: value for key, value in known.items() if key.startswith(PREFIX)}
+    return {key: value for key, value in known.items() if key.startswith(StateKey.DRIVER)}
 
 
 def living_driver(store: FlowState, seen: Mapping[str, Any], seconds: float = WATCH_SECONDS) -> str | None:
@@ -97,7 +96,7 @@ def living_driver(store: FlowState, seen: Mapping[str, Any], seconds: float = WA
     """
     deadline = time.monotonic() + seconds
     while True:
-        now = store.read_all(prefix=PREFIX)
+        now = store.read_all(prefix=StateKey.DRIVER)
         for key, value in now.items():
             if seen.get(key) != value:
                 return f"run '{value['run_id']}' on {value['host']} (process {value['pid']})"

@@ -18,7 +18,7 @@ from srm_common.wire.batch import SourceBatch
 from srm_common.wire.mm2 import SOURCE_CONNECTOR, parse_source_offset_key, parse_source_offset_value
 from srm_common.wire.plain_records import Newest, newest_of_each_key
 
-_RUN = b"run"
+_RUN = names.StateKey.RUN.encode()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,8 @@ from srm_common.kafka.state.state_writer import NewRecord
 
 
 class FlowState(Closing):
-    """The store of one flow. Keys are short words ("run", "slots", "plan", "topics"); values what JSON can say.
+    """The store of one flow. Keys are those of :class:`srm_common.domain.flow.names.StateKey`; values what
+    JSON can say.
 
     The last write of a key wins. A context manager; connections are made when they are needed.
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from srm_common.domain.flow.names import ConnectNames
+from srm_common.domain.flow.names import ConnectNames, StateKey
 from srm_common.errors import Fenced, FlowRunning
-from srm_common.kafka.state.driver_presence import PREFIX, WATCH_SECONDS, drivers, living_driver
+from srm_common.kafka.state.driver_presence import WATCH_SECONDS, drivers, living_driver
 from srm_common.kafka.transactions.active_writers import active_writers
 from srm_common.replication.driver.ownership import Ownership
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -39,7 +39,7 @@ def idle_flow(
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     flow, store = clusters.flow, clusters.state
-    seen = drivers(store.read_all(prefix=PREFIX))
+    seen = drivers(store.read_all(prefix=StateKey.DRIVER))
     signs = signs_of_life(clusters, mirror_maker, seen=seen)
     if signs:
         raise FlowRunning(f"{undone}: {signs[0]}")
@@ -47,7 +47,7 @@ def idle_flow(
     if not flow.exactly_once:
         yield None
         return
-    highest = int((store.read("slots") or {}).get("highest", 0))
+    highest = int((store.read(StateKey.SLOTS) or {}).get("highest", 0))
     prefix = None if mirror_maker is None else mirror_maker.task_id_prefix
     owner = Ownership.take(flow, 1, max(highest, flow.tasks_max), task_id_prefix=prefix)
     try:
@@ -80,6 +80,6 @@ def signs_of_life(
     signs = active_writers(flow, mirror_maker)
     if signs:
         return signs
-    known = drivers(store.read_all(prefix=PREFIX)) if seen is None else seen
+    known = drivers(store.read_all(prefix=StateKey.DRIVER)) if seen is None else seen
     alive = living_driver(store, known, watch_seconds)
     return [] if alive is None else [f"{alive} is active; pause the DAG and wait for its end"]

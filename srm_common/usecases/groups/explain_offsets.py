@@ -9,7 +9,8 @@ from typing import Any, Self
 
 from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.offsets.checkpoints import UNTRANSLATED, downstream_of, untranslated_from
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.offsets.checkpoints import downstream_of, untranslated_from
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import select_topics
 from srm_common.errors import SrmError
@@ -140,7 +141,7 @@ def _as_the_last_round_found(
     groups: Collection[str] | None,
     fault: SrmError,
 ) -> ExplainedOffsets:
-    found, left_out = untranslated_from(clusters.state.read(UNTRANSLATED))
+    found, left_out = untranslated_from(clusters.state.read(StateKey.UNTRANSLATED))
     copies = clusters.target.registry.read().of_flow(clusters.flow.name)
     for one in found:
         remote = copies[one.topic].downstream_topic if one.topic in copies else one.topic

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.names import ConnectNames
+from srm_common.domain.flow.names import ConnectNames, StateKey
 from srm_common.domain.moving.handover import Handback, HandoverPosition, Verdict, accepted
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
@@ -76,7 +76,7 @@ def _found(clusters: FlowClusters, request: HandbackRequest, *, fenced: bool) ->
     flow = clusters.flow
     ours = ConnectNames.dedicated(flow.name)
     committed = stored_offsets(clusters, ours, fenced=fenced)
-    memory = SourceTopics.from_json(clusters.state.read("topics"))
+    memory = SourceTopics.from_json(clusters.state.read(StateKey.TOPICS))
     chosen = _chosen(memory, committed)
     topics = handover_topics(clusters, plan_topics(clusters), [*committed, *chosen])
     positions = [

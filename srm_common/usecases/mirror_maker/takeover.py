@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.flow.names import ConnectNames
+from srm_common.domain.flow.names import ConnectNames, StateKey
 from srm_common.domain.flow.start_position import StartKind
 from srm_common.domain.moving.handover import (
     HandoverPosition,
@@ -147,8 +147,8 @@ def _write(
     changed = [one for one in found.positions if one.position is not None and one.position != ours.get(one.place)]
     records = [offset_record(flow.name, state, one.place, one.position) for one in changed]
     records += _segments(clusters, state, found.positions)
-    memory = SourceTopics.from_json(store.read("topics"))
-    records.append(store.record("topics", _remembered(clusters, memory, found.positions, topics).to_json()))
+    memory = SourceTopics.from_json(store.read(StateKey.TOPICS))
+    records.append(store.record(StateKey.TOPICS, _remembered(clusters, memory, found.positions, topics).to_json()))
     if owner is None:
         clusters.target.writer().write(f"take over flow {flow.name}", records)
     else:

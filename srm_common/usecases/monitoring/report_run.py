@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.monitoring.flow_lag import FlowLag
-from srm_common.domain.monitoring.run_report import GROUPS, ClockSkew, RunReport, groups_from, topics_from
-from srm_common.domain.offsets.foreign_records import KEY as FOREIGN
+from srm_common.domain.monitoring.run_report import ClockSkew, RunReport, groups_from, topics_from
 from srm_common.domain.offsets.foreign_records import foreign_from
 from srm_common.domain.runs.run_record import PartitionRecord, RunRecord, RunState
 from srm_common.domain.topic_partition import TopicPartition
@@ -61,8 +61,8 @@ def _made(
     filters: EffectiveFilters | None,
 ) -> RunReport:
     flow = clusters.flow
-    known = clusters.state.read_all("run", "decisions", "plan", GROUPS, FOREIGN)
-    record = RunRecord.from_json(known["run"]) if "run" in known else None
+    known = clusters.state.read_all(StateKey.RUN, StateKey.DECISIONS, StateKey.PLAN, StateKey.GROUPS, StateKey.FOREIGN)
+    record = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
     now_ms = clusters.now_ms()
     fault = None
     if record is None or record.run_id != run_id:
@@ -76,7 +76,7 @@ def _made(
         record, unknown = _with_lag(flow, record)
         if unknown is not None:
             notes.append(f"the lag is unknown, or as of the run: {unknown}")
-    decisions = known.get("decisions")
+    decisions = known.get(StateKey.DECISIONS)
     return RunReport(
         flow=str(flow.name),
         run_id=run_id,
@@ -85,15 +85,15 @@ def _made(
         fault=fault,
         warnings=tuple(notes),
         heartbeats=heartbeat_report(clusters, by_hop=True),
-        groups=groups_from(known.get(GROUPS)),
-        topic_groups=topics_from(known.get(GROUPS)),
+        groups=groups_from(known.get(StateKey.GROUPS)),
+        topic_groups=topics_from(known.get(StateKey.GROUPS)),
         clock=measure_clocks(flow),
         schedule_interval_seconds=flow.schedule_interval_seconds,
         lag_objective_records=flow.lag_objective_records,
         decisions=None if decisions is None else {"decisions": decisions},
-        plan=known.get("plan"),
+        plan=known.get(StateKey.PLAN),
         filters=None if filters is None else _filters(filters),
-        foreign_writers=foreign_from(known.get(FOREIGN)),
+        foreign_writers=foreign_from(known.get(StateKey.FOREIGN)),
         data_topics=data_topics(flow, record),
     )
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.moving.moves import MoveKind, MoveMode, MoveReport, MoveRequest, StepName, StepResult, StepState
 from srm_common.domain.topics.state_topics import flow_state_topic
 from srm_common.errors import ConfigError, CorruptRecord, SrmError
@@ -21,7 +22,6 @@ from srm_common.usecases.moving.move_steps import LastPass as LastPass
 from srm_common.usecases.moving.move_steps import MoveSteps, failed
 from srm_common.usecases.offsets.resume_points import opposite
 
-STATE_KEY = "move"
 #: For what a step found, after its work: a target that is gone has been waited for already.
 _KEEP_SECONDS = 10.0
 
@@ -33,7 +33,7 @@ def last_move(flow: FlowSettings | FlowClusters) -> MoveReport | None:
         UnreachableCluster, AccessDenied, ClusterError, CorruptRecord: as the target answers.
     """
     with clusters_of(flow) as clusters:
-        found = clusters.state.read(STATE_KEY)
+        found = clusters.state.read(StateKey.MOVE)
     flow = clusters.flow
     if found is None:
         return None
@@ -126,7 +126,7 @@ class Move:
     def _keep(self, result: StepResult, clusters: FlowClusters) -> StepResult:
         try:
             clusters.target.ensure([flow_state_topic(self._flow)], timeout_seconds=_KEEP_SECONDS)
-            clusters.state.write(STATE_KEY, self.report.to_json())
+            clusters.state.write(StateKey.MOVE, self.report.to_json())
         except SrmError as error:
             sentence = f"the result of this step could not be kept: {error}"
             result = replace(

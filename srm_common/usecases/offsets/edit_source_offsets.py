@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from srm_common.domain.filters.flow_filters import topic_filter
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.flow.control_record import SOURCE_OFFSETS
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartPosition
 from srm_common.domain.offsets.offset_edits import (
     LogRange,
@@ -64,7 +65,7 @@ def edit_source_offsets(
     """
     with clusters_of(flow) as clusters:
         if dry_run:
-            memory = SourceTopics.from_json(clusters.state.read("topics"))
+            memory = SourceTopics.from_json(clusters.state.read(StateKey.TOPICS))
             return _edits(clusters, request, committed_now(clusters), memory)[0]
         with idle_flow(clusters, f"the source offsets of flow {clusters.flow.name} were not changed") as owner:
             return _carry_out(clusters, request, clusters.state_topics(), owner)
@@ -74,14 +75,14 @@ def _carry_out(
     clusters: FlowClusters, request: Request, state: StateTopics, owner: Ownership | None
 ) -> list[OffsetEdit]:
     flow, store = clusters.flow, clusters.state
-    memory = SourceTopics.from_json(store.read("topics"))
+    memory = SourceTopics.from_json(store.read(StateKey.TOPICS))
     edits, ids = _edits(clusters, request, read_source_offsets(flow, state, refuse_loss=False), memory)
     if any(edit.problem for edit in edits) or not any(_differs(edit, memory) for edit in edits):
         return edits
     records = [offset_record(flow.name, state, edit.place, edit.after, epoch=edit.epoch) for edit in edits]
     after = edited_memory(memory, edits, ids)
     if after != memory:
-        records.insert(0, store.record("topics", after.to_json()))
+        records.insert(0, store.record(StateKey.TOPICS, after.to_json()))
     if owner is None:
         clusters.target.writer().write(f"write source offsets of flow {flow.name}", records)
     else:

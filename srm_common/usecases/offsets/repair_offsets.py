@@ -5,6 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.offsets.offset_edits import CopyEnd, RepairAction, repair_action
 from srm_common.domain.offsets.segments import Segment
 from srm_common.domain.topic_partition import TopicPartition
@@ -44,7 +45,7 @@ def _repaired(clusters: FlowClusters, dry_run: bool) -> list[RepairAction]:
     flow, reader = clusters.flow, clusters.target.reader
     state = present_state_topics(reader, flow) if dry_run else clusters.state_topics()
     if not dry_run:
-        highest = int((clusters.state.read("slots") or {}).get("highest", 0))
+        highest = int((clusters.state.read(StateKey.SLOTS) or {}).get("highest", 0))
         with Ownership.take(flow, flow.tasks_max, max(highest, flow.tasks_max)):
             pass
     known = read_source_offsets(flow, state, refuse_loss=False)

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from srm_common.domain.amount import Amount
 from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowName, FlowSettings, names
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.moving.moves import PositionReport
-from srm_common.domain.offsets.checkpoints import UNTRANSLATED, other_groups_from
+from srm_common.domain.offsets.checkpoints import other_groups_from
 from srm_common.domain.offsets.resume_point import Log, OffsetMap, not_copied, resume_point
 from srm_common.domain.offsets.translation import Translation
 from srm_common.domain.topic_partition import TopicPartition
@@ -164,7 +165,7 @@ def groups_left_out(
     """
     flow, faults = clusters.flow, list[str]()
     if not source_answers:
-        found = other_groups_from(clusters.state.read(UNTRANSLATED))
+        found = other_groups_from(clusters.state.read(StateKey.UNTRANSLATED))
     else:
         try:
             listed, unlisted = other_groups(flow.source, timeout_seconds=min(_LIST_SECONDS, flow.request_seconds))

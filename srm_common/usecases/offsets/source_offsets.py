@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.offsets.offset_edits import LogRange
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.source_topics import SourceTopics
@@ -54,7 +55,7 @@ def list_source_offsets(flow: FlowSettings | FlowClusters) -> list[ListedOffset]
     """
     with clusters_of(flow) as clusters:
         offsets = committed_now(clusters)
-        memory = SourceTopics.from_json(clusters.state.read("topics"))
+        memory = SourceTopics.from_json(clusters.state.read(StateKey.TOPICS))
         pinned = {(topic, partition) for topic, known in memory.topics.items() for partition in known.pins}
         places = sorted({*offsets, *offsets.faults, *offsets.resets, *pinned})
         try:

@@ -18,7 +18,8 @@ from typing import Self
 
 from srm_common.domain.filters.flow_filters import group_filter
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.monitoring.run_report import GROUPS, GroupSample, groups_from, groups_record
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.monitoring.run_report import GroupSample, groups_from, groups_record
 from srm_common.domain.offsets.checkpoints import Checkpoint, CheckpointMemory, supersedes
 from srm_common.domain.offsets.translation import NotReplicatedYet, Translated, Translation, Unmapped
 from srm_common.domain.topics.state_topics import state_topics
@@ -29,7 +30,7 @@ from srm_common.kafka.state.checkpoint_log import Place, newest_checkpoints
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.offsets.exact_translation import ExactTranslation
 from srm_common.usecases.offsets.make_checkpoints import CopiedPlaces
-from srm_common.usecases.offsets.sync_checkpoints import STATE_KEY, write_checkpoints
+from srm_common.usecases.offsets.sync_checkpoints import write_checkpoints
 from srm_common.wire.mm2 import MAX_STRING_BYTES
 
 _LOG = logging.getLogger(__name__)
@@ -177,7 +178,7 @@ class CheckpointRounds:
             target = clusters.target
             target.ensure([topic for topic in state_topics(flow) if topic.name == names.checkpoints_topic(flow)])
             self._groups = stack.enter_context(GroupWatch(flow.source, timeout_seconds=seconds))
-            self._memory = CheckpointMemory.from_json(clusters.state.read(STATE_KEY))
+            self._memory = CheckpointMemory.from_json(clusters.state.read(StateKey.CHECKPOINTS))
             self._samples: dict[str, GroupSample] = {}
             self._before = newest_checkpoints(target.reader, names.checkpoints_topic(flow)).by_place
             self._log = target.segment_log(names.segments_topic(flow.name.source))
@@ -204,14 +205,14 @@ class CheckpointRounds:
         if not self._samples or self._ended():
             return
         state = self._clusters.state
-        known = {one.group: one for one in groups_from(state.read(GROUPS))}
+        known = {one.group: one for one in groups_from(state.read(StateKey.GROUPS))}
         for group, new in self._samples.items():
             known[group] = replace(
                 known.get(group, new),
                 checkpoint_latency_ms=new.checkpoint_latency_ms,
                 checkpoint_ms=new.checkpoint_ms,
             )
-        state.write(GROUPS, groups_record(known.values()))
+        state.write(StateKey.GROUPS, groups_record(known.values()))
 
     def _moved(self, offsets: Iterable[GroupOffsets]) -> Iterable[_Moved]:
         for found in offsets:

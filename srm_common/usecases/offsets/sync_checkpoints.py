@@ -7,17 +7,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings, names
-from srm_common.domain.monitoring.run_report import GROUPS, CheckpointRound, groups_from, groups_record, topics_from
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.monitoring.run_report import CheckpointRound, groups_from, groups_record, topics_from
 from srm_common.domain.offsets.checkpoint_report import CheckpointReport
 from srm_common.domain.offsets.checkpoints import (
-    UNTRANSLATED,
     Checkpoint,
     CheckpointMemory,
     Part,
     group_sync_period_seconds,
     untranslated_record,
 )
-from srm_common.domain.offsets.foreign_records import KEY as FOREIGN
 from srm_common.domain.offsets.foreign_records import foreign_record
 from srm_common.domain.offsets.offset_syncs import OffsetSync, SyncState, syncs_for
 from srm_common.domain.topics.state_topics import state_topics
@@ -33,7 +32,6 @@ from srm_common.usecases.offsets.sync_groups import GroupsSynced, sync_groups
 from srm_common.wire.mm2 import encode_checkpoint, encode_offset_sync
 
 #: Where a flow's state has the :class:`CheckpointMemory`.
-STATE_KEY = "checkpoints"
 #: With so many new segments the map is pruned at once: a flow that copies a trickle commits a hundred thousand an hour.
 _MANY_SEGMENTS = 5_000
 
@@ -93,7 +91,7 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
             news, ends = log.read_new(before.checked)
         if before.synced != memory.synced:
             # Whatever fails from here on: MirrorMaker 2 takes a sync that comes twice for a rewound log.
-            state.write(STATE_KEY, memory.to_json())
+            state.write(StateKey.CHECKPOINTS, memory.to_json())
         made = make_checkpoints(clusters, log, news.segments, before)
         if made.written:
             write_checkpoints(flow, made.written, clusters.target.writer())
@@ -112,16 +110,16 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
         if not flow.emit_checkpoints and memory.checked:
             # When they are switched on again they begin with the whole map: its newer part was joined meanwhile.
             memory = replace(memory, checked={})
-            state.write(STATE_KEY, memory.to_json())
+            state.write(StateKey.CHECKPOINTS, memory.to_json())
         # What is not kept yet does not count: the next round may have to read the same news again.
         read_up_to = before.checked if flow.emit_checkpoints else {}
         read_up_to = {home: read_up_to.get(home, ends[home]) for home in range(segments_partitions)}
         pruned = prune_segments(clusters, log, segments_topic, read_up_to)
         foreign = check_copies(clusters).summary()
-        state.write(FOREIGN, foreign_record(foreign, now_ms))
+        state.write(StateKey.FOREIGN, foreign_record(foreign, now_ms))
         memory = memory.done([Part.PRUNING], now_ms)
     if memory != before:
-        state.write(STATE_KEY, memory.to_json())
+        state.write(StateKey.CHECKPOINTS, memory.to_json())
     return replace(
         report,
         due_in_seconds=None if Part.CHECKPOINTS in due else memory.next_seconds(flow, now_ms),
@@ -149,7 +147,7 @@ def _synced(clusters: FlowClusters, at_once: bool) -> CheckpointReport:
 def _remembered(state: FlowState, skipped: list[str]) -> CheckpointMemory:
     """A memory that cannot be read costs one reading of the whole map, and no more."""
     try:
-        return CheckpointMemory.from_json(state.read(STATE_KEY))
+        return CheckpointMemory.from_json(state.read(StateKey.CHECKPOINTS))
     except CorruptRecord as error:
         skipped.append(str(error))
         return CheckpointMemory()
@@ -159,11 +157,11 @@ def _keep_untranslated(state: FlowState, made: CheckpointsMade) -> None:
     """For queries while the source is down; written only when it has changed."""
     record = untranslated_record(made.untranslated, made.unsupported)
     try:
-        known = state.read(UNTRANSLATED)
+        known = state.read(StateKey.UNTRANSLATED)
     except CorruptRecord:  # it is written again
         known = None
     if record != (known or untranslated_record(())):
-        state.write(UNTRANSLATED, record)
+        state.write(StateKey.UNTRANSLATED, record)
 
 
 def _keep_groups(
@@ -184,11 +182,11 @@ def _keep_groups(
         checkpointed=_checkpointed(made),
     )
     try:
-        before = state.read(GROUPS)
+        before = state.read(StateKey.GROUPS)
     except CorruptRecord:  # it is written again
         before = None
     samples = found_out.samples(groups_from(before))
-    state.write(GROUPS, groups_record(samples, found_out.topic_groups(topics_from(before))))
+    state.write(StateKey.GROUPS, groups_record(samples, found_out.topic_groups(topics_from(before))))
 
 
 def _checkpointed(made: CheckpointsMade) -> set[tuple[str, str]]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from srm_common.domain.cluster import MAX_MESSAGE_BYTES
 from srm_common.domain.flow import names
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import Installation, other_installation
 from srm_common.domain.topic_partition import TopicPartition
@@ -15,13 +16,11 @@ from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.domain.transforms.failed_records import DeadLetterTopic, ErrorHandling
 from srm_common.errors import ClusterError, ConfigError, CorruptRecord, SrmError, StateTopicInvalid, StateUnavailable
-from srm_common.kafka.state.driver_presence import PREFIX
 from srm_common.kafka.transactions.active_writers import mirror_maker_workers
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.wire.mm2 import decode_offset_sync
 
 _LOG = logging.getLogger(__name__)
-_INSTALLATION = "installation"
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 
 
@@ -43,16 +42,16 @@ def competing_runs(clusters: FlowClusters, run: RunOptions) -> list[str]:
     notes = [f"{sign}, since both copy, and then run: srm-control takeover" for sign in signs]
     if run.installation is not None:
         own = Installation(run.installation, socket.gethostname(), run.run_id, clusters.now_ms())
-        other = other_installation(flow.name, Installation.from_json(store.read(_INSTALLATION)), own)
+        other = other_installation(flow.name, Installation.from_json(store.read(StateKey.INSTALLATION)), own)
         notes += [other] if other is not None else []
-        store.write(_INSTALLATION, own.to_json())
+        store.write(StateKey.INSTALLATION, own.to_json())
     return notes
 
 
 def new_owner(clusters: FlowClusters) -> str | None:
     """Who took the flow from a run of ours that has ended, in one sentence; None if that is unknown."""
     try:
-        found = list(clusters.state.read_all(prefix=PREFIX).values())
+        found = list(clusters.state.read_all(prefix=StateKey.DRIVER).values())
     except SrmError:
         # The reason to stop counts more than who it was.
         return None

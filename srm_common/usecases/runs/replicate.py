@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.start_position import StartKind, StartPosition, StartRules
 from srm_common.domain.runs.copying import CopyJob, CopyRange
 from srm_common.domain.runs.data_loss import CutCopy
@@ -20,7 +21,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.domain.topics.source_topics import SourceTopics
 from srm_common.errors import FlowOwnedElsewhere, OwnershipError, RunFailed, SrmError, UnreachableCluster
-from srm_common.kafka.state.driver_presence import PREFIX, DriverPresence, drivers
+from srm_common.kafka.state.driver_presence import DriverPresence, drivers
 from srm_common.kafka.state.source_offsets import read_source_offsets
 from srm_common.kafka.state.state_topics import StateTopics
 from srm_common.replication.driver.hanging_transactions import Copy, end_hanging_transactions
@@ -107,7 +108,9 @@ class _Run:
         state = self._clusters.state_topics(patience_seconds=flow.patience_seconds)
         for note in state.notes:
             self._journal.note(note, logging.INFO)
-        known = self._store.read_all("run", "slots", "topics", "sizes", "start", "plan")
+        known = self._store.read_all(
+            StateKey.RUN, StateKey.SLOTS, StateKey.TOPICS, StateKey.SIZES, StateKey.START, StateKey.PLAN
+        )
         self._journal.recall(known)
         topics = self._first_topics()
         if not topics:
@@ -120,7 +123,7 @@ class _Run:
             job = replace(copy_job(flow, state), error_handling=error_handling(self._clusters, topics))
             presence = stack.enter_context(DriverPresence(self._store, self._run.run_id, self._run.installation))
             stack.enter_context(SteadyHeartbeats(self._clusters))
-            owner = self._own(slots, known.get("slots") or {})
+            owner = self._own(slots, known.get(StateKey.SLOTS) or {})
             checkpoints = stack.enter_context(SteadyCheckpoints(flow, self._journal.note, self._clusters.clock))
             for note in competing_runs(self._clusters, self._run):
                 self._journal.note(note)
@@ -134,7 +137,7 @@ class _Run:
                 self._free(owner, job, self._copies)
                 self._find_cut_copies(owner)
             # Read again, since offsets may have been moved by hand until the flow became ours.
-            known = self._store.read_all("topics", "start", prefix=PREFIX)
+            known = self._store.read_all(StateKey.TOPICS, StateKey.START, prefix=StateKey.DRIVER)
             presence.forget_others(drivers(known))
             points = self._points(source, state, known, topics)
             self._passes = passes = Passes(
@@ -142,7 +145,7 @@ class _Run:
                 runner=self._watched if self._progress else self._runner,
                 points=points,
                 topics=_then(topics, self._topics),
-                remember=lambda memory: self._store.write("topics", memory.to_json()),
+                remember=lambda memory: self._store.write(StateKey.TOPICS, memory.to_json()),
                 owner=owner,
                 slots_max=slots,
                 record_bytes=dict(self._journal.sizes),
@@ -150,7 +153,7 @@ class _Run:
                 patience_seconds=flow.retry_timeout_seconds,
                 watch=self._between_passes,
             )
-            self._prepare_override(points, topics, known.get("start"))
+            self._prepare_override(points, topics, known.get(StateKey.START))
             passes.run()
             # Heartbeats alone move no group, and come with each run.
             if any(
@@ -180,7 +183,7 @@ class _Run:
         highest = int(recorded.get("highest", 0))
         if slots > highest:
             # Before the ids are used, so that a later run fences them even if this one ends here.
-            self._store.write("slots", {"highest": slots})
+            self._store.write(StateKey.SLOTS, {"highest": slots})
         return Ownership.take(self._flow, slots, max(slots, highest))
 
     def _free(self, owner: Ownership, job: CopyJob, copies: Iterable[Copy]) -> None:
@@ -247,7 +250,7 @@ class _Run:
 
         return StartingPoints(
             source=source,
-            memory=SourceTopics.from_json(known.get("topics")),
+            memory=SourceTopics.from_json(known.get(StateKey.TOPICS)),
             read_committed=committed,
             on_data_loss=flow.on_data_loss,
             on_target_loss=flow.on_target_loss,
@@ -276,7 +279,7 @@ class _Run:
         points = passes.points
         if points.override.kind is not StartKind.COMMITTED:
             # Its pins are stored by now; what could not be listed yet goes by the flow's own rule.
-            self._store.write("start", {"run_id": self._run.run_id, "start": str(points.override)})
+            self._store.write(StateKey.START, {"run_id": self._run.run_id, "start": str(points.override)})
             points.override = StartPosition()
             points.overridden = set()
         if not ranges and passes.count and self._journal.is_due:

@@ -9,6 +9,7 @@ from typing import Any
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import plan_notes
 from srm_common.domain.runs.partition_track import PartitionTrack
 from srm_common.domain.runs.run_options import RunOptions
@@ -37,7 +38,7 @@ def last_run(flow: FlowSettings | FlowClusters) -> RunRecord | None:
         CorruptRecord: the record is not ours to read.
     """
     with clusters_of(flow) as clusters:
-        found = clusters.state.read("run")
+        found = clusters.state.read(StateKey.RUN)
     return None if found is None else RunRecord.from_json(found)
 
 
@@ -64,12 +65,12 @@ class RunJournal:
 
     def recall(self, known: Mapping[str, Any]) -> None:
         """What earlier runs left: ``run``, ``sizes``, ``plan`` of the flow's state. Raises :class:`CorruptRecord`."""
-        self.last = RunRecord.from_json(known["run"]) if "run" in known else None
+        self.last = RunRecord.from_json(known[StateKey.RUN]) if StateKey.RUN in known else None
         partitions = self.last.partitions if self.last else ()
         self.copies_before = {TopicPartition(one.upstream_topic, one.partition): one for one in partitions}
-        for note in plan_notes(known.get("plan"), self.last.started_ms if self.last else 0):
+        for note in plan_notes(known.get(StateKey.PLAN), self.last.started_ms if self.last else 0):
             self.note(note, logging.INFO)
-        self.sizes = dict(known.get("sizes", {}))
+        self.sizes = dict(known.get(StateKey.SIZES, {}))
         if changed := changed_transforms(self._flow, self.last):
             self.note(changed.replace("from the next run on", "from now on"))
 
@@ -158,7 +159,7 @@ class RunJournal:
 
     def _write(self, passes: Passes | None, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
         record = self._record(passes, state, error)
-        self._store.write("run", record.to_json())
+        self._store.write(StateKey.RUN, record.to_json())
         self._written = time.monotonic()
         self._write_sizes(passes)
         return record
@@ -172,7 +173,7 @@ class RunJournal:
         }
         if changed:
             self.sizes |= changed
-            self._store.write("sizes", self.sizes)
+            self._store.write(StateKey.SIZES, self.sizes)
 
 
 def _partition_record(

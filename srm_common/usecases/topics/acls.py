@@ -24,6 +24,7 @@ from srm_common.domain.access.acl_changes import (
 from srm_common.domain.access.acl_rules import Copies, wanted_acls
 from srm_common.domain.access.acls import AclBinding, Permission
 from srm_common.domain.flow import FlowSettings, names
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.flow.principals import login_principal
 from srm_common.domain.topics.actions import Action, ActionResult
 from srm_common.domain.topics.selection import TopicDecision
@@ -32,7 +33,6 @@ from srm_common.domain.topics.topic_records import TopicRecord, TopicState
 from srm_common.errors import AccessDenied, CorruptRecord, SrmError
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 
-_KEY = "acls"
 _NO_DENY = "left as it is, because a DENY before it could not be created"
 #: A broker setting by which a topic is open to everyone until its first binding is created.
 OPEN_UNTIL_FIRST = "allow.everyone.if.no.acl.found"
@@ -46,13 +46,13 @@ def read_acl_record(clusters: FlowClusters) -> frozenset[AclBinding]:
         UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     flow = clusters.flow
-    found = clusters.state.read(_KEY)
+    found = clusters.state.read(StateKey.ACLS)
     try:
         return frozenset(AclBinding.from_json(parts) for parts in (found or {}).get("bindings", ()))
     except (AttributeError, TypeError, ValueError) as error:
         raise CorruptRecord(
-            f"'{_KEY}' in {names.flow_state_topic(flow.name.source)} on cluster '{flow.target.alias}' cannot be read; "
-            f"after a tombstone with that key the flow's bindings there count as created by others"
+            f"'{StateKey.ACLS}' in {names.flow_state_topic(flow.name.source)} on cluster '{flow.target.alias}' cannot "
+            f"be read; after a tombstone with that key the flow's bindings there count as created by others"
         ) from error
 
 
@@ -63,7 +63,7 @@ def write_acl_record(clusters: FlowClusters, bindings: Iterable[AclBinding]) -> 
         StateTopicInvalid, UnreachableCluster, AccessDenied, ClusterError: as the target answers.
     """
     clusters.target.ensure([flow_state_topic(clusters.flow)])
-    clusters.state.write(_KEY, {"bindings": [one.to_json() for one in sorted(bindings)]})
+    clusters.state.write(StateKey.ACLS, {"bindings": [one.to_json() for one in sorted(bindings)]})
 
 
 @dataclass(frozen=True)

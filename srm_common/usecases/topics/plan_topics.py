@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import Plan
 from srm_common.domain.plans.planning import SourceView, TargetView, make_plan
 from srm_common.domain.runs.run_record import RunRecord, changed_transforms
@@ -60,7 +61,9 @@ def _planned(
 ) -> Plan:
     flow, source, target = clusters.flow, clusters.source.admin, clusters.target.admin
     with ThreadPoolExecutor(max_workers=6, thread_name_prefix="srm-plan") as pool:
-        remembered = pool.submit(clusters.state.read_all, "refresh", "run") if alterations is None else None
+        remembered = (
+            pool.submit(clusters.state.read_all, StateKey.REFRESH, StateKey.RUN) if alterations is None else None
+        )
         acls = pool.submit(read_acls, clusters) if flow.sync_topic_acls and Job.ACLS in due else None
         schemas = pool.submit(schema_changes, clusters) if flow.sync_schemas and Job.SCHEMAS in due else None
         topics = FlowTopics.decided(clusters, pool)
@@ -90,9 +93,9 @@ def _planned(
                 target_abilities(broker.result(), known),
             ),
             due=due,
-            alterations=RefreshMemory.from_json(state.get("refresh")).alterations if remembered else alterations,
+            alterations=RefreshMemory.from_json(state.get(StateKey.REFRESH)).alterations if remembered else alterations,
         )
-        if "run" in state and (changed := changed_transforms(flow, RunRecord.from_json(state["run"]))):
+        if StateKey.RUN in state and (changed := changed_transforms(flow, RunRecord.from_json(state[StateKey.RUN]))):
             plan = plan.with_more((), [changed])
         plan = _recorded(flow, plan, settled, topics.knowledge, ids)
         plan = replace(_started_over(flow, plan, settled), restore=restored)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowSettings, OnDataLoss
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import Plan, plan_record
 from srm_common.domain.topics.actions import ActionResult
 from srm_common.domain.topics.refresh_memory import EVERYTHING, Job, RefreshMemory
@@ -75,7 +76,7 @@ def _refreshed(
     show_plan: Callable[[Plan], None],
 ) -> Refreshed:
     flow, state = clusters.flow, clusters.state
-    known = state.read("refresh")
+    known = state.read(StateKey.REFRESH)
     memory = RefreshMemory.from_json(known)
     now_ms = clusters.now_ms()
     due = EVERYTHING if at_once or narrow is not None else memory.due(flow, now_ms)
@@ -115,7 +116,7 @@ def _write(
     decisions = [decision.to_json() for decision in plan.decisions]
     digest = hashlib.sha256(json.dumps(decisions).encode()).hexdigest()[:16]
     if digest != memory.decisions:
-        state.write("decisions", decisions)
-    state.write("plan", plan_record(plan, results, now_ms))
+        state.write(StateKey.DECISIONS, decisions)
+    state.write(StateKey.PLAN, plan_record(plan, results, now_ms))
     after = memory.after(flow, due, results, now_ms, unsettled=bool(plan.lost))
-    state.write("refresh", replace(after, decisions=digest).to_json())
+    state.write(StateKey.REFRESH, replace(after, decisions=digest).to_json())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, TypeVar
 
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.schemas.planning import plan_schemas, subject_naming
 from srm_common.domain.schemas.schema_actions import (
     DeleteSchemaVersion,
@@ -27,8 +28,6 @@ from srm_common.usecases.flows.flow_clusters import FlowCluster, FlowClusters
 if TYPE_CHECKING:
     from srm_common.schema_registry.registry import SchemaRegistry
 
-#: In the flow's state: subjects that are in mode IMPORT for the time of a registration, with the mode that each had.
-IMPORTING = "schemas.importing"
 A = TypeVar("A", bound=Action)
 _IMPORT = "IMPORT"
 #: How registries answer that have no mode IMPORT (Karapace: 405), or do not let anybody set it (Confluent: 42205).
@@ -46,7 +45,7 @@ def schema_changes(clusters: FlowClusters) -> list[Action]:
             pool.submit(_view, clusters.source, naming, levels, [""] if own_level else []),
             pool.submit(_view, clusters.target, None, levels, [qualified(naming.context, "")] if own_level else []),
         ]
-        interrupted: Mapping[str, str | None] = clusters.state.read(IMPORTING) or {}
+        interrupted: Mapping[str, str | None] = clusters.state.read(StateKey.IMPORTING) or {}
         try:
             source, target = (view.result() for view in views)
         except (RegistryError, ConfigError) as error:
@@ -70,13 +69,13 @@ def register_schemas(clusters: FlowClusters, actions: Sequence[RegisterSchema]) 
     """Register in the plan's order, in which references come first. One that fails does not stop the others."""
     subjects = sorted({action.subject for action in actions})
     with clusters.target.schema_registry as registry:
-        known: dict[str, str | None] = clusters.state.read(IMPORTING) or {}
+        known: dict[str, str | None] = clusters.state.read(StateKey.IMPORTING) or {}
         try:
             modes = {subject: known[subject] if subject in known else registry.mode(subject) for subject in subjects}
         except RegistryError as error:
             return [ActionResult(action, error=str(error)) for action in actions]
         clusters.target.ensure([flow_state_topic(clusters.flow)])
-        clusters.state.write(IMPORTING, known | modes)
+        clusters.state.write(StateKey.IMPORTING, known | modes)
         importing: set[str] = set()
         faults: dict[str, str] = {}
         unrestored: dict[str, str] = {}
@@ -90,7 +89,7 @@ def register_schemas(clusters: FlowClusters, actions: Sequence[RegisterSchema]) 
                     unrestored[subject] = f"it is registered, but its subject is still in mode {_IMPORT}: {error}"
             left = {one: mode for one, mode in (known | modes).items() if one in unrestored}
             left |= {one: mode for one, mode in known.items() if one not in importing}
-            clusters.state.write(IMPORTING, left or None)
+            clusters.state.write(StateKey.IMPORTING, left or None)
     return [
         ActionResult(action, error=result.error or unrestored.get(action.subject))
         for action, result in zip(actions, results, strict=True)
@@ -125,7 +124,7 @@ def _remedy(error: RegistryError) -> str:
 
 def restore_modes(clusters: FlowClusters, actions: Sequence[RestoreMode]) -> list[ActionResult]:
     """Give subjects their modes back whose registration was interrupted, if registering has not done so just now."""
-    left: dict[str, str | None] = clusters.state.read(IMPORTING) or {}
+    left: dict[str, str | None] = clusters.state.read(StateKey.IMPORTING) or {}
     results = []
     with clusters.target.schema_registry as registry:
         for action in actions:
@@ -135,7 +134,7 @@ def restore_modes(clusters: FlowClusters, actions: Sequence[RestoreMode]) -> lis
             results.append(_done(action, lambda one: registry.set_mode(one.subject, one.mode)))
             if results[-1].error is None:
                 del left[action.subject]
-    clusters.state.write(IMPORTING, left or None)
+    clusters.state.write(StateKey.IMPORTING, left or None)
     return results
 
 

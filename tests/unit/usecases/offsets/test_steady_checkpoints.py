@@ -12,7 +12,8 @@ from confluent_kafka import TopicPartition
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
-from srm_common.domain.monitoring.run_report import GROUPS, GroupSample, groups_from
+from srm_common.domain.flow.names import StateKey
+from srm_common.domain.monitoring.run_report import GroupSample, groups_from
 from srm_common.kafka.state.flow_state import FlowState
 from srm_common.testing import FakeCluster, ReservedPort
 from srm_common.usecases.offsets.steady_checkpoints import CheckpointRounds, SteadyCheckpoints
@@ -46,7 +47,7 @@ def places(flow: FlowSettings) -> list[tuple[str, int, int]]:
 
 def samples(flow: FlowSettings) -> tuple[GroupSample, ...]:
     with FlowState(flow) as state:
-        return groups_from(state.read(GROUPS))
+        return groups_from(state.read(StateKey.GROUPS))
 
 
 def test_groups_that_moved_get_the_checkpoints_that_the_task_would_write(

@@ -11,6 +11,7 @@ import pytest
 
 from srm_common.domain.cluster import RegistrySettings
 from srm_common.domain.flow import FlowName, GraphFlow
+from srm_common.domain.flow.names import StateKey
 from srm_common.domain.plans.plan import Plan, PlanFile, plan_file_text
 from srm_common.domain.schemas.schema_actions import RegisterSchema
 from srm_common.domain.topics.refresh_memory import Job
@@ -18,7 +19,6 @@ from srm_common.testing import FakeCluster, LocalRegistry
 from srm_common.usecases.topics.apply import apply_printed
 from srm_common.usecases.topics.plan_topics import plan_topics
 from srm_common.usecases.topics.refresh_topics import Refreshed, refresh_topics
-from srm_common.usecases.topics.schemas import IMPORTING
 from tests.unit.usecases.fakes import Sides
 
 AVRO = '{"type": "record", "name": "Order", "fields": []}'
@@ -185,7 +185,7 @@ def test_a_target_without_mode_import_is_told_with_the_remedy_and_left_alone(pai
         assert "ids can be kept only in mode IMPORT" in fault
         assert "mode.mutability=true" in fault
         assert karapace.subjects == []
-    assert pair.sides.clusters().state.read(IMPORTING) is None
+    assert pair.sides.clusters().state.read(StateKey.IMPORTING) is None
 
 
 def test_a_source_without_contexts_and_modes_is_copied_from(pair: Pair) -> None:
@@ -250,7 +250,7 @@ def test_a_copy_that_is_cut_off_anywhere_is_finished_by_the_next(pair: Pair, req
         one: pair.source.versions(one) for one in pair.source.subjects
     }
     assert pair.target.modes == {}
-    assert pair.sides.clusters().state.read(IMPORTING) is None
+    assert pair.sides.clusters().state.read(StateKey.IMPORTING) is None
     assert pair.plan() == []
 
 
@@ -258,7 +258,7 @@ def test_a_process_that_is_killed_while_registering_leaves_no_subject_in_mode_im
     pair.copy()
     pair.target.register("orders-value", AVRO)
     pair.target.answer("PUT", "/mode/orders-value?force=true", {"mode": "IMPORT"})
-    pair.sides.clusters().state.write(IMPORTING, {"orders-value": None, "old": "READONLY"})
+    pair.sides.clusters().state.write(StateKey.IMPORTING, {"orders-value": None, "old": "READONLY"})
     assert pair.plan() == [
         "restore the mode of subject old on b to READONLY (its registration was interrupted)",
         "restore the mode of subject orders-value on b to the registry's (its registration was interrupted)",
