@@ -30,13 +30,13 @@ from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session, selectinload
 
+from srm_common.domain.filters.flow_filters import in_environment
 from srm_common.domain.flow import FlowName
 from srm_common.domain.flow.names import FLOW_TAG, MISCONFIGURED_TAG, flow_of
 from srm_common.domain.monitoring.schedule import ScheduledFlow, ScheduledRun, waits_for_slot, waits_for_worker
 from srm_common.errors import AirflowError
 from srm_common.rest.ports import Caller
 
-_ENVIRONMENT_PREFIX = "AIRFLOW_VAR_"  # airflow.secrets.environment_variables
 _RETURN_VALUE = "return_value"
 _AT_WORK = (
     TaskInstanceState.RUNNING,
@@ -129,7 +129,7 @@ class AirflowScheduler:
             raise AirflowError(f"Airflow variable {name} cannot be read: {_first_line(error)}") from error
 
     def set_variable(self, name: str, value: str, description: str, caller: Caller) -> None:
-        variable = _ENVIRONMENT_PREFIX + name.upper()
+        variable = in_environment(name)
         if variable in os.environ:
             raise AirflowError(f"environment variable {variable} overrides the filters in Airflow; edit it there")
         with _session() as session:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Variable
 
-from srm_common.domain.filters.flow_filters import variable_name, variable_names
+from srm_common.domain.filters.flow_filters import in_environment, variable_name, variable_names
 from srm_common.domain.flow import FlowName
 from srm_common.settings_files.configuration import load_configuration
 
@@ -85,7 +85,6 @@ def installation_id() -> str:
 
 
 _LOG = logging.getLogger(__name__)
-_ENVIRONMENT_PREFIX = "AIRFLOW_VAR_"  # airflow.secrets.environment_variables
 
 
 @contextmanager
@@ -130,9 +129,9 @@ def edited_lists(flow: FlowName, flows: Sequence[FlowName]) -> EditedLists:
         text = Variable.get(name, default=None)
         if text is None:
             continue
-        in_environment = _ENVIRONMENT_PREFIX + name.upper()
+        override = in_environment(name)
         # Airflow itself looks there first.
-        if os.environ.get(in_environment) == text:
-            return EditedLists(text, f"environment variable {in_environment}", IN_ENVIRONMENT)
+        if os.environ.get(override) == text:
+            return EditedLists(text, f"environment variable {override}", IN_ENVIRONMENT)
         return EditedLists(text, f"Airflow variable {name}")
     return EditedLists(None, f"Airflow variable {variable_name(flow)}")

@@ -164,6 +164,11 @@ def environment_safe_name(flow: FlowName) -> str:
     return _AWKWARD.sub("_", variable_name(flow))
 
 
+def in_environment(variable: str) -> str:
+    """The environment variable by which Airflow overrides one of its own (airflow.secrets.environment_variables)."""
+    return f"AIRFLOW_VAR_{variable.upper()}"
+
+
 def variable_names(flow: FlowName, flows: Sequence[FlowName]) -> tuple[str, ...]:
     """Names to look under; the first that exists counts. The safe name is left out where another flow may claim it.
 

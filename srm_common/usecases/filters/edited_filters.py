@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from srm_common.domain.cluster import ClusterSettings
-from srm_common.domain.filters.flow_filters import FilterLists, variable_name, variable_names
+from srm_common.domain.filters.flow_filters import FilterLists, in_environment, variable_name, variable_names
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.flow.names import CONTROL_TOPIC
 from srm_common.errors import ClusterError, ConfigError, EditConflict, StateError
@@ -20,8 +20,6 @@ from srm_common.usecases.filters.filter_history import (
     make_edit,
     record_edit,
 )
-
-ENVIRONMENT_PREFIX = "AIRFLOW_VAR_"
 
 
 class Variables(Protocol):
@@ -105,7 +103,7 @@ class VariableFilters:
     @property
     def in_environment(self) -> str:
         """The environment variable by which Airflow would override this one."""
-        return ENVIRONMENT_PREFIX + self._name.upper()
+        return in_environment(self._name)
 
     def effective(self) -> EffectiveFilters:
         self._text = None
