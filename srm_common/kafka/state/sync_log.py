@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from srm_common.domain.offsets.counting import current_syncs
 from srm_common.domain.offsets.offset_syncs import OffsetSync
@@ -22,8 +22,8 @@ def read_syncs(
 ) -> dict[TopicPartition, list[OffsetSync]]:
     """What the syncs of these source partitions say now, ordered by upstream offset.
 
-    Unreadable records are skipped, and so is what lies outside of the one partition that
-    MirrorMaker 2 uses. A topic that does not exist holds nothing.
+    What lies outside of the one partition that MirrorMaker 2 uses is skipped. A topic that does not exist holds
+    nothing.
 
     Raises:
         UnreachableCluster, AccessDenied, ClusterError: as the cluster answers.
@@ -31,14 +31,20 @@ def read_syncs(
     written: dict[TopicPartition, list[OffsetSync]] = defaultdict(list)
     if reader.partitions(topic):
         ends = reader.offsets(topic, [0], LATEST)
-        for record in records_between(reader, topic, {}, ends):
-            try:
-                sync = decode_offset_sync(record.key, record.value)
-            except CorruptRecord:
-                continue
+        for sync in offset_syncs(records_between(reader, topic, {}, ends)):
             if (sync.topic, sync.partition) in places:
                 written[TopicPartition(sync.topic, sync.partition)].append(sync)
     return {place: current_syncs(found) for place, found in written.items()}
+
+
+def offset_syncs(records: Iterable[LogRecord]) -> Iterator[OffsetSync]:
+    """What the records say; those that are no offset syncs, which any client may have written, are skipped."""
+    for record in records:
+        try:
+            sync = decode_offset_sync(record.key, record.value)
+        except CorruptRecord:
+            continue
+        yield sync
 
 
 def records_between(

@@ -15,10 +15,10 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.copied_topics import CopiedTopic
 from srm_common.domain.topics.state_topics import state_topics
 from srm_common.domain.transforms.failed_records import DeadLetterTopic, ErrorHandling
-from srm_common.errors import ClusterError, ConfigError, CorruptRecord, SrmError, StateTopicInvalid, StateUnavailable
+from srm_common.errors import ClusterError, ConfigError, SrmError, StateTopicInvalid, StateUnavailable
+from srm_common.kafka.state.sync_log import offset_syncs
 from srm_common.kafka.transactions.active_writers import mirror_maker_workers
 from srm_common.usecases.flows.flow_clusters import FlowClusters
-from srm_common.wire.mm2 import decode_offset_sync
 
 _LOG = logging.getLogger(__name__)
 _DEAD_LETTERS = "errors.deadletterqueue.topic.name"
@@ -142,14 +142,8 @@ def _synced(clusters: FlowClusters) -> set[TopicPartition]:
     flow = clusters.flow
     topic = names.offset_syncs_topic(flow)
     cluster = clusters.source if flow.offset_syncs_topic_location == "source" else clusters.target
-    found = set()
     reader = cluster.clients.reader.with_patience(
         timeout_seconds=flow.admin_timeout_ms / 1000, patience_seconds=flow.patience_seconds
     )
-    for record in reader.read(topic) if reader.partitions(topic) else ():
-        try:
-            sync = decode_offset_sync(record.key, record.value)
-        except CorruptRecord:
-            continue  # not one of MirrorMaker 2's: it proves nothing
-        found.add(TopicPartition(sync.topic, sync.partition))
-    return found
+    records = reader.read(topic) if reader.partitions(topic) else ()
+    return {TopicPartition(sync.topic, sync.partition) for sync in offset_syncs(records)}
