@@ -23,7 +23,12 @@ BUSY_SECONDS = 120.0
 
 class AirflowClient:
     """Talks to one API server with a token that it asks for when needed. Raises LocalAirflowError with the answer's
-    text for an HTTP error, and after :data:`BUSY_SECONDS` without an answer."""
+    text for an HTTP error, and after :data:`BUSY_SECONDS` without an answer.
+
+    Shares its requests with :class:`srm_common.airflow_rest.AirflowRest`, and no more: that one gives up within
+    seconds, since a person or a page waits, and its errors tell an operator what to do. This one waits for a machine
+    that is busy with tests, and its errors have the status that a test asks about.
+    """
 
     def __init__(self, url: str, user: str, password: str, *, timeout_seconds: float = 60.0) -> None:
         self.url = url
