@@ -36,7 +36,6 @@ from rich.table import Table
 
 from bench.errors import BenchError
 from bench.task_probe import VARIABLE
-from srm_common.airflow_bridge.preload import VARIABLE as PRELOAD
 from srm_common.testing import LocalKafka
 from srm_common.testing.local_airflow import COMPONENTS, LocalAirflow
 
@@ -89,7 +88,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--runs", type=int, default=3, help="of each kind, beside one that is not counted")
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
-    parser.add_argument("--no-preload", action="store_true", help=f"{PRELOAD}=0: tasks import all by themselves")
+    parser.add_argument("--no-preload", action="store_true", help="SRM_PRELOAD=0: tasks import all by themselves")
     parser.add_argument("--packages", action="store_true", help="CPU of imports by package")
     parser.add_argument("--output", type=Path, help="a file for all figures")
     options = parser.parse_args(arguments)
@@ -139,7 +138,7 @@ def _airflow(folder: Path, source: LocalKafka, target: LocalKafka, preload: bool
         "AIRFLOW_CONN_SPARK": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "PYTHONPATH": f"{site}:{_ROOT}",
         VARIABLE: str(folder / "tasks.jsonl"),
-        PRELOAD: "1" if preload else "0",
+        "SRM_PRELOAD": "1" if preload else "0",  # as srm_common.airflow_bridge.preload has it, which imports Airflow
     }
     return LocalAirflow(
         dags_folder=dags, directory=folder / "airflow", environment=environment, refresh_seconds=60, idle_seconds=1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,11 @@ from srm_common.wire import columns
 from tests.unit.wire.batches import Record, rows, source_batch
 from tests.unit.wire.test_columns import seen
 
-FIVE = columns.decode([source_batch([Record(10 + n, 5, b"k", b"%d" % n, (("h", b"v"),)) for n in range(5)])])
+
+@cache
+def five() -> pa.RecordBatch:
+    """Not made when pytest imports this file, since it takes numba half a second to load what it has compiled."""
+    return columns.decode([source_batch([Record(10 + n, 5, b"k", b"%d" % n, (("h", b"v"),)) for n in range(5)])])
 
 
 def called(function: Callable[[pa.RecordBatch], Any], seconds: float = 60.0) -> PythonFunction:
@@ -60,7 +65,7 @@ def test_null_headers_are_none() -> None:
     def function(batch: pa.RecordBatch) -> pa.RecordBatch:
         return batch.set_column(4, SCHEMA[4], pa.nulls(batch.num_rows, SCHEMA[4].type))
 
-    assert {record.headers for record in seen(called(function)(FIVE))} == {()}
+    assert {record.headers for record in seen(called(function)(five()))} == {()}
 
 
 def test_rows_that_it_refuses_are_failed_records_and_it_is_asked_again() -> None:
@@ -75,14 +80,20 @@ def test_rows_that_it_refuses_are_failed_records_and_it_is_asked_again() -> None
             raise RowFaults(bad)
         return batch
 
-    left, faults = Transform((), "a.orders", called(function)).apply(FIVE)
+    left, faults = Transform((), "a.orders", called(function)).apply(five())
     assert [record.value for record in seen(left)] == [b"0", b"2", b"4"]
     assert faults == [RecordFault(11, "python", "no 1"), RecordFault(13, "python", "no 3")]
     assert asked == [5, 3]
 
 
-def changed(number: int, column: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    return lambda batch: batch.set_column(number, SCHEMA[number].name, column)
+def changed(number: int, values: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """Makes an array of a list when it is called only: the first one takes pyarrow to import pandas."""
+
+    def function(batch: pa.RecordBatch) -> pa.RecordBatch:
+        column = pa.array(values) if isinstance(values, list) else values
+        return batch.set_column(number, SCHEMA[number].name, column)
+
+    return function
 
 
 def raising(error: BaseException) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
@@ -106,10 +117,10 @@ def raising(error: BaseException) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
             lambda batch: batch.drop_columns(["key"]),
             "returned the columns offset, timestamp, value, headers, not offset, timestamp, key, value, headers",
         ),
-        (changed(3, pa.array(["x"] * 5)), "returned column value as string, not binary"),
-        (changed(1, pa.array([1, None, 3, 4, 5])), "returned column timestamp with nulls"),
-        (changed(0, pa.array([10, 11, 12, 13, 15])), "returned offset 15, which it was not given"),
-        (changed(0, pa.array([10, 11, 13, 12, 14])), "returned offset 12 after 13; the order has to stay"),
+        (changed(3, ["x"] * 5), "returned column value as string, not binary"),
+        (changed(1, [1, None, 3, 4, 5]), "returned column timestamp with nulls"),
+        (changed(0, [10, 11, 12, 13, 15]), "returned offset 15, which it was not given"),
+        (changed(0, [10, 11, 13, 12, 14]), "returned offset 12 after 13; the order has to stay"),
         (lambda batch: batch.take(pa.array([0, 2, 2, 3])), "returned offset 12 after 12; the order has to stay"),
         (lambda batch: batch.take(pa.array([4, 0])), "returned offset 10 after 14; the order has to stay"),
         (
@@ -120,7 +131,7 @@ def raising(error: BaseException) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
 )
 def test_everything_else_is_one_sentence(function: Callable[[pa.RecordBatch], Any], what: str) -> None:
     with pytest.raises(TransformFailed) as raised:
-        called(function)(FIVE)
+        called(function)(five())
     assert str(raised.value) == f"offsets 10 to 14, transforms.python: mine.orders:clean {what}"
 
 
@@ -130,7 +141,7 @@ def test_a_batch_whose_buffers_are_damaged_is_not_used() -> None:
         pa.binary(), 5, [None, pa.array([0, 1 << 30, 2, 3, 4, 4], pa.int32()).buffers()[1], pa.py_buffer(b"abcd")]
     )
     with pytest.raises(TransformFailed, match="returned a batch that is not valid"):
-        called(changed(3, wild))(FIVE)
+        called(changed(3, wild))(five())
 
 
 @pytest.mark.parametrize("busy", [True, False])
@@ -146,7 +157,7 @@ def test_a_function_that_does_not_come_back_is_left_alone(busy: bool) -> None:
             ended.append(batch)
 
     with pytest.raises(TransformFailed, match=r"took longer than transforms\.python\.timeout\.seconds = 0\.1$"):
-        called(function, 0.1)(FIVE)
+        called(function, 0.1)(five())
     deadline = time.monotonic() + 60
     while not ended:
         assert time.monotonic() < deadline, "its thread goes on"
