@@ -10,14 +10,12 @@ from srm_common.domain.flow.names import CONTROL_TOPIC
 from srm_common.kafka.admin.cluster_admin import ClusterAdmin
 from srm_common.kafka.state.control_log import ControlLog
 from srm_common.kafka.state.state_writer import NewRecord, StateWriter
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from tests.kafka.flows import flow_between
-
-pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:
     return flow_between(source_kafka, target_kafka, name)
 
 

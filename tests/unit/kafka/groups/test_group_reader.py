@@ -7,18 +7,16 @@ from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.topic_partition import TopicPartition as Place
 from srm_common.errors import UnreachableCluster
 from srm_common.kafka.groups.group_offsets import CommittedOffset, GroupOffsets, GroupReader
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from tests.kafka.group_commits import commit
-
-pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def reader(source_kafka: LocalKafka) -> GroupReader:
+def reader(source_kafka: FakeCluster) -> GroupReader:
     return GroupReader(ClusterSettings.plaintext("source", source_kafka.bootstrap_servers))
 
 
-def test_offsets_states_and_notes(source_kafka: LocalKafka, reader: GroupReader, name: str) -> None:
+def test_offsets_states_and_notes(source_kafka: FakeCluster, reader: GroupReader, name: str) -> None:
     source_kafka.create_topic(name, 3)
     simple, active = name + "-simple", name + "-active"
     commit(source_kafka, simple, TopicPartition(name, 0, 17, metadata="note"), TopicPartition(name, 2, 0))
@@ -44,7 +42,7 @@ def test_offsets_states_and_notes(source_kafka: LocalKafka, reader: GroupReader,
         consumer.close()
 
 
-def test_many_groups(source_kafka: LocalKafka, reader: GroupReader, name: str) -> None:
+def test_many_groups(source_kafka: FakeCluster, reader: GroupReader, name: str) -> None:
     source_kafka.create_topic(name, 1)
     groups = [f"{name}-{i:03}" for i in range(250)]
     for number, group in enumerate(groups):

@@ -18,14 +18,12 @@ from srm_common.kafka.state.service_log import ServiceLog, read_services
 from srm_common.kafka.state.state_reader import StateReader
 from srm_common.kafka.state.state_topics import ensure_state_topics
 from srm_common.kafka.state.topic_registry import TopicRegistry
-from srm_common.testing import LocalKafka
+from srm_common.testing import FakeCluster
 from tests.kafka.flows import flow_between
-
-pytestmark = pytest.mark.kafka
 
 
 @pytest.fixture
-def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+def flow(source_kafka: FakeCluster, target_kafka: FakeCluster, name: str) -> FlowSettings:
     return flow_between(source_kafka, target_kafka, name)
 
 
