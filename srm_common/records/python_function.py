@@ -45,6 +45,9 @@ class PythonFunction:
         topic: the topic at the source.
     """
 
+    #: Between the key's first word and a fault's reason.
+    alias = "python"
+
     def __init__(self, path: str, call: Callable[[pa.RecordBatch], Any], timeout_seconds: float, topic: str) -> None:
         self.path = path
         self._call = call

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,30 @@ import pyarrow.compute as pc
 from srm_common.domain.patterns.java_regex import compile_java_regex
 from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, Step, StepKind
 from srm_common.records.connect.connect_records import ConnectRecords
-from srm_common.records.python_function import PythonFunction
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
 
 Mask = npt.NDArray[np.bool_]
-#: What stands for a step's alias where it is the function's.
-PYTHON = "python"
+
+
+class BatchStep(Protocol):
+    """What changes whole batches after the chain's steps: a statement, or a function of the user's.
+
+    ``alias`` stands for a step's alias, ``path`` for its class. Called with records as
+    :data:`srm_common.wire.columns.SCHEMA` has them, it returns some of them, in their order, changed or not.
+
+    Raises:
+        RowFaults: it cannot take these; it is called again with the others.
+        TransformFailed: it fails for the whole batch.
+    """
+
+    @property
+    def alias(self) -> str: ...
+
+    @property
+    def path(self) -> str: ...
+
+    def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch: ...
 
 
 class RecordFault(NamedTuple):
@@ -51,12 +68,12 @@ class Transform:
     Args:
         chain: as configured.
         topic: the copy's name, which is what Connect's predicates see in MirrorMaker 2.
-        function: the user's, which gets what the steps have left.
+        then: what gets the records that the steps have left, each what the one before has left.
         partition: which InsertField may insert.
     """
 
-    def __init__(self, chain: Chain, topic: str, function: PythonFunction | None = None, partition: int = 0) -> None:
-        self._function = function
+    def __init__(self, chain: Chain, topic: str, then: Sequence[BatchStep] = (), partition: int = 0) -> None:
+        self._then = tuple(then)
         self._fields = ConnectRecords(topic, partition)
         self._steps = self._carried_out([step for step in chain if _concerns(step, topic)])
 
@@ -78,20 +95,19 @@ class Transform:
     @property
     def changes(self) -> bool:
         """Whether some record of the topic may come out other than it went in."""
-        return bool(self._steps) or self._function is not None
+        return bool(self._steps or self._then)
 
     def class_of(self, alias: str) -> str:
-        """The class of a step, by its full name; or the function's path."""
-        if alias == PYTHON and self._function is not None:
-            return self._function.path
-        return next(step.class_name for step, _ in self._steps if step.alias == alias)
+        """The class of a step, by its full name; or what stands for it."""
+        classes = {step.alias: step.class_name for step, _ in self._steps}
+        return (classes | {one.alias: one.path for one in self._then})[alias]
 
     def apply(self, records: pa.RecordBatch) -> Applied:
         """What becomes of records, as :data:`srm_common.wire.columns.SCHEMA` has them.
 
         Raises:
             CorruptBatch: headers that cannot be read, where a step looks at them.
-            TransformFailed: a batch that the function fails for.
+            TransformFailed: a batch that one after the steps fails for.
         """
         faults: list[RecordFault] = []
         self._fields.forget()
@@ -105,12 +121,13 @@ class Transform:
                     break
                 except RowFaults as error:
                     records = _without(records, step.alias, error, faults)
-        while self._function is not None and records.num_rows:
-            try:
-                records = self._function(records)
-                break
-            except RowFaults as error:
-                records = _without(records, PYTHON, error, faults)
+        for one in self._then:
+            while records.num_rows:
+                try:
+                    records = one(records)
+                    break
+                except RowFaults as error:
+                    records = _without(records, one.alias, error, faults)
         return Applied(records, sorted(faults))
 
     def _chosen(self, step: Step, records: pa.RecordBatch) -> Mask | None:

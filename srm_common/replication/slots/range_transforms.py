@@ -45,7 +45,7 @@ def range_transforms(job: CopyJob, slot: int) -> Callable[[CopyRange], Transform
 
     def of(spec: CopyRange) -> Transformed | None:
         function = function_of(spec.upstream_topic)
-        transform = Transform(job.transforms, spec.downstream_topic, function, spec.partition)
+        transform = Transform(job.transforms, spec.downstream_topic, [function] if function else (), spec.partition)
         if not (transform.changes or job.provenance):
             return None
         upstream = TopicPartition(spec.upstream_topic, spec.partition)

@@ -163,10 +163,10 @@ def _outcomes(
     from srm_common.records.transform import Transform
 
     own = flow.python_transform
-    function = None
+    functions = []
     if own is not None:
-        function = PythonFunction(own.path, load_function(own.path), own.timeout_seconds, decision.topic)
-    transform = Transform(flow.transforms, decision.remote_topic or decision.topic, function, partition)
+        functions.append(PythonFunction(own.path, load_function(own.path), own.timeout_seconds, decision.topic))
+    transform = Transform(flow.transforms, decision.remote_topic or decision.topic, functions, partition)
     offsets = records.column("offset").to_pylist()
     try:
         left, faults = transform.apply(records)

@@ -57,7 +57,7 @@ def test_rows_are_kept_dropped_and_changed(row: tuple[list[Any], list[Record]], 
             one._replace(key=(b"-" if one.key is None else one.key) + b"!", headers=(*one.headers, ("new", None)))
             for one in wanted
         ]
-    left, faults = Transform((), "a.orders", called(function)).apply(columns.decode(batches))
+    left, faults = Transform((), "a.orders", [called(function)]).apply(columns.decode(batches))
     assert (seen(left), faults) == (wanted, [])
 
 
@@ -80,7 +80,7 @@ def test_rows_that_it_refuses_are_failed_records_and_it_is_asked_again() -> None
             raise RowFaults(bad)
         return batch
 
-    left, faults = Transform((), "a.orders", called(function)).apply(five())
+    left, faults = Transform((), "a.orders", [called(function)]).apply(five())
     assert [record.value for record in seen(left)] == [b"0", b"2", b"4"]
     assert faults == [RecordFault(11, "python", "no 1"), RecordFault(13, "python", "no 3")]
     assert asked == [5, 3]
