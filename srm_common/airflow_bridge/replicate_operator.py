@@ -88,7 +88,7 @@ class ReplicateOperator(SparkSubmitOperator):
             installation_id(),
         )
         with run_folder() as folder:
-            self.conf = launch_settings(settings.tasks_max, folder)
+            self.conf = launch_settings(settings, folder)
             file = folder / "selection.json"
             file.write_text(selection.format())
             self.application_args = [
@@ -209,9 +209,9 @@ def job_path() -> str:
     return str(Path(__file__).parents[1] / "spark_jobs" / "replicate.py")
 
 
-def launch_settings(tasks_max: int, temporary: Path) -> dict[str, str]:
+def launch_settings(flow: FlowSettings, temporary: Path) -> dict[str, str]:
     """What the driver's JVM must be given before it starts; the job itself sets the rest, unless it is set already."""
-    settings = spark_settings("local", tasks_max, temporary=temporary)
+    settings = spark_settings("local", flow.tasks_max, temporary=temporary, statements=bool(flow.statements))
     return {key: settings[key] for key in LAUNCH_SETTINGS}
 
 

@@ -16,8 +16,10 @@ from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.key import ALL_LEVELS, BadValue, Key, Level
 from srm_common.domain.settings.layers import Entry, Found, Layers, Scope
 from srm_common.domain.settings.table import BY_NAME, FLOW_KEYS
-from srm_common.domain.transforms.chain import CHAIN_KEYS, SQL, Chain, parse_chain
+from srm_common.domain.transforms.chain import CHAIN_KEYS, parse_chain
 from srm_common.domain.transforms.faults import TransformFault
+from srm_common.domain.transforms.statements import KEY as SQL
+from srm_common.domain.transforms.statements import parse_statements
 from srm_common.errors import ConfigError, UnknownFlow
 from srm_common.settings_files.airflow_connections import AirflowConnection, Lookup, from_airflow, variable_name
 from srm_common.settings_files.client_keys import cluster_settings
@@ -295,7 +297,7 @@ class _Loader:
             notifiers = self._notifiers(name)
         except ConfigError as error:
             faults.append(error)
-        transforms: Chain = ()
+        transforms: dict[str, Any] = {}
         try:
             transforms = self._transforms(name)
         except ConfigError as error:
@@ -311,7 +313,7 @@ class _Loader:
         if faults:
             raise _together(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}
-        fields |= {**filter_classes, "alarm_notifiers": notifiers, "transforms": transforms}
+        fields |= {**filter_classes, "alarm_notifiers": notifiers, **transforms}
         fields["exactly_once"] = fields["exactly_once"] == "enabled"
         fields["read_committed"] = fields["exactly_once"] or fields["read_committed"] == "read_committed"
         fields |= {loss: OnDataLoss(fields[loss]) for loss in ("on_data_loss", "on_target_loss")}
@@ -360,20 +362,18 @@ class _Loader:
         except ConfigError as error:
             raise at_entry(entry, error.reason) from error
 
-    def _transforms(self, name: FlowName) -> Chain:
+    def _transforms(self, name: FlowName) -> dict[str, Any]:
         key = BY_NAME["transforms"]
-        if (query := self.layers.strongest(SQL, name, key.levels)) is not None:
-            raise at_entry(query, "is SQL, which is not carried out: records would be copied as they are")
         entry = self.layers.find(key, name).entry
-        if entry is None:
-            return ()
-        values = {k: v for start in CHAIN_KEYS for k, v in self._below(start, name, key.levels).items()}
+        starts = CHAIN_KEYS if entry else (SQL,)
+        values = {k: v for start in starts for k, v in self._below(start, name, key.levels).items()}
         try:
-            return parse_chain(values)
+            return {"transforms": parse_chain(values) if entry else (), "statements": parse_statements(values)}
         except TransformFault as fault:
-            written = self.layers.strongest(fault.key, name, key.levels)
-            reason = f"asks for {fault.key}, which {fault}" if written is None else str(fault)
-            raise at_entry(written or entry, reason) from None
+            if (written := self.layers.strongest(fault.key, name, key.levels)) is not None:
+                raise at_entry(written, str(fault)) from None
+            assert entry is not None
+            raise at_entry(entry, f"asks for {fault.key}, which {fault}") from None
 
     def _filter_class(self, key_name: str, name: FlowName) -> FilterClass | None:
         key = BY_NAME[key_name]

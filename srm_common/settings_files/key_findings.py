@@ -17,6 +17,7 @@ from srm_common.domain.settings.layers import Entry, Layers, current_spelling, s
 from srm_common.domain.settings.table import ALSO, BY_NAME, CLIENT_SETTINGS, known_key
 from srm_common.domain.transforms.field_steps import class_of_fields
 from srm_common.domain.transforms.formats import FORMAT_KEYS
+from srm_common.domain.transforms.statements import KEY as SQL
 from srm_common.settings_files.client_keys import CONNECTION_KEYS, NO_EFFECT, is_connection_key
 from srm_common.settings_files.connection_layers import ADDRESS, DATA_CLIENT, EVERY_CLIENT, flow_prefixes
 from srm_common.settings_files.findings import Finding, FindingCode, Severity
@@ -273,6 +274,9 @@ class _Judge:
             elif listed is None or provider not in split_list(listed.value):
                 text = f"has no effect, as {_PROVIDER[:-1]} does not list '{provider}'"
                 yield Finding.about(Severity.WARNING, FindingCode.NO_EFFECT, entry, text, flow)
+            return
+        if name.startswith(f"{SQL}."):
+            # Not a transform's: a statement, or refused.
             return
         for start, listing in _LISTED.items():
             owner = name.removeprefix(start).partition(".")[0]

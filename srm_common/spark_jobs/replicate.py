@@ -57,7 +57,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         name = f"srm {flow.name}"
         spark = SparkPassRunner(
-            lambda: spark_context(lambda master: spark_settings(master, flow.tasks_max, app_name=name), given.master)
+            lambda: spark_context(
+                lambda master: spark_settings(master, flow.tasks_max, app_name=name, statements=bool(flow.statements)),
+                given.master,
+            )
         )
         runner = DriverPassRunner(flow.spark_min_bytes, spark)
         record = _reported(lambda: replicate(flow, run, runner), flow, given, configuration)

@@ -16,7 +16,8 @@ def main(flow_file: str, max_seconds: str, report_file: str) -> int:
     flow: FlowSettings = pickle.loads(Path(flow_file).read_bytes())
     runner = SparkPassRunner(
         lambda: spark_context(
-            lambda master: spark_settings(master, flow.tasks_max, app_name="faults"), local_master(flow.tasks_max)
+            lambda master: spark_settings(master, flow.tasks_max, app_name="faults", statements=bool(flow.statements)),
+            local_master(flow.tasks_max),
         )
     )
     return run(flow, float(max_seconds), Path(report_file), runner)

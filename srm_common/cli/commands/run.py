@@ -186,7 +186,13 @@ def pass_runner(settings: FlowSettings, master: str | None) -> PassRunner:
     name = f"srm {settings.name}"
     spark = SparkPassRunner(
         lambda: spark_context(
-            lambda chosen: spark_settings(chosen, settings.tasks_max, app_name=name, temporary=folder_of_process()),
+            lambda chosen: spark_settings(
+                chosen,
+                settings.tasks_max,
+                app_name=name,
+                temporary=folder_of_process(),
+                statements=bool(settings.statements),
+            ),
             master or local_master(settings.tasks_max),
         )
     )

@@ -22,6 +22,7 @@ from srm_common.usecases.runs.transform_preview import Outcome, Previewed, Shown
 #: What of another configuration is compared; clusters, topics and filters are those of the flow.
 _COMPARED = (
     "transforms",
+    "statements",
     "transforms_python",
     "transforms_python_timeout_seconds",
     "provenance_headers",

@@ -15,6 +15,7 @@ from srm_common.domain.flow.start_position import TopicStart
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.python_transform import PythonTransform
+from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 
 # The notifiers of alarms: any of Airflow or of one of its providers, named in the configuration file.
@@ -257,6 +258,7 @@ class FlowSettings:
     metrics_topic_retention_ms: int = 604_800_000
     alarm_notifiers: tuple[AlarmNotifier, ...] = ()
     transforms: Chain = ()
+    statements: tuple[Statement, ...] = ()
     transforms_python: str = ""
     transforms_python_timeout_seconds: float = 10.0
     provenance_headers: tuple[str, ...] = ("none",)
@@ -309,13 +311,13 @@ class FlowSettings:
     @property
     def has_transforms(self) -> bool:
         """Whether records may come out other than they went in, or not at all."""
-        return bool(self.transforms or self.transforms_python)
+        return bool(self.transforms or self.statements or self.transforms_python)
 
     @property
     def transforms_digest(self) -> str:
         """Of what is done to records; empty if nothing is. The same text for the same steps in all versions, as far as
         fields of steps that are new have defaults. The code of functions is not part of it."""
-        steps = [*self.transforms, self.transforms_python, self.provenance]
+        steps = [*self.transforms, *self.statements, self.transforms_python, self.provenance]
         if not any(steps):
             return ""
         return hashlib.sha256(json.dumps([_plain(step) for step in steps]).encode()).hexdigest()[:12]

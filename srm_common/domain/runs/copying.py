@@ -19,6 +19,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.chain import Chain
 from srm_common.domain.transforms.failed_records import ErrorHandling
 from srm_common.domain.transforms.python_transform import PythonTransform
+from srm_common.domain.transforms.statements import Statement
 
 N = TypeVar("N", int, float)
 
@@ -63,9 +64,9 @@ class CopyJob:
     such limit. ``tail_until`` (Unix time in seconds, 0 for never): until then a slot does not stop at the ends of its
     ranges but continues with what is written behind them; a slot that starts later copies its ranges and ends.
     ``linger_seconds``: how long a record that is read while tailing may wait for its commit. ``compression``: None
-    where batches keep their codecs. ``transforms``: what is done to records; empty where batches go unopened.
-    ``python_transform``: the user's function, after them. ``provenance``: headers that copies get. ``error_handling``:
-    what happens to records that a transform cannot take.
+    where batches keep their codecs. ``transforms``: what is done to records, then ``statements``,
+    in Spark SQL, and ``python_transform``, the user's function; all empty where batches go unopened. ``provenance``:
+    headers that copies get. ``error_handling``: what happens to records that a transform cannot take.
     """
 
     flow: str
@@ -91,6 +92,7 @@ class CopyJob:
     fetch_max_wait_ms: int = 500
     compression: Compression | None = None
     transforms: Chain = ()
+    statements: tuple[Statement, ...] = ()
     python_transform: PythonTransform | None = None
     provenance: tuple[Provenance, ...] = ()
     error_handling: ErrorHandling = field(default_factory=ErrorHandling)

@@ -73,9 +73,22 @@ def selection_keys() -> Iterator[Key]:
     yield key("predicates.*", Kind.TEXT, None).means(
         "Settings of the predicate `<name>`: `predicates.<name>.type` is Kafka's class.", _UNCHANGED
     )
+    yield key("transforms.sql", Kind.TEXT, None, flow_field="").means(
+        "A Spark SQL query `SELECT ... FROM records WHERE ...` over columns `topic`, `partition`, `offset`, `key`, "
+        "`value`, `headers` and `timestamp`, after `transforms`, see [transforms.md](transforms.md#sql). A flow with "
+        "one is copied in Spark, whatever `spark.min.bytes` says.",
+        _UNCHANGED,
+    )
+    yield key("transforms.sql.*", Kind.TEXT, None).means(
+        "`transforms.sql.<name>` is a query for the topics whose names at the source match the Java expression "
+        "`transforms.sql.<name>.topics` as a whole; without one it is for all. Of several, the first by name counts, "
+        "and `transforms.sql` is for the rest.",
+        _UNCHANGED,
+    )
     yield key("transforms.python", Kind.FUNCTION, "").means(
-        "A Python function `package.module:function` that changes batches of records, after `transforms`, see "
-        "[transforms.md](transforms.md#functions-of-your-own). It must be installed wherever slots run.",
+        "A Python function `package.module:function` that changes batches of records, after `transforms` and "
+        "`transforms.sql`, see [transforms.md](transforms.md#functions-of-your-own). It must be installed wherever "
+        "slots run.",
         _UNCHANGED,
     )
     yield key("transforms.python.timeout.seconds", Kind.NUMBER, "10", unit="seconds", minimum=0.1, maximum=20).means(

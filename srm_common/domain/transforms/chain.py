@@ -16,8 +16,6 @@ from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.field_steps import FIELD_TRANSFORMS, TRANSFORMS_PACKAGE, FieldStep, field_step
 from srm_common.domain.transforms.formats import FORMAT_KEYS
 
-#: A key for Spark SQL over records, which no setting of a transform can be: theirs have an alias and a name.
-SQL = "transforms.sql"
 _PREDICATES = f"{TRANSFORMS_PACKAGE}predicates."
 
 

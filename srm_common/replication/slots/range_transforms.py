@@ -2,30 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
+from typing import TYPE_CHECKING, Protocol
 
 from srm_common.domain.runs.copying import CopyJob, CopyRange
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.statements import StatementColumns, statement_for
 from srm_common.errors import ConfigError
 from srm_common.replication.slots.ranges import Transformed
 from srm_common.settings_files.user_classes import load_function
 
+if TYPE_CHECKING:
+    from srm_common.records.sql_statement import Evaluate
 
-def range_transforms(job: CopyJob, slot: int) -> Callable[[CopyRange], Transformed | None]:
+
+class SqlAccess(Protocol):
+    """A slot's way to Spark SQL. ``columns``: what a statement reads and changes, by its number among the flow's."""
+
+    @property
+    def evaluate(self) -> Evaluate: ...
+
+    def columns(self, statement: int) -> StatementColumns: ...
+
+
+def range_transforms(
+    job: CopyJob, slot: int, sql: SqlAccess | None = None
+) -> Callable[[CopyRange], Transformed | None]:
     """What becomes of the batches of each range; None where they go unopened.
 
     Raises:
         ConfigError: what they need is not installed here.
     """
-    if not (job.transforms or job.python_transform or job.provenance):
+    if not (job.transforms or job.statements or job.python_transform or job.provenance):
         return lambda spec: None
+    if job.statements and sql is None:
+        raise ConfigError(f"flow {job.flow} has transforms.sql, which only Spark can evaluate")
     # Arrow and numba are needed for these alone.
     try:
         from srm_common.records.failed import FailedRecords
         from srm_common.records.provenance import ProvenanceHeaders
         from srm_common.records.python_function import PythonFunction
-        from srm_common.records.transform import Transform
+        from srm_common.records.sql_statement import SqlStatement
+        from srm_common.records.transform import BatchStep, Transform
         from srm_common.records.transformed import transformed
     except ImportError as error:
         raise ConfigError(
@@ -43,12 +62,22 @@ def range_transforms(job: CopyJob, slot: int) -> Callable[[CopyRange], Transform
     def function_of(topic: str) -> PythonFunction | None:
         return None if own is None or loaded is None else PythonFunction(own.path, loaded, own.timeout_seconds, topic)
 
+    @cache
+    def statement_of(topic: str) -> int | None:
+        return statement_for(topic, job.statements)
+
+    def after_chain(upstream: TopicPartition) -> Iterator[BatchStep]:
+        number, function = statement_of(upstream.topic), function_of(upstream.topic)
+        if number is not None and sql is not None:
+            yield SqlStatement(job.statements[number], number, sql.columns(number), upstream, sql.evaluate)
+        if function is not None:
+            yield function
+
     def of(spec: CopyRange) -> Transformed | None:
-        function = function_of(spec.upstream_topic)
-        transform = Transform(job.transforms, spec.downstream_topic, [function] if function else (), spec.partition)
+        upstream = TopicPartition(spec.upstream_topic, spec.partition)
+        transform = Transform(job.transforms, spec.downstream_topic, tuple(after_chain(upstream)), spec.partition)
         if not (transform.changes or job.provenance):
             return None
-        upstream = TopicPartition(spec.upstream_topic, spec.partition)
         failed = FailedRecords(job.error_handling, job.flow, slot, upstream, transform)
         headers = ProvenanceHeaders(job.provenance, job.flow, job.source_alias, upstream) if job.provenance else None
         return partial(transformed, transform=transform, failed=failed, provenance=headers)

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
-from srm_common.errors import ClusterError, Fenced, SrmError
+from srm_common.errors import ClusterError, Fenced, LostProcess, SrmError
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.client.signal import Signal
@@ -23,7 +23,7 @@ from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.chunk import Chunk, ChunkFailed
 from srm_common.replication.slots.fetching import ANSWER_SECONDS, Fetching
 from srm_common.replication.slots.hanging_transactions import end_open_transactions
-from srm_common.replication.slots.range_transforms import range_transforms
+from srm_common.replication.slots.range_transforms import SqlAccess, range_transforms
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.replication.slots.slot_watch import SlotWatch, Stuck
 from srm_common.replication.slots.suspects import Suspects
@@ -41,8 +41,11 @@ _STOP_SECONDS = 5.0
 _BACKLOG_LINGERS = 5
 
 
-def copy_slot(job: CopyJob, task: SlotTask) -> SlotResult:
+def copy_slot(job: CopyJob, task: SlotTask, sql: SqlAccess | None = None) -> SlotResult:
     """Copy a slot's ranges.
+
+    Args:
+        sql: the way to Spark SQL, which a flow with statements needs.
 
     Faults of Kafka never raise: they come back in the result, per range. ``needs_new_epoch`` says that the outcome of
     a commit is unknown, ``fenced`` that a newer owner exists; in both cases the driver must read the committed
@@ -53,7 +56,7 @@ def copy_slot(job: CopyJob, task: SlotTask) -> SlotResult:
     part = f"slot-{task.slot}"
     source = ClusterLink(job.source, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
     target = ClusterLink(job.target, loop=loop, part=part, request_timeout_ms=job.request_timeout_ms)
-    slot = _Slot(job, task, source, target)
+    slot = _Slot(job, task, source, target, sql)
     thresholds = gc.get_threshold()
     gc.set_threshold(max(_COLLECT_AFTER, thresholds[0]), *thresholds[1:])
     try:
@@ -72,13 +75,15 @@ def copy_slot(job: CopyJob, task: SlotTask) -> SlotResult:
 
 
 class _Slot:
-    def __init__(self, job: CopyJob, task: SlotTask, source: ClusterLink, target: ClusterLink) -> None:
+    def __init__(
+        self, job: CopyJob, task: SlotTask, source: ClusterLink, target: ClusterLink, sql: SqlAccess | None
+    ) -> None:
         self._job = job
         self._task = task
         self._source = source
         self._target = target
         self._tails = job.tail_until > time.time()
-        transform_of = range_transforms(job, task.slot)
+        transform_of = range_transforms(job, task.slot, sql)
         self._states = [RangeState(spec, tailing=self._tails, transform=transform_of(spec)) for spec in task.ranges]
         self._suspects = Suspects(self._states)
         self._signal = Signal(source.loop)
@@ -125,7 +130,7 @@ class _Slot:
         except Fenced as error:
             self._fenced = str(error)
             self._note(self._fenced)
-        except Stuck as error:
+        except (Stuck, LostProcess) as error:
             self._needs_new_epoch = True
             self._note(str(error))
         except UncertainCommit as error:

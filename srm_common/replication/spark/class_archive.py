@@ -16,8 +16,9 @@ from pathlib import Path
 import srm_common
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import RunFailed
+from srm_common.replication.spark.slot_work import SlotWork, not_copied
 from srm_common.replication.spark.spark_conf import class_archive, local_master, spark_settings
-from srm_common.replication.spark.spark_pass import SlotWork, not_copied, spark_context
+from srm_common.replication.spark.spark_pass import spark_context
 
 
 def make_class_archive(path: Path | None = None) -> Path:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.replication.driver.passes import PassRunner
 from srm_common.replication.slots.slot import copy_slot
-from srm_common.replication.spark.spark_pass import copied
+from srm_common.replication.spark.slot_work import copied
 
 #: A pass that turns out to be large ends after so long, and the next one knows better.
 _SECONDS = 10.0
@@ -22,7 +22,7 @@ class DriverPassRunner:
     """Copies passes of less than ``min_bytes`` here and gives all others to ``spark``.
 
     A pass counts as large if the size of its records is unknown, and if its slots are to continue with what is
-    written meanwhile, since these last.
+    written meanwhile, since these last. So does every pass of a flow with statements, which only Spark evaluates.
 
     Raises :class:`NeedsSpark` for a large first pass when ``spark`` is None. Large passes that follow are then copied
     here as well, rather than ending a run that has begun.
@@ -45,4 +45,6 @@ class DriverPassRunner:
 
     def _is_small(self, job: CopyJob, tasks: Sequence[SlotTask]) -> bool:
         sizes = [task.expected_bytes for task in tasks]
-        return not job.tail_until and None not in sizes and sum(filter(None, sizes)) < self._min_bytes
+        return (
+            not (job.tail_until or job.statements) and None not in sizes and sum(filter(None, sizes)) < self._min_bytes
+        )

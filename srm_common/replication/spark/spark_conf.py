@@ -15,16 +15,17 @@ from pathlib import Path
 
 LOG_SETTINGS = Path(__file__).with_name("spark-log4j2.properties")
 
-# : Attempts of a Spark task. Only the first copies; a later one reports that it did nothing, so that one lost
-# worker : neither fails the job nor ends the tasks beside it.
+#: Attempts of a Spark task. Only the first copies; a later one reports that it did nothing, so that one lost
+#: worker neither fails the job nor ends the tasks beside it.
 TASK_ATTEMPTS = 4
 
-#: The smallest heap that Spark 4 accepts is 450 MB; the JVM only schedules, records never enter it.
+#: The smallest heap that Spark 4 accepts is 450 MB; records do not enter the JVM, or only a few MB at a time.
 JVM_MEMORY = "512m"
 
-# : A short-lived JVM that schedules a few tasks: the cheapest collector, no time spent on the optimizing
-# compiler.
-_JVM_FLAGS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+#: A short-lived JVM: the cheapest collector.
+_JVM_FLAGS = "-XX:+UseSerialGC"
+#: One that schedules a few tasks and no more spends no time on the optimizing compiler.
+_SCHEDULES_ONLY = " -XX:TieredStopAtLevel=1"
 
 #: Settings that a driver's JVM needs before it starts. A shell, which it is to pyspark, would draw a progress bar.
 LAUNCH_SETTINGS = ("spark.driver.memory", "spark.driver.extraJavaOptions", "spark.ui.showConsoleProgress")
@@ -57,6 +58,7 @@ def spark_settings(
     *,
     app_name: str | None = None,
     temporary: Path | None = None,
+    statements: bool = False,
 ) -> dict[str, str]:
     """Spark settings of one flow's application.
 
@@ -66,8 +68,10 @@ def spark_settings(
         environment: where :func:`class_archive` is looked up; the process's own by default.
         temporary: where the driver's JVM unpacks libraries and keeps its blocks, such as a :func:`.run_folder`; by
             default where Python keeps temporary files, since Java by itself does not look at ``TMPDIR``.
+        statements: whether the flow has ``transforms.sql``: then the JVM evaluates it for each record.
     """
-    driver_flags = f"{_JVM_FLAGS} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
+    flags = _JVM_FLAGS if statements else _JVM_FLAGS + _SCHEDULES_ONLY
+    driver_flags = f"{flags} -Dlog4j2.configurationFile={LOG_SETTINGS.as_uri()}"
     driver_flags += f' -Djava.io.tmpdir="{temporary or tempfile.gettempdir()}"'
     archive = class_archive(environment)
     if archive.is_file():
@@ -76,7 +80,7 @@ def spark_settings(
     settings = {
         **_COMMON,
         "spark.driver.extraJavaOptions": driver_flags,
-        "spark.executor.extraJavaOptions": _JVM_FLAGS,
+        "spark.executor.extraJavaOptions": flags,
     }
     if app_name is not None:
         settings["spark.app.name"] = app_name

@@ -2,9 +2,7 @@
 
 An RDD of slot tasks, one partition each. Nothing of Spark SQL is started, and records never enter the JVM:
 the job sends the ranges to Python workers and returns their results (docs/adr/0004 has the cost of alternatives).
-
-Invariant: a slot copies only in the first attempt of its task. When Spark retries a task, the worker of the first
-attempt may still be alive and use the same producer; the second attempt copies nothing and says so.
+Only passes of flows with statements are another kind of job (:mod:`srm_common.replication.spark.sql_pass`).
 """
 
 from __future__ import annotations
@@ -12,19 +10,19 @@ from __future__ import annotations
 import os
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import srm_common
-from srm_common.domain.runs.copying import CopyJob, RangeResult, SlotResult, SlotTask
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.errors import ConfigError, LostProcess, RunFailed
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.slots.slot_watch import quiet_seconds
 from srm_common.replication.spark.installed_pyspark import prefer_installed_pyspark
+from srm_common.replication.spark.slot_work import CopySlot, SlotWork
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, patient_master
+from srm_common.replication.spark.sql_pass import SqlPasses
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -34,8 +32,6 @@ _NAMES_OF_NOBODY = (None, "pyspark-shell", "replicate.py")
 
 #: A pass is cancelled when it lasts longer than planned by so many times what a slot may wait for one answer.
 _QUIET_TIMES = 5
-
-CopySlot = Callable[[CopyJob, SlotTask], SlotResult]
 
 
 def spark_context(settings: Callable[[str], Mapping[str, str]], master: str | None = None) -> SparkContext:
@@ -95,13 +91,14 @@ class SparkPassRunner:
     run without news starts nothing.
 
     Raises :class:`LostProcess` when so many workers died that Spark gave the job up, :class:`RunFailed` when the whole
-    application is gone, and :class:`ConfigError` when workers cannot import this package.
+    application is gone, and :class:`ConfigError` when workers cannot import this package or a statement is refused.
     """
 
     def __init__(self, start: Callable[[], SparkContext], copy: CopySlot = copy_slot) -> None:
         self._start = start
         self._context: SparkContext | None = None
         self._copy = copy
+        self._sql: SqlPasses | None = None
 
     def __call__(self, job: CopyJob, tasks: Sequence[SlotTask]) -> list[SlotResult]:
         if not tasks:
@@ -123,8 +120,12 @@ class SparkPassRunner:
         watchdog.daemon = True
         watchdog.start()
         try:
-            rows = context.parallelize(list(tasks), len(tasks)).mapPartitions(SlotWork(job, self._copy))
-            results: list[SlotResult] = rows.collect()
+            if job.statements:
+                self._sql = self._sql or SqlPasses(context)
+                results = self._sql.collect(job, tasks, self._copy)
+            else:
+                rows = context.parallelize(list(tasks), len(tasks)).mapPartitions(SlotWork(job, self._copy))
+                results = rows.collect()
         except (Py4JNetworkError, ConnectionError) as error:
             raise RunFailed("the Spark application's JVM is gone; start the run again") from error
         except (Py4JError, PySparkException) as error:
@@ -137,56 +138,6 @@ class SparkPassRunner:
         finally:
             watchdog.cancel()
         return sorted(results, key=lambda result: result.slot)
-
-
-@dataclass(frozen=True)
-class SlotWork:
-    """What a Spark task does with its partition of the RDD; travels to workers by reference to this
-    module."""
-
-    job: CopyJob
-    copy: CopySlot
-
-    def __call__(self, tasks: Iterable[SlotTask]) -> Iterator[SlotResult]:
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        again = context is not None and context.attemptNumber() > 0
-        for task in tasks:
-            yield not_copied(task) if again else copied(self.copy, self.job, task)
-
-
-def copied(copy: CopySlot, job: CopyJob, task: SlotTask) -> SlotResult:
-    """Copy one slot. A fault that the engine did not foresee becomes the error of all its partitions, not a
-    lost task, which Spark would start again; its trace goes to the worker's standard error."""
-    try:
-        return copy(job, task)
-    except Exception as error:
-        traceback.print_exc()
-        place = traceback.extract_tb(error.__traceback__)[-1]
-        sentence = f"{type(error).__name__} at {os.path.basename(place.filename)}:{place.lineno}: {error}"
-        return not_copied(task, sentence)
-
-
-def not_copied(task: SlotTask, error: str | None = None) -> SlotResult:
-    """The result of a task that copied nothing, or an unknown amount: its producer needs a new epoch."""
-    return SlotResult(
-        slot=task.slot,
-        ranges=tuple(
-            RangeResult(
-                upstream_topic=one.upstream_topic,
-                downstream_topic=one.downstream_topic,
-                partition=one.partition,
-                start=one.start,
-                position=one.start,
-                end=one.end,
-                error=error,
-                error_kind=None if error is None else "SrmError",
-            )
-            for one in task.ranges
-        ),
-        needs_new_epoch=True,
-    )
 
 
 def _translated(text: str) -> ConfigError | LostProcess:

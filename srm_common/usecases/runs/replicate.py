@@ -366,6 +366,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         fetch_max_wait_ms=min(max(flow.fetch_max_wait_ms, least_wait_ms), most_wait_ms),
         compression=flow.compression,
         transforms=flow.transforms,
+        statements=flow.statements,
         python_transform=flow.python_transform,
         provenance=flow.provenance,
     )

@@ -70,10 +70,12 @@ def preview_transforms(
         other: a flow between the same clusters, for its transforms.
 
     Raises:
-        ConfigError: a topic is not copied, or what the transforms need is not installed here.
+        ConfigError: a topic is not copied, what the transforms need is not installed here, or a flow has SQL.
         CorruptBatch: a record cannot be read.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
+    if clusters.flow.statements or (other is not None and other.statements):
+        raise ConfigError("transforms.sql is evaluated by Spark in runs only, and cannot be tried here")
     decisions = {one.topic: one for one in decide_topics(clusters)}
     for topic in topics:
         found = decisions.get(topic)

@@ -76,8 +76,10 @@ def test_a_file_of_a_list_that_is_not_there(tmp_path: Path) -> None:
         ("A->B.tasks.max = \u0664", "4: A->B.tasks.max must be a whole number, but is '\u0664'"),
         ("A->B.enabled = true\ntransforms = mask", "5: transforms asks for transforms.mask.type, which is "
          "missing: the class of the transform"),
-        ("A->B.transforms.sql = SELECT value FROM records",
-         "4: A->B.transforms.sql is SQL, which is not carried out: records would be copied as they are"),
+        ("A->B.transforms.sql = DROP TABLE records",
+         "4: A->B.transforms.sql is not a query: it must be like SELECT value FROM records WHERE key IS NOT NULL"),
+        ("A->B.transforms.sql.few.topics = few",
+         "4: A->B.transforms.sql.few.topics names topics, but there is no statement transforms.sql.few"),
         ("A->B.topics = \\\n  one, \\\n  two(", "4: A->B.topics has an expression that cannot be used: 'two(' is not a "
          "usable expression: a '(' is not closed at position 5"),
     ],

@@ -127,6 +127,18 @@ def test_show_lists_transforms_and_predicates(file: Path, capsys: pytest.Capture
     assert [one["value"] for one in shown["transforms.gone.predicate"]["overrides"]] == ["old"]
 
 
+def test_show_lists_statements(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = {
+        "transforms.sql": "SELECT key FROM records WHERE value IS NOT NULL",
+        "transforms.sql.few": "SELECT value FROM records",
+        "transforms.sql.few.topics": "few.*",
+    }
+    file.write_text(TEXT + "".join(f"a->b.{key} = {value}\n" for key, value in keys.items()))
+    shown = {value["key"]: value["value"] for value in answer(capsys, "show", "--written")["values"]}
+    assert {key: value for key, value in shown.items() if key.startswith("transforms")} == keys
+    assert not [one for one in answer(capsys, "check")["findings"] if "sql" in one["key"]]
+
+
 def test_show_lists_what_values_are_for_transforms(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     converter = "value.converter = org.apache.kafka.connect.json.JsonConverter"
     more = "b.value.converter.schemas.enable = false"

@@ -10,6 +10,8 @@ import pytest
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.transforms.statements import Statement
+from srm_common.errors import ConfigError
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.replication.spark.driver_pass import DriverPassRunner, NeedsSpark
 from srm_common.testing import FakeCluster
@@ -96,3 +98,16 @@ def test_a_pass_that_turns_out_to_be_large_does_not_end_the_run(
     assert record.passes > 1
     copy = f"{flow.name.source}.{name}"
     assert read(target_kafka, copy, 0) == read(source_kafka, name, 0)
+
+
+def test_statements_are_for_spark_alone(flow: FlowSettings, source_kafka: FakeCluster, name: str) -> None:
+    write(source_kafka, name, [b"small"] * 10)
+    replicate(flow, RunOptions("measured"), DriverPassRunner(LIMIT, Elsewhere()))
+    write(source_kafka, name, [b"small"] * 10)
+    changed = replace(flow, statements=(Statement("transforms.sql", "SELECT key FROM records"),))
+    with pytest.raises(NeedsSpark):
+        replicate(changed, RunOptions("small"), DriverPassRunner(LIMIT, None))
+    # Not even by accident.
+    with pytest.raises(ConfigError, match=r"has transforms\.sql, which only Spark can evaluate"):
+        replicate(changed, RunOptions("elsewhere"), DriverPassRunner(LIMIT, Elsewhere()))
+    assert replicate(flow, RunOptions("without"), DriverPassRunner(LIMIT, None)).records == 10

@@ -11,6 +11,12 @@ import pytest
 from srm_common.replication.spark.spark_conf import spark_settings
 
 
+def test_a_jvm_that_evaluates_statements_compiles_them_well() -> None:
+    for key in ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"):
+        assert "TieredStopAtLevel=1" in spark_settings("local[2]", 2)[key]
+        assert "TieredStopAtLevel" not in spark_settings("local[2]", 2, statements=True)[key]
+
+
 @pytest.mark.parametrize("master", ["local[2]", "spark://master:7077"])
 def test_files_that_the_driver_is_told_of_are_there(master: str) -> None:
     flags = spark_settings(master, 2)["spark.driver.extraJavaOptions"]

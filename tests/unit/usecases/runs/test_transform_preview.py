@@ -126,6 +126,7 @@ def test_all_topics_of_a_flow_and_none_that_is_empty(steady_sides: Sides, contro
         (("--set", "transforms"), "--set takes KEY=VALUE, but is 'transforms'"),
         (("--set", "topics=x"), "--set takes keys that begin with transforms, predicates, key.format, "),
         (("--set", "transforms.gone.type=Mask"), "--set:1: a->b.transforms.gone.type is 'Mask', a Java class that"),
+        (("--set", "transforms.sql=SELECT key FROM records"), "transforms.sql is evaluated by Spark in runs only"),
         (("--set", "transforms.python=absent:f"), "'absent:f' cannot be imported: there is no Python module 'absent'"),
     ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from srm_common.domain.runs.run_record import RunState
 from srm_common.domain.transforms.chain import parse_chain
+from srm_common.domain.transforms.statements import Statement
 from srm_common.usecases.offsets.sync_checkpoints import sync_checkpoints
 from srm_common.usecases.topics.plan_topics import plan_topics
 from tests.unit.usecases.fakes import Sides
@@ -110,7 +111,13 @@ def test_the_digest_is_the_same_in_later_versions(sides: Sides) -> None:
     ]
     assert len({sides.set(transforms=chain).transforms_digest for chain in masks}) == len(set(masks)) > 1
     sides.set(transforms=WITHOUT_TOMBSTONES)
-    assert sides.set(transforms_python="orders:clean").transforms_digest != "f833af3e0870"
+    others = {
+        sides.set(transforms_python="orders:clean").transforms_digest,
+        sides.set(statements=(Statement("transforms.sql", "SELECT key FROM records"),)).transforms_digest,
+        sides.set(statements=(Statement("transforms.sql", "SELECT value FROM records"),)).transforms_digest,
+    }
+    assert len(others) == 3
+    assert "f833af3e0870" not in others
 
 
 def test_copies_say_where_they_came_from(sides: Sides) -> None:

@@ -1,0 +1,169 @@
+"""A statement of Spark SQL over records: its columns for Spark, and what comes back as records again.
+
+Only the columns that the statement reads go to Spark, and only those that it changes come back: the others keep their
+bytes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.records.row_faults import RowFaults
+from srm_common.wire.columns import HEADERS_TYPE, parsed_headers, with_headers
+
+TIMESTAMP = pa.timestamp("us", "UTC")
+SQL_COLUMNS = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": HEADERS_TYPE,
+    "timestamp": TIMESTAMP,
+}
+"""What statements see, as Arrow's types; a timestamp is null where a record has none (-1)."""
+_NO_TIMESTAMP = -1
+_MICROS = 1000
+_LAST_MS = np.iinfo(np.int64).max // _MICROS
+
+Milliseconds = npt.NDArray[np.int64]
+
+
+class Evaluate(Protocol):
+    """The way to Spark."""
+
+    def __call__(self, statement: int, columns: Mapping[str, pa.Array], rows: int, what: str) -> pa.StructArray:
+        """What a statement makes of rows, in their number and order.
+
+        Args:
+            statement: its number among the flow's.
+            columns: those of :data:`SQL_COLUMNS` that it reads.
+            what: what is evaluated, for messages.
+
+        Returns:
+            a struct of ``kept`` and of the columns that it changes; null for a row that it fails on.
+
+        Raises:
+            LostProcess: Spark does not answer.
+        """
+
+
+class SqlStatement:
+    """One statement for the records of one partition.
+
+    Args:
+        number: of the statement among the flow's.
+        columns: which it reads and changes.
+        upstream: the partition at the source.
+    """
+
+    def __init__(
+        self,
+        statement: Statement,
+        number: int,
+        columns: StatementColumns,
+        upstream: TopicPartition,
+        evaluate: Evaluate,
+    ) -> None:
+        self.alias = statement.key.removeprefix("transforms.")
+        self.path = statement.key
+        self._number = number
+        self._columns = columns
+        self._upstream = upstream
+        self._evaluate = evaluate
+
+    def __call__(self, records: pa.RecordBatch) -> pa.RecordBatch:
+        """What the statement keeps of ``records``, both as :data:`srm_common.wire.columns.SCHEMA` has them.
+
+        Raises:
+            RowFaults: the records that it fails on.
+            CorruptBatch: headers that cannot be read, where the statement reads them.
+            LostProcess: Spark does not answer.
+        """
+        rows = records.num_rows
+        offsets = records.column("offset")
+        topic, partition = self._upstream
+        what = f"{self.path} for offsets {offsets[0]} to {offsets[rows - 1]} of {topic}-{partition}"
+        read = {name: self._column(name, records) for name in self._columns.reads}
+        result = self._evaluate(self._number, read, rows, what)
+        failed = np.flatnonzero(result.is_null().to_numpy(zero_copy_only=False))
+        if len(failed):
+            raise RowFaults(dict.fromkeys(failed.tolist(), "fails on this record"))
+        kept = result.field("kept")
+        records, result = records.filter(kept), result.filter(kept)
+        if not records.num_rows:
+            return records
+        rows_kept = np.flatnonzero(kept.to_numpy(zero_copy_only=False))
+        for name in self._columns.changes:
+            records = _CHANGES[name](records, result.field(name), rows_kept)
+        return records
+
+    def _column(self, name: str, records: pa.RecordBatch) -> pa.Array:
+        if name == "topic":
+            return pa.repeat(pa.scalar(self._upstream[0], pa.string()), records.num_rows)
+        if name == "partition":
+            return pa.repeat(pa.scalar(self._upstream[1], pa.int32()), records.num_rows)
+        if name == "headers":
+            return parsed_headers(records)
+        if name == "timestamp":
+            return _timestamps(records.column("timestamp").to_numpy())
+        return records.column(name)
+
+
+def _timestamps(milliseconds: Milliseconds) -> pa.Array:
+    beyond = np.flatnonzero((milliseconds > _LAST_MS) | (milliseconds < -_LAST_MS))
+    if len(beyond):
+        raise RowFaults(dict.fromkeys(beyond.tolist(), "reads a timestamp that Spark SQL cannot hold"))
+    micros = pa.array(milliseconds * _MICROS, pa.int64(), mask=milliseconds == _NO_TIMESTAMP)
+    return micros.view(TIMESTAMP)
+
+
+def _with_bytes(name: str) -> Any:
+    def changed(records: pa.RecordBatch, column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+        index = records.schema.get_field_index(name)
+        return records.set_column(index, records.schema.field(index), column)
+
+    return changed
+
+
+def _with_timestamps(records: pa.RecordBatch, column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    micros = column.cast(TIMESTAMP).view(pa.int64())
+    absent = micros.is_null().to_numpy(zero_copy_only=False)
+    milliseconds = np.floor_divide(micros.fill_null(0).to_numpy(), _MICROS)
+    before = np.flatnonzero((milliseconds < 0) & ~absent)
+    if len(before):
+        raise RowFaults(dict.fromkeys(rows[before].tolist(), "gives a timestamp before 1970"))
+    milliseconds = np.where(absent, _NO_TIMESTAMP, milliseconds)
+    index = records.schema.get_field_index("timestamp")
+    return records.set_column(index, records.schema.field(index), pa.array(milliseconds))
+
+
+def _with_headers(records: pa.RecordBatch, column: pa.Array, rows: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    lists = column.fill_null([]) if column.null_count else column
+    ends = lists.offsets.to_numpy()
+    structs = lists.flatten()
+    keys = structs.field(0)
+    nameless = np.asarray(pc.or_(structs.is_null(), keys.is_null()).to_numpy(zero_copy_only=False))
+    if nameless.any():
+        owners = np.repeat(rows, np.diff(ends))
+        raise RowFaults(dict.fromkeys(np.unique(owners[nameless]).tolist(), "gives a header without a name"))
+    headers = pa.StructArray.from_arrays(
+        [keys.cast(pa.string()), structs.field(1).cast(pa.binary())], fields=list(HEADERS_TYPE.value_type)
+    )
+    return with_headers(records, pa.ListArray.from_arrays(pa.array(ends - ends[0]), headers, type=HEADERS_TYPE))
+
+
+_CHANGES = {
+    "key": _with_bytes("key"),
+    "value": _with_bytes("value"),
+    "headers": _with_headers,
+    "timestamp": _with_timestamps,
+}

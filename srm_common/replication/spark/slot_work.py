@@ -1,0 +1,119 @@
+"""What a Spark task does: it copies one slot and reports.
+
+Invariant: a slot copies only in the first attempt of its task. When Spark retries a task, the worker of the first
+attempt may still be alive and use the same producer; the second attempt copies nothing and says so.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from srm_common.domain.runs.copying import CopyJob, RangeResult, SlotResult, SlotTask
+from srm_common.replication.spark.sql_channel import SqlChannel, SqlPipe, relay
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Takes a way to Spark SQL as ``sql``, too, where the flow has statements.
+CopySlot = Callable[..., SlotResult]
+
+
+@dataclass(frozen=True)
+class SlotWork:
+    """What a Spark task does with its partition of the RDD; travels to workers by reference to this
+    module."""
+
+    job: CopyJob
+    copy: CopySlot
+
+    def __call__(self, tasks: Iterable[SlotTask]) -> Iterator[SlotResult]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        again = context is not None and context.attemptNumber() > 0
+        for task in tasks:
+            yield not_copied(task) if again else copied(self.copy, self.job, task)
+
+
+@dataclass(frozen=True)
+class Relay:
+    """What the first Python worker of a slot with statements does: it gives Spark the columns that the slot sends."""
+
+    pipe: SqlPipe
+
+    def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        for _ in rows:
+            pass
+        if not context.attemptNumber():
+            yield from relay(self.pipe, context.taskAttemptId())
+
+
+@dataclass(frozen=True)
+class SqlSlotWork:
+    """What the second Python worker does: it copies the slot, whose number is the partition's; the result is one row of
+    pickled bytes."""
+
+    job: CopyJob
+    tasks: tuple[SlotTask, ...]
+    copy: CopySlot
+    pipe: SqlPipe
+
+    def __call__(self, evaluated: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        assert context is not None
+        task = self.tasks[context.partitionId()]
+        if context.attemptNumber():
+            note = f"slot {task.slot} lost its worker, or the one beside it through which its records go to Spark SQL"
+            result = replace(not_copied(task), notes=(note,))
+            for _ in evaluated:
+                pass
+        else:
+            with SqlChannel(self.pipe, context.taskAttemptId(), evaluated) as channel:
+                result = copied(partial(self.copy, sql=channel), self.job, task)
+        yield pa.record_batch([pa.array([pickle.dumps(result)], pa.binary())], names=["result"])
+
+
+def copied(copy: CopySlot, job: CopyJob, task: SlotTask) -> SlotResult:
+    """Copy one slot. A fault that the engine did not foresee becomes the error of all its partitions, not a
+    lost task, which Spark would start again; its trace goes to the worker's standard error."""
+    try:
+        return copy(job, task)
+    except Exception as error:
+        traceback.print_exc()
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        sentence = f"{type(error).__name__} at {os.path.basename(place.filename)}:{place.lineno}: {error}"
+        return not_copied(task, sentence)
+
+
+def not_copied(task: SlotTask, error: str | None = None) -> SlotResult:
+    """The result of a task that copied nothing, or an unknown amount: its producer needs a new epoch."""
+    return SlotResult(
+        slot=task.slot,
+        ranges=tuple(
+            RangeResult(
+                upstream_topic=one.upstream_topic,
+                downstream_topic=one.downstream_topic,
+                partition=one.partition,
+                start=one.start,
+                position=one.start,
+                end=one.end,
+                error=error,
+                error_kind=None if error is None else "SrmError",
+            )
+            for one in task.ranges
+        ),
+        needs_new_epoch=True,
+    )

@@ -1,0 +1,117 @@
+"""One pass of a flow with statements as one Spark job: two Python workers a slot, and Spark SQL between them.
+
+A statement is one more transform of a slot, whose columns go through the JVM (docs/adr/0016).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
+from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.errors import ConfigError
+from srm_common.replication.spark.slot_work import CopySlot, Relay, SqlSlotWork
+from srm_common.replication.spark.sql_channel import FILLING, SqlPipe
+from srm_common.replication.spark.sql_plan import COLUMNS, compile_statement, result_of_filling
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import Column, DataFrame
+
+#: Rows of a batch that Spark writes to a Python worker; as many are sent as filling for each piece.
+_BATCH_ROWS = 500
+#: A slot waits for no less than that: the JVM compiles code for its first piece.
+_LEAST_ANSWER_SECONDS = 30.0
+#: Spark's own default.
+_BUFFER_BYTES = 65_536
+
+_SESSION = {
+    # What a statement means must not depend on an installation's defaults.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    # Nothing of a statement is evaluated outside of the TryEval around it.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches",
+    "spark.sql.subexpressionElimination.enabled": "false",
+    # The pipe counts on them.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": str(_BATCH_ROWS),
+    "spark.sql.execution.arrow.useLargeVarTypes": "false",
+}
+
+
+class SqlPasses:
+    """Runs passes of a flow with statements in a Spark application.
+
+    Raises :class:`ConfigError` when the driver lacks a package.
+    """
+
+    def __init__(self, context: SparkContext) -> None:
+        try:
+            # What mapInArrow wants to see in the driver.
+            for needed in ("pandas", "pyarrow"):
+                importlib.import_module(needed)
+            from pyspark.sql import SparkSession
+        except ImportError as error:
+            raise ConfigError(
+                f"transforms.sql needs {error.name} where the driver runs: install srm-kafka[spark,transforms] there"
+            ) from error
+        self._session = SparkSession(context).newSession()
+        for key, value in _SESSION.items():
+            self._session.conf.set(key, value)
+        self._buffer_bytes = int(context.getConf().get("spark.buffer.size", str(_BUFFER_BYTES)))
+        self._checked: dict[tuple[Statement, ...], tuple[StatementColumns, ...]] = {}
+
+    def collect(self, job: CopyJob, tasks: Sequence[SlotTask], copy: CopySlot) -> list[SlotResult]:
+        """The results of the slots. The flow's statements are checked before its first pass.
+
+        Raises:
+            ConfigError: the first statement that is refused; nothing was copied.
+        """
+        pipe = SqlPipe(
+            secret=os.urandom(32),
+            columns=self._check(job.statements),
+            batch_rows=_BATCH_ROWS,
+            buffer_bytes=self._buffer_bytes,
+            answer_seconds=max(_LEAST_ANSWER_SECONDS, job.retry_timeout_seconds),
+        )
+        types = {"statement": "int", **COLUMNS, "filling": "binary"}
+        sent = self._session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
+            Relay(pipe), ", ".join(f"{name} {types[name]}" for name in ("statement", *pipe.read, "filling"))
+        )
+        work = SqlSlotWork(job, tuple(tasks), copy, pipe)
+        results = sent.select(self._evaluated(job, pipe, sent)).mapInArrow(work, "result binary")
+        return [pickle.loads(bytes(row[0])) for row in results.collect()]
+
+    def _check(self, statements: tuple[Statement, ...]) -> tuple[StatementColumns, ...]:
+        if statements not in self._checked:
+            records = _records(self._session.range(0), ())
+            self._checked[statements] = tuple(
+                compile_statement(self._session, records, one).columns for one in statements
+            )
+        return self._checked[statements]
+
+    def _evaluated(self, job: CopyJob, pipe: SqlPipe, sent: DataFrame) -> Column:
+        """One column: what becomes of a row by the statement that it is for."""
+        from pyspark.sql import functions as F
+
+        records = _records(sent, pipe.read)
+        changed = tuple(sorted({name for one in pipe.columns for name in one.changes}))
+        out: Any = F.when(F.col("statement") == FILLING, result_of_filling(changed))
+        for number, statement in enumerate(job.statements):
+            column = compile_statement(self._session, records, statement, changed).column
+            out = out.when(F.col("statement") == number, column)
+        evaluated: Column = out.alias("record")
+        return evaluated
+
+
+def _records(rows: DataFrame, present: Sequence[str]) -> DataFrame:
+    """The relation that statements are about; columns that are not ``present`` are null, since no statement reads
+    them."""
+    from pyspark.sql import functions as F
+
+    return rows.select(
+        *(F.col(name) if name in present else F.lit(None).cast(kind).alias(name) for name, kind in COLUMNS.items())
+    )

@@ -1,0 +1,173 @@
+"""Statements as Spark understands them: parsed and resolved by Spark itself, checked, and made one column.
+
+A statement may only drop records and change them one by one. So its plan is Project over optional Filter over the
+relation ``records``; whatever needs more than one record, or makes several of one, is another plan and refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+RELATION = "records"
+#: What statements may change, with the type that is written.
+CHANGEABLE = {
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "timestamp": "timestamp",
+}
+_FIXED = {"topic": "string", "partition": "int", "offset": "bigint"}
+#: What statements see.
+COLUMNS = {**_FIXED, **CHANGEABLE}
+_PARSED = ("Project", "Filter", "SubqueryAlias", "UnresolvedRelation")
+#: ``records`` itself is whatever lies below the view.
+_ANALYZED = ("Project", "Filter", "SubqueryAlias", "View")
+_WHY = {
+    "Aggregate": "it aggregates",
+    "Distinct": "it removes duplicates",
+    "Generate": "it makes several records of one",
+    "GlobalLimit": "it limits the number of records",
+    "Join": "it joins",
+    "OneRowRelation": "it does not read records",
+    "Sort": "it sorts",
+    "Union": "it unites several queries",
+    "UnresolvedHaving": "it aggregates",
+    "Window": "it looks at several records",
+}
+
+
+class Compiled(NamedTuple):
+    """A statement, checked. ``column``: a struct of ``kept`` and the columns that it changes, or null for a record that
+    the statement fails on."""
+
+    column: Column
+    columns: StatementColumns
+
+
+def compile_statement(
+    session: SparkSession, records: DataFrame, statement: Statement, gives: Sequence[str] | None = None
+) -> Compiled:
+    """What a statement does to a row of ``records``, which has :data:`COLUMNS`.
+
+    Args:
+        gives: the columns that are in the struct, null where the statement does not change them; by default those that
+            it changes.
+
+    Raises:
+        ConfigError: it cannot be parsed or resolved, or is not of this form; one sentence with its key.
+    """
+    from pyspark.errors import PySparkException
+
+    records.createOrReplaceTempView(RELATION)
+    classic: Any = session
+    try:
+        # Parsed first: to resolve a command is to carry it out.
+        parsed = classic._jsparkSession.sessionState().sqlParser().parsePlan(statement.text)
+        _check(statement, parsed, _PARSED)
+        if parsed.nodeName() != "Project":
+            raise _refused(statement, _reason(parsed.nodeName()))
+        analyzed = classic.sql(statement.text)._jdf.queryExecution().analyzed()
+        _check(statement, analyzed, _ANALYZED)
+        compiled = _compiled(classic, statement, analyzed, gives)
+        # Resolves it: a column of a type that cannot be written shows here.
+        records.select(compiled.column)
+        return compiled
+    except PySparkException as error:
+        raise _refused(statement, _sentence(error)) from None
+
+
+def result_of_filling(gives: Sequence[str]) -> Column:
+    """What comes back for a row that is no record: its column ``filling``, and nothing else."""
+    from pyspark.sql import functions as F
+
+    nothing = (F.lit(None).cast(CHANGEABLE[name]).alias(name) for name in gives)
+    return F.struct(F.lit(False).alias("kept"), *nothing, F.col("filling"))
+
+
+def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence[str] | None) -> Compiled:
+    from pyspark.sql import functions as F
+    from pyspark.sql.classic.column import Column as ClassicColumn
+
+    expressions = session._jvm.org.apache.spark.sql.catalyst.expressions
+    utils = session._jvm.org.apache.spark.sql.classic.ExpressionUtils
+    if not analyzed.deterministic():
+        raise _refused(statement, "it is not deterministic, so that a record copied again would differ")
+    patterns = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
+    if analyzed.containsPattern(patterns.CURRENT_LIKE()):
+        raise _refused(statement, "it depends on when or by whom it is run, so that a record copied again would differ")
+    child = analyzed.child()
+    parts = [child.condition()] if child.nodeName() == "Filter" else []
+    condition = ClassicColumn(utils.column(parts[0])) if parts else F.lit(True)
+    changed: dict[str, Any] = {}
+    seen: set[str] = set()
+    for item in _items(analyzed.projectList()):
+        name = item.name()
+        read = item.child() if item.nodeName() == "Alias" else item
+        plain = read.nodeName() == "AttributeReference" and read.name() == name
+        if name in seen:
+            raise _refused(statement, f"column {name} is there twice")
+        seen.add(name)
+        if name in _FIXED and not plain:
+            raise _refused(statement, f"it changes {name}, by which records keep partition and order")
+        if name not in CHANGEABLE and name not in _FIXED:
+            raise _refused(statement, f"column '{name}' is none of {', '.join(CHANGEABLE)}: give it a name with AS")
+        if not plain:
+            parts.append(item.child())
+            changed[name] = ClassicColumn(utils.column(item.child())).cast(CHANGEABLE[name]).alias(name)
+    if any(expressions.SubqueryExpression.hasSubquery(part) for part in parts):
+        raise _refused(statement, _reason("a subquery"))
+    reads = {one.name() for part in parts for one in _items(part.references().toSeq())}
+    nothing = {name: F.lit(None).cast(CHANGEABLE[name]).alias(name) for name in (changed if gives is None else gives)}
+    filling = F.lit(None).cast("binary").alias("filling")
+    kept = F.struct(F.lit(True).alias("kept"), *{**nothing, **changed}.values(), filling)
+    dropped = F.struct(F.lit(False).alias("kept"), *nothing.values(), filling)
+    either: Any = F.when(condition, kept).otherwise(dropped)
+    return Compiled(
+        ClassicColumn(utils.column(expressions.TryEval(utils.expression(either._jc)))),
+        StatementColumns(tuple(sorted(reads)), tuple(changed)),
+    )
+
+
+def _check(statement: Statement, plan: Any, allowed: tuple[str, ...]) -> None:
+    """Every node of a plan is one of ``allowed``. What lies below the view of records is not the statement's."""
+    names = [node.nodeName() for node in _nodes(plan)]
+    for name in names:
+        if name not in allowed:
+            raise _refused(statement, _reason(name))
+    if names.count("Project") > 1 or names.count("Filter") > 1:
+        raise _refused(statement, _reason("a query inside the query"))
+
+
+def _nodes(plan: Any) -> Iterator[Any]:
+    yield plan
+    if plan.nodeName() != "View":
+        for child in _items(plan.children()):
+            yield from _nodes(child)
+
+
+def _items(sequence: Any) -> Iterator[Any]:
+    """Of a Scala sequence."""
+    for number in range(sequence.size()):
+        yield sequence.apply(number)
+
+
+def _reason(name: str) -> str:
+    why = _WHY.get(name, f"it has {name}")
+    return f"{why}, and only SELECT ... FROM {RELATION} WHERE ... keeps partitions and order"
+
+
+def _refused(statement: Statement, reason: str) -> ConfigError:
+    return ConfigError(f"{statement.key} cannot be carried out: {reason}")
+
+
+def _sentence(error: Any) -> str:
+    """Spark's own, without its plans: what is wrong and where."""
+    first = next(line for line in str(error).splitlines() if line.strip())
+    return first.strip().rstrip(";")

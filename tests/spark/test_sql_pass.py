@@ -1,0 +1,256 @@
+"""Spark SQL over records: passes of flows with statements, in a real Spark application, between real brokers."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.offsets.translation import Translated
+from srm_common.domain.runs.run_options import RunOptions
+from srm_common.domain.runs.run_record import RunRecord, RunState
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.statements import Statement
+from srm_common.errors import ConfigError
+from srm_common.kafka.client.link import ClusterLink
+from srm_common.replication.spark.spark_pass import SparkPassRunner
+from srm_common.testing import LocalKafka
+from srm_common.usecases.runs.replicate import replicate
+from tests.kafka.flows import Seen, flow_between, prepare, read, write
+from tests.kafka.records import mixed_records, produce
+from tests.kafka.translations import logs, translated
+from tests.spark.test_spark_pass import workers
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+
+NUMBER = "CAST(CAST(value AS STRING) AS INT)"
+
+
+@pytest.fixture
+def flow(source_kafka: LocalKafka, target_kafka: LocalKafka, name: str) -> FlowSettings:
+    # Some of the records here are from 1970.
+    source_kafka.create_topic(name, 2, config={"retention.ms": "-1"})
+    flow = flow_between(source_kafka, target_kafka, name)
+    prepare(flow)
+    return flow
+
+
+def run(flow: FlowSettings, spark: SparkContext, *statements: str | Statement) -> RunRecord:
+    found = tuple(one if isinstance(one, Statement) else Statement("transforms.sql", one) for one in statements)
+    return replicate(replace(flow, statements=found), RunOptions("r"), SparkPassRunner(lambda: spark))
+
+
+def copies(flow: FlowSettings, target: LocalKafka, topic: str, partition: int = 0) -> list[Seen]:
+    return read(target, f"{flow.name.source}.{topic}", partition)
+
+
+def numbers(count: int) -> list[bytes | None]:
+    return [b"%d" % number for number in range(count)]
+
+
+def values(records: Iterable[Seen]) -> list[bytes | None]:
+    return [one.value for one in records]
+
+
+def test_records_are_dropped_and_changed_and_positions_translated(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    write(source_kafka, name, numbers(3000))
+    write(source_kafka, name, numbers(10), 1)
+    query = f"SELECT value || CAST('!' AS BINARY) AS value, key FROM records WHERE {NUMBER} % 3 = 0 AND partition = 0"
+    record = run(flow, spark, query)
+    assert (record.state, record.records, record.backlog.most) == (RunState.DONE, 1000, 0)
+    wanted = [
+        replace(one, value=one.value + b"!")
+        for one in read(source_kafka, name)
+        if one.value is not None and int(one.value) % 3 == 0
+    ]
+    assert copies(flow, target_kafka, name) == wanted
+    # All of these were dropped, and the partition is not behind: nothing is read again.
+    assert copies(flow, target_kafka, name, 1) == []
+    assert run(flow, spark, query).passes == 0
+    # Each position leads to the next record that was kept.
+    upstream, downstream = logs(source_kafka, name), logs(target_kafka, f"{flow.name.source}.{name}")
+    for (_, position), answer in translated(flow, name, {0: upstream[0]}).items():
+        assert isinstance(answer, Translated)
+        assert answer.exact
+        unread = sum(one.offset >= position and one.offset % 3 == 0 for one in upstream[0])
+        assert sum(one.offset >= answer.offset for one in downstream[0]) == unread
+
+
+@pytest.mark.parametrize("select", ["*", "partition", "timestamp, value, key, headers"])
+def test_columns_that_are_left_out_or_stay_keep_their_bytes(
+    flow: FlowSettings,
+    spark: SparkContext,
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    select: str,
+) -> None:
+    produce(source_kafka, name, 0, mixed_records(1500), compression_type="lz4")
+    read_all = "size(headers) >= 0 AND (key IS NULL OR length(key) >= 0) AND topic = '" + name + "'"
+    record = run(flow, spark, f"SELECT {select} FROM records WHERE {read_all}")
+    assert (record.state, record.records) == (RunState.DONE, 1500)
+    assert copies(flow, target_kafka, name) == read(source_kafka, name)
+
+
+def test_awkward_records_survive_when_every_column_is_computed(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    produce(source_kafka, name, 0, mixed_records(1500, seed=3))
+    record = run(
+        flow,
+        spark,
+        "SELECT nullif(key, CAST('none' AS BINARY)) AS key, substr(value, 1) AS value, "
+        "transform(headers, h -> named_struct('key', h.key, 'value', h.value)) AS headers, "
+        "timestamp + INTERVAL 1 SECOND AS timestamp FROM records",
+    )
+    assert (record.state, record.records) == (RunState.DONE, 1500)
+    wanted = [replace(one, timestamp_ms=one.timestamp_ms + 1000) for one in read(source_kafka, name)]
+    assert copies(flow, target_kafka, name) == wanted
+
+
+def test_a_record_without_a_timestamp_and_one_of_1970(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    write(source_kafka, name, numbers(300))
+    times = "CASE offset % 3 WHEN 0 THEN NULL WHEN 1 THEN timestamp_millis(0) ELSE timestamp END AS timestamp"
+    assert run(flow, spark, f"SELECT {times} FROM records").state is RunState.DONE
+    expected = [(-1, 0, one.seen.timestamp_ms)[one.offset % 3] for one in logs(source_kafka, name)[0]]
+    copied = logs(target_kafka, f"{flow.name.source}.{name}")[0]
+    assert [one.seen.timestamp_ms for one in copied] == expected
+
+
+def test_each_topic_has_its_statement(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    for other in ("masked", "none"):
+        source_kafka.create_topic(f"{name}-{other}", 1)
+        write(source_kafka, f"{name}-{other}", numbers(20))
+    write(source_kafka, name, numbers(20))
+    prepare(flow)
+    masked = "SELECT CAST('*' AS BINARY) AS value, NULL AS key FROM records"
+    statements = (
+        Statement("transforms.sql.few", f"SELECT key FROM records WHERE {NUMBER} < 5", name),
+        Statement("transforms.sql.masked", masked, ".*-masked"),
+    )
+    assert run(flow, spark, *statements).state is RunState.DONE
+    assert values(copies(flow, target_kafka, name)) == numbers(5)
+    assert [(one.key, one.value) for one in copies(flow, target_kafka, f"{name}-masked")] == [(None, b"*")] * 20
+    # A pass in which none of them has anything to do.
+    write(source_kafka, f"{name}-none", numbers(20))
+    record = run(flow, spark, *statements)
+    assert (record.state, record.records) == (RunState.DONE, 20)
+    assert copies(flow, target_kafka, f"{name}-none") == read(source_kafka, f"{name}-none")
+
+
+def test_a_record_that_fails_stops_its_partition_and_the_others_go_on(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    write(source_kafka, name, [*numbers(700), b"no number", *numbers(5)])
+    write(source_kafka, name, numbers(1200), 1)
+    record = run(flow, spark, Statement("transforms.sql.odd", f"SELECT key FROM records WHERE {NUMBER} >= 0", name))
+    assert record.state is RunState.FAILED
+    (failed,) = record.failed_partitions
+    assert failed.trouble == (f"{name}-0: partition {name}-0: offset 700, transforms.sql.odd: fails on this record")
+    assert values(copies(flow, target_kafka, name)) == numbers(700)
+    assert values(copies(flow, target_kafka, name, 1)) == numbers(1200)
+
+
+def test_tolerated_failures_go_to_the_dead_letter_topic(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    dead = f"dead-{name}"
+    target_kafka.create_topic(dead, 1)
+    tolerant = replace(
+        flow,
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name=dead,
+        errors_deadletterqueue_context_headers_enable=True,
+    )
+    write(source_kafka, name, [*numbers(700), b"no number", *numbers(5)])
+    record = run(tolerant, spark, f"SELECT key FROM records WHERE {NUMBER} >= 0")
+    assert (record.state, record.records) == (RunState.DONE, 705)
+    assert values(copies(flow, target_kafka, name)) == [*numbers(700), *numbers(5)]
+    (letter,) = read(target_kafka, dead)
+    assert letter.value == b"no number"
+    told = dict(letter.headers)
+    assert told["__connect.errors.offset"] == b"700"
+    assert told["__connect.errors.class.name"] == b"transforms.sql"
+    assert told["__connect.errors.exception.message"] == b"transforms.sql: fails on this record"
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT key FROM records ORDER BY key", "transforms.sql cannot be carried out: it sorts"),
+        ("SELECT nothing FROM records", "`nothing` cannot be resolved"),
+        ("SELECT key FROM records WHERE (", "Syntax error"),
+        ("SELECT 1 AS key", "it does not read records"),
+    ],
+)
+def test_a_statement_is_refused_before_anything_is_copied(
+    flow: FlowSettings,
+    spark: SparkContext,
+    source_kafka: LocalKafka,
+    target_kafka: LocalKafka,
+    name: str,
+    query: str,
+    reason: str,
+) -> None:
+    write(source_kafka, name, numbers(5))
+    with pytest.raises(ConfigError, match=reason):
+        run(flow, spark, query)
+    assert copies(flow, target_kafka, name) == []
+    assert run(flow, spark, "SELECT key FROM records").records == 5
+
+
+@pytest.mark.faults
+def test_killed_workers_and_relays_lose_and_double_nothing(
+    flow: FlowSettings, spark: SparkContext, source_kafka: LocalKafka, target_kafka: LocalKafka, name: str
+) -> None:
+    # Small chunks, so that the pass lasts and is full of commits.
+    flow = replace(flow, chunk_bytes=64 << 10, fetch_partition_bytes=32 << 10, fetch_bytes=128 << 10)
+    for partition in range(2):
+        write(
+            source_kafka, name, [b"%d" % number + b" " * 1000 for number in range(6000)], partition, batch_size=16_000
+        )
+    killed: list[int] = []
+    dice = random.Random(7)
+    copied = [TopicPartition(f"{flow.name.source}.{name}", partition) for partition in range(2)]
+
+    def kill() -> None:
+        deadline = time.monotonic() + 180
+        with ClusterLink(flow.target) as link:
+            for least in (1, 3000):
+                # Not before something is committed.
+                while time.monotonic() < deadline and sum(link.end_offsets(copied)[0].values()) < least:
+                    time.sleep(0.01)
+                victims = workers(spark)
+                # Of each slot the worker that copies, or the relay beside it, or both.
+                for victim in dice.sample(victims, max(1, len(victims) // 2)):
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        victim.send_signal(signal.SIGKILL)
+                        killed.append(victim.pid)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    record = run(flow, spark, f"SELECT trim(CAST(value AS STRING)) AS value FROM records WHERE {NUMBER} % 2 = 0")
+    killer.join()
+    assert killed
+    assert (record.state, record.backlog.most) == (RunState.DONE, 0)
+    assert record.passes > 1, "the pass was over before a worker died"
+    for partition in range(2):
+        assert values(copies(flow, target_kafka, name, partition)) == [b"%d" % n for n in range(0, 6000, 2)]

@@ -1,0 +1,79 @@
+"""Statements over records: what Spark makes of a row, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.errors import ConfigError
+from srm_common.replication.spark.sql_plan import COLUMNS as TYPES
+from srm_common.replication.spark.sql_plan import compile_statement
+
+COLUMNS = ", ".join(f"{name} {kind}" for name, kind in TYPES.items())
+_PUSHES = "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches"
+
+
+@pytest.fixture(scope="module")
+def session(spark: SparkContext) -> SparkSession:
+    session = SparkSession(spark)
+    session.conf.set("spark.sql.optimizer.excludedRules", _PUSHES)
+    session.conf.set("spark.sql.subexpressionElimination.enabled", "false")
+    return session
+
+
+def statement(text: str) -> Statement:
+    return Statement("transforms.sql", text)
+
+
+def test_kept_dropped_and_failed_records(session: SparkSession) -> None:
+    values = (b"1", b"x", b"-5", None)
+    records = session.createDataFrame(
+        [("t", 0, at, b"k", value, None, None) for at, value in enumerate(values)], COLUMNS
+    )
+    number = "CAST(CAST(value AS STRING) AS INT)"
+    text = f"SELECT CAST({number} + 1 AS STRING) AS value, key FROM records WHERE {number} > 0"
+    compiled = compile_statement(session, records, statement(text))
+    assert compiled.columns == StatementColumns(("value",), ("value",))
+    rows = [row[0] for row in records.select(compiled.column).collect()]
+    assert rows == [(True, b"2", None), None, (False, None, None), (False, None, None)]
+
+
+def test_columns_that_stay_are_not_read(session: SparkSession) -> None:
+    records = session.createDataFrame([], COLUMNS)
+    compiled = compile_statement(session, records, statement("SELECT * FROM records r WHERE partition = 0"))
+    assert compiled.columns == StatementColumns(("partition",), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("SELECT key FROM records ORDER BY key", "it sorts"),
+        ("SELECT count(*) AS key FROM records", "it aggregates"),
+        ("SELECT DISTINCT key FROM records", "it removes duplicates"),
+        ("SELECT key FROM records LIMIT 3", "it limits"),
+        ("SELECT key FROM records UNION ALL SELECT key FROM records", "it unites"),
+        ("SELECT a.key FROM records a JOIN records b", "it joins"),
+        ("SELECT explode(headers) AS key FROM records", "it makes several records of one"),
+        ("SELECT key FROM records LATERAL VIEW explode(headers) t AS h", "it makes several records of one"),
+        ("SELECT row_number() OVER (ORDER BY key) AS key FROM records", "it looks at several records"),
+        ("SELECT key FROM records WHERE key IN (SELECT value FROM records)", "it has a subquery"),
+        ("SELECT key FROM (SELECT upper(key) AS key FROM records)", "it has a query inside the query"),
+        ("SELECT /*+ REPARTITION(3) */ key FROM records", "it has UnresolvedHint"),
+        ("SELECT CAST(rand() AS STRING) AS key FROM records", "it is not deterministic"),
+        ("SELECT key FROM records WHERE timestamp > now()", "it depends on when or by whom it is run"),
+        ("SELECT key AS topic FROM records", "it changes topic"),
+        ("SELECT 1 FROM records", "column '1' is none of"),
+        ("SELECT 1.5 AS key FROM records", "cannot cast"),
+        ("SELECT keyy FROM records", "`keyy` cannot be resolved"),
+        ("SELECT key FROM other", "`other` cannot be found"),
+        ("SELEC", "Syntax error at or near 'SELEC'.*line 1, pos 0"),
+        ("DROP TABLE x", "it has DropTable"),
+    ],
+)
+def test_everything_else_is_refused_in_a_sentence(session: SparkSession, text: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason) as refused:
+        compile_statement(session, session.createDataFrame([], COLUMNS), statement(text))
+    assert str(refused.value).startswith("transforms.sql cannot be carried out: ")
+    assert "\n" not in str(refused.value)

@@ -1,0 +1,100 @@
+"""A statement's columns on their way to Spark and back, with a function that stands for Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+import pytest
+
+from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.records.sql_statement import SqlStatement
+from srm_common.records.transform import RecordFault, Transform
+from srm_common.wire.columns import SCHEMA, encoded_header
+
+Columns = Mapping[str, pa.Array]
+TIMES = [-1, 0, 1_795_417_285_470, -2]
+FOUR = pa.record_batch(
+    [
+        pa.array([10, 11, 13, 14], pa.int64()),
+        pa.array(TIMES, pa.int64()),
+        pa.array([b"a", None, b"", b"d"], pa.binary()),
+        pa.array([None, b"", b"v", b"w"], pa.binary()),
+        pa.array([2, 0, 1, 0], pa.int32()),
+        pa.array([encoded_header("h", None) + encoded_header("h", b"1"), b"", encoded_header("", b""), b""]),
+    ],
+    schema=SCHEMA,
+)
+
+
+def applied(
+    reads: tuple[str, ...], changes: tuple[str, ...], spark: Callable[[Columns, int], pa.StructArray]
+) -> tuple[pa.RecordBatch, list[RecordFault]]:
+    def evaluate(statement: int, columns: Columns, rows: int, what: str) -> pa.StructArray:
+        assert statement == 3
+        assert tuple(columns) == reads
+        assert what.startswith("transforms.sql.x for offsets 10 to 1")
+        assert what.endswith(" of orders-5")
+        return spark(columns, rows)
+
+    statement, columns = Statement("transforms.sql.x", "SELECT"), StatementColumns(reads, changes)
+    step = SqlStatement(statement, 3, columns, TopicPartition("orders", 5), evaluate)
+    return Transform((), "a.orders", [step]).apply(FOUR)
+
+
+def kept(rows: int, **columns: pa.Array) -> pa.StructArray:
+    return pa.StructArray.from_arrays([pa.array([True] * rows), *columns.values()], ["kept", *columns])
+
+
+def test_what_is_computed_as_it_was_is_as_it_was() -> None:
+    names = ("headers", "key", "timestamp", "topic", "partition", "offset", "value")
+    changes = ("headers", "key", "timestamp", "value")
+
+    def same(columns: Columns, rows: int) -> pa.StructArray:
+        times = columns["timestamp"]
+        assert times.type == pa.timestamp("us", "UTC")
+        assert times.view(pa.int64()).to_pylist() == [None, 0, TIMES[2] * 1000]
+        assert columns["topic"].to_pylist() == ["orders"] * rows
+        assert columns["partition"].to_pylist() == [5] * rows
+        assert columns["offset"].to_pylist() == [10, 11, 13]
+        return kept(rows, **{name: columns[name] for name in changes})
+
+    def both(columns: Columns, rows: int) -> pa.StructArray:
+        if rows == 3:
+            return same(columns, rows)
+        return kept(rows, **{name: columns[name] for name in changes})
+
+    left, faults = applied(names, changes, both)
+    assert left == FOUR.slice(0, 3)
+    assert faults == [RecordFault(14, "sql.x", "gives a timestamp before 1970")]
+
+
+def test_rows_are_kept_dropped_and_failed() -> None:
+    def spark(columns: Columns, rows: int) -> pa.StructArray:
+        which = pa.array([True, False, None, True] if rows == 4 else [True, False, True])
+        values = pa.array([b"1", None, None, b"4"] if rows == 4 else [b"1", None, b"4"])
+        return pa.StructArray.from_arrays([which, values], ["kept", "value"], mask=which.is_null())
+
+    left, faults = applied((), ("value",), spark)
+    assert (left["offset"].to_pylist(), left["value"].to_pylist()) == ([10, 14], [b"1", b"4"])
+    assert left.drop_columns("value") == FOUR.take([0, 3]).drop_columns("value")
+    assert faults == [RecordFault(13, "sql.x", "fails on this record")]
+
+
+@pytest.mark.parametrize(
+    ("header", "reason"),
+    [(None, "gives a header without a name"), ({"key": None, "value": b"1"}, "gives a header without a name")],
+)
+def test_a_header_without_a_name_is_a_fault(header: object, reason: str) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    good = [{"key": "n", "value": None}]
+
+    def spark(columns: Columns, rows: int) -> pa.StructArray:
+        given = [good, [header], None, []] if rows == 4 else [good, None, []]
+        return kept(rows, headers=pa.array(given, kind))
+
+    left, faults = applied((), ("headers",), spark)
+    assert left["header_count"].to_pylist() == [1, 0, 0]
+    assert left["headers"].to_pylist() == [encoded_header("n", None), b"", b""]
+    assert faults == [RecordFault(11, "sql.x", reason)]
