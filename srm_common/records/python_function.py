@@ -15,9 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from srm_common.errors import TransformFailed
+from srm_common.records.headers import HEADERS_TYPE, named_headers
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.columns import HEADERS_TYPE, parsed_headers, with_headers
 from srm_common.wire.columns import SCHEMA as RAW_SCHEMA
+from srm_common.wire.columns import with_headers
 
 SCHEMA = pa.schema(
     [
@@ -58,11 +59,11 @@ class PythonFunction:
         """What the function makes of ``records``, both as :data:`srm_common.wire.columns.SCHEMA` has them.
 
         Raises:
-            RowFaults: as the function raises it.
+            RowFaults: as the function raises it; and records with a header whose name is not UTF-8.
             TransformFailed: it raised something else, took too long, or returned what the contract does not allow.
             CorruptBatch: headers that cannot be read.
         """
-        given = pa.RecordBatch.from_arrays([*records.columns[:4], parsed_headers(records)], schema=self._schema)
+        given = pa.RecordBatch.from_arrays([*records.columns[:4], named_headers(records)], schema=self._schema)
         try:
             result = self._within_time(given)
         except RowFaults as error:

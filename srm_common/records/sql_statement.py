@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.transforms.statements import Statement, StatementColumns
+from srm_common.records.headers import HEADERS_TYPE, named_headers
 from srm_common.records.row_faults import RowFaults
-from srm_common.wire.columns import HEADERS_TYPE, parsed_headers, with_headers
+from srm_common.wire.columns import with_headers
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 SQL_COLUMNS = {
@@ -112,7 +113,7 @@ class SqlStatement:
         if name == "partition":
             return pa.repeat(pa.scalar(self._upstream[1], pa.int32()), records.num_rows)
         if name == "headers":
-            return parsed_headers(records)
+            return named_headers(records)
         if name == "timestamp":
             return _timestamps(records.column("timestamp").to_numpy())
         return records.column(name)

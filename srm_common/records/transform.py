@@ -165,7 +165,7 @@ def _has_header(predicate: Predicate, records: pa.RecordBatch) -> Mask:
     if counts.any():
         names = parsed_headers(records).flatten().field(0)
         owners = np.repeat(np.arange(len(counts)), counts)
-        held[owners[_array(pc.equal(names, predicate.argument))]] = True
+        held[owners[_array(pc.equal(names, predicate.argument.encode()))]] = True
     return held
 
 
@@ -202,7 +202,7 @@ def _drop_headers(step: Step, records: pa.RecordBatch, chosen: Mask | None) -> p
         return records
     headers = parsed_headers(records)
     structs = headers.flatten()
-    drop = _array(pc.is_in(structs.field(0), pa.array(step.arguments, pa.string())))
+    drop = _array(pc.is_in(structs.field(0), pa.array([name.encode() for name in step.arguments], pa.binary())))
     owners = np.repeat(np.arange(len(counts)), counts)
     if chosen is not None:
         drop &= chosen[owners]

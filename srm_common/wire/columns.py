@@ -259,15 +259,15 @@ def runs_of(offsets: npt.NDArray[np.int64]) -> tuple[UpstreamRun, ...]:
     return tuple(zip(offsets[starts].tolist(), lengths, lengths, strict=True))
 
 
-HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]))
-"""Headers as whoever looks into them has them; names may occur more than once."""
+HEADERS_TYPE = pa.list_(pa.struct([pa.field("key", pa.binary(), nullable=False), pa.field("value", pa.binary())]))
+"""Headers as whoever looks into them has them; names may occur more than once, and are UTF-8 only by convention."""
 
 
 def parsed_headers(records: pa.RecordBatch) -> pa.ListArray:
     """The headers of records as :data:`HEADERS_TYPE`.
 
     Raises:
-        CorruptBatch: headers that cannot be read, or a name that is not UTF-8.
+        CorruptBatch: headers that cannot be read.
     """
     counts = records.column(4).to_numpy().astype(np.int64)
     raw = _binary(records.column(5))
@@ -277,12 +277,7 @@ def parsed_headers(records: pa.RecordBatch) -> pa.ListArray:
     if fault >= 0:
         raise CorruptBatch(f"the headers of the record at offset {records.column(0)[fault]} cannot be read")
     body = [_Body(raw.data, fields, counts, counts)]
-    names = _gathered(body, NAME_AT, NAME_LENGTH).view(pa.string())
-    try:
-        names.validate(full=True)
-    except pa.ArrowInvalid as error:
-        first = records.column(0)[0]
-        raise CorruptBatch(f"a header of a record at or after offset {first} has a name that is not UTF-8") from error
+    names = _gathered(body, NAME_AT, NAME_LENGTH)
     structs = pa.StructArray.from_arrays(
         [names, _gathered(body, CONTENT_AT, CONTENT_LENGTH)], fields=list(HEADERS_TYPE.value_type)
     )

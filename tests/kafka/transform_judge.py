@@ -106,7 +106,7 @@ def ours(case: Case) -> Outcome:
     left, faults = transform.apply(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA))
     if faults:
         return Outcome(failed=True, reason=str(faults[0]))
-    headers = tuple((header["key"], header["value"]) for header in parsed_headers(left)[0].as_py())
+    headers = tuple((header["key"].decode(), header["value"]) for header in parsed_headers(left)[0].as_py())
     return Outcome(left.column(2)[0].as_py(), left.column(3)[0].as_py(), headers)
 
 

@@ -188,7 +188,8 @@ def _shown(records: pa.RecordBatch) -> dict[int, ShownRecord]:
 
     headers: list[Any] = parsed_headers(records).to_pylist() if records.num_rows else []
     columns = (records.column(name).to_pylist() for name in ("offset", "timestamp", "key", "value"))
+    named = (tuple((one["key"].decode(errors="backslashreplace"), one["value"]) for one in found) for found in headers)
     return {
-        offset: ShownRecord(timestamp, key, value, tuple((one["key"], one["value"]) for one in found))
-        for offset, timestamp, key, value, found in zip(*columns, headers, strict=True)
+        offset: ShownRecord(timestamp, key, value, names)
+        for offset, timestamp, key, value, names in zip(*columns, named, strict=True)
     }

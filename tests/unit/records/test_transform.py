@@ -21,13 +21,14 @@ from srm_common.records import transformed as batches_of
 from srm_common.records.connect.converters import Converter
 from srm_common.records.failed import FailedRecords
 from srm_common.records.provenance import ProvenanceHeaders
+from srm_common.records.python_function import PythonFunction
 from srm_common.records.row_faults import RowFaults
 from srm_common.records.transform import Mask, RecordFault, Transform
 from srm_common.records.transformed import transformed
 from srm_common.wire import columns
 from srm_common.wire.batch import Packed, SourceBatch
 from srm_common.wire.codec import ZSTD
-from srm_common.wire.columns import encoded_header
+from srm_common.wire.columns import HEADERS_TYPE, decode, encoded_header, parsed_headers, with_headers
 from tests.unit.wire.batches import Record, rows, source_batch, take_all, without_offsets, written
 from tests.unit.wire.test_columns import seen
 
@@ -341,3 +342,23 @@ def test_nested_too_deeply() -> None:
     assert left == [b'{"a":0}']
     (fault,) = faults
     assert "nested too deeply" in fault.reason
+
+
+def test_names_of_headers_that_are_not_utf8_matter_only_where_text_is_needed() -> None:
+    """Brokers take any bytes; to Kafka's own client such a name is another one, with replacement characters."""
+    batch = source_batch(
+        [Record(4, 9, b"k", b"v", (("h", b"1"),)), Record(5, 9, b"k", b"v", (("x", b"1"), ("h", b"2")))]
+    )
+    named = decode([batch])
+    structs = parsed_headers(named).flatten()
+    strange = pa.array([b"h", b"\xff", b"h"], pa.binary())
+    fields = list(structs.type)
+    lists = pa.ListArray.from_arrays([0, 1, 3], pa.StructArray.from_arrays([strange, structs.field(1)], fields=fields))
+    records = with_headers(named, lists.cast(HEADERS_TYPE))
+    drop = Step("drop", StepKind.DROP_HEADERS, ("h",), Predicate("p", PredicateKind.HEADER_KEY, "h"))
+    left, faults = Transform((drop,), "orders").apply(records)
+    assert (parsed_headers(left).to_pylist(), faults) == ([[], [{"key": b"\xff", "value": b"1"}]], [])
+    function = PythonFunction("own.kept", lambda given: given, 60.0, "orders")
+    left, faults = Transform((), "orders", [function]).apply(records)
+    assert left.column("offset").to_pylist() == [4]
+    assert faults == [RecordFault(5, "python", "the name of header b'\\xff' is not UTF-8")]

@@ -53,9 +53,10 @@ def seen(records: pa.RecordBatch) -> list[Record]:
     records.validate(full=True)
     headers = columns.parsed_headers(records)
     headers.validate(full=True)
+    named = [tuple((one["key"].decode(), one["value"]) for one in found) for found in headers.to_pylist()]
     return [
-        Record(row["offset"], row["timestamp"], row["key"], row["value"], tuple((h["key"], h["value"]) for h in parsed))
-        for row, parsed in zip(records.to_pylist(), headers.to_pylist(), strict=True)
+        Record(row["offset"], row["timestamp"], row["key"], row["value"], names)
+        for row, names in zip(records.to_pylist(), named, strict=True)
     ]
 
 
@@ -144,7 +145,7 @@ def test_headers_are_replaced(row: tuple[list[SourceBatch], list[Record]]) -> No
     batches, records = row
     decoded = columns.decode(batches)
     wanted = [
-        [{"key": "first", "value": None}, *({"key": name, "value": value} for name, value in record.headers)]
+        [{"key": b"first", "value": None}, *({"key": name.encode(), "value": value} for name, value in record.headers)]
         for record in records
     ]
     changed = columns.with_headers(decoded, pa.array(wanted, columns.HEADERS_TYPE))
