@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from srm_common.domain.transforms.statements import Statement
 from srm_common.testing import LocalKafka
 from tests.faults.scenario import LONG, OWNED_ELSEWHERE, PATIENCE, SPARK, Run, Scenario, survive, take_over
 
@@ -56,3 +57,15 @@ def test_zombie_is_refused(clusters: Clusters, scenario: MakeScenario) -> None:
         assert zombie.process.wait(PATIENCE) == OWNED_ELSEWHERE, zombie.outcome()
     one.last_run()
     one.verify()
+
+
+def test_workers_killed_on_the_way_through_spark_sql(clusters: Clusters, scenario: MakeScenario) -> None:
+    """Those that copy, and those that lead to Spark SQL; the statement changes none of these records."""
+    same = (Statement("transforms.sql", "SELECT substr(value, 1) AS value FROM records WHERE offset >= 0"),)
+
+    def kill(one: Scenario, run: Run) -> None:
+        run.kill_a_worker(one.dice)
+        # The last run is one without Spark.
+        one.set(statements=())
+
+    survive(scenario(*clusters, module=SPARK, statements=same), *[kill] * 2)

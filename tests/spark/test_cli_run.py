@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,3 +128,27 @@ def test_an_unreachable_cluster(
     assert done.returncode == 3, done.stderr
     assert flow.name.source in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_statement_from_the_file(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, configuration_file: Callable[..., Path]
+) -> None:
+    source_kafka.create_topic(name, 1)
+    flow = flow_between(source_kafka, target_kafka, name)
+    key = f"{flow.name}.transforms.sql"
+    configuration = configuration_file(
+        properties_of(flow) | {key: "SELECT upper(CAST(key AS STRING)) AS key FROM records"}
+    )
+    write(source_kafka, name, [b"v%d" % number for number in range(500)])
+    code, answer = run(configuration, "--flow", str(flow.name))
+    assert (code, answer["state"], answer["records"]) == (0, "done", 500), answer
+    upper = [replace(one, key=one.key and one.key.upper()) for one in read(source_kafka, name)]
+    assert read(target_kafka, f"{flow.name.source}.{name}") == upper
+    # One that is wrong only in Spark's eyes.
+    write(source_kafka, name, [b"never"])
+    configuration.write_text(configuration.read_text().replace("upper(", "uper("))
+    done = srm_control("run", "--config", str(configuration), "--flow", str(flow.name))
+    assert done.returncode == 2
+    assert "transforms.sql cannot be carried out: [UNRESOLVED_ROUTINE] Cannot resolve routine `uper`" in done.stderr
+    assert "org.apache.spark" not in done.stderr
+    assert len(read(target_kafka, f"{flow.name.source}.{name}")) == 500

@@ -6,6 +6,7 @@ A statement is one more transform of a slot, whose columns go through the JVM (d
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import pickle
 from collections.abc import Sequence
@@ -29,6 +30,8 @@ _LEAST_ANSWER_SECONDS = 30.0
 #: Spark's own default.
 _BUFFER_BYTES = 65_536
 
+#: Where PySpark prints each refused query, with the JVM's trace; the error that it raises says the same.
+_ERROR_LOGS = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 _SESSION = {
     # What a statement means must not depend on an installation's defaults.
     "spark.sql.ansi.enabled": "true",
@@ -58,6 +61,8 @@ class SqlPasses:
             raise ConfigError(
                 f"transforms.sql needs {error.name} where the driver runs: install srm-kafka[spark,transforms] there"
             ) from error
+        for name in _ERROR_LOGS:
+            logging.getLogger(name).disabled = True
         self._session = SparkSession(context).newSession()
         for key, value in _SESSION.items():
             self._session.conf.set(key, value)
