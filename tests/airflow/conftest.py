@@ -24,6 +24,19 @@ os.environ.update(
 
 DAGS_FOLDER = Path(__file__).resolve().parents[2] / "dags"
 
+_HERE = Path(__file__).parent
+#: The folder, which one worker has as a whole, and the files that take a worker more than a minute, the longest first:
+#: they start early, so that no worker ends long after the others. The others follow by name.
+LONGEST_FIRST = ("scheduler", "test_failover_dags.py", "test_install.py", "test_demo.py", "test_failover_demo.py")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if gone := [name for name in LONGEST_FIRST if not (_HERE / name).exists()]:
+        raise pytest.UsageError(f"{__file__}: LONGEST_FIRST names what is not there: {', '.join(gone)}")
+    place = {_HERE / name: number for number, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: place.get(item.path, place.get(item.path.parent, len(place))))
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
