@@ -196,6 +196,8 @@ def _choices(key: Key, text: str) -> tuple[str, ...]:
     words = split_list(text.lower())
     if not words or not set(words) <= set(key.choices):
         raise BadValue(f"must be one or more of {', '.join(key.choices)}, but is '{text}'")
+    if "none" in words and set(words) != {"none"}:
+        raise BadValue(f"must be none alone or a list without it, but is '{text}'")
     return words
 
 

@@ -71,6 +71,7 @@ def test_keys_are_complete_and_unique() -> None:
         ("chunk.seconds", "nan", "finite number of seconds"),
         ("enabled", "yes", "must be true or false, but is 'yes'"),
         ("on.data.loss", "ignore", "must be one of fail, skip, reset"),
+        ("provenance.headers", "none, topic", "must be none alone or a list without it, but is 'none, topic'"),
         ("topics", "a, b(", r"'b\(' is not a usable expression: .* at position 3"),
     ],
 )
