@@ -170,5 +170,11 @@ _ARGUMENTS: Mapping[StepKind, Callable[[str, Mapping[str, str]], tuple[str, ...]
     StepKind.INSERT_HEADER: _inserted,
     StepKind.DROP_HEADERS: _dropped,
 }
-_NAMES = "which names topics: the replication policy does that here, see replication.policy.class"
-_REFUSED = {"RegexRouter": _NAMES, "TimestampRouter": _NAMES}
+# Connect routes behind the replication policy, so that MirrorMaker 2 itself loses track: it creates the topics that the
+# policy names, and its checkpoints name these although their offsets are of the topics routed to.
+_REFUSED = {
+    "RegexRouter": "which renames copies where neither the plan nor translated offsets know of it: name them with "
+    "replication.policy.class (IdentityReplicationPolicy keeps names, a Python class may give any)",
+    "TimestampRouter": "which spreads a partition over topics by the time of its records, so that offsets cannot be "
+    "translated: remove it, and name copies with replication.policy.class",
+}

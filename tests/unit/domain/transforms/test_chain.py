@@ -57,7 +57,16 @@ def test_steps_come_in_the_order_of_the_list_with_their_predicates() -> None:
         ({"transforms": "f, f"}, "transforms", "names 'f' twice"),
         ({"transforms.f.type": ""}, "transforms.f.type", "is missing: the class of the transform"),
         ({"transforms.f.type": "com.example.Mask"}, "transforms.f.type", "is 'com.example.Mask', a Java class that"),
-        ({"transforms.f.type": f"{KAFKA}RegexRouter"}, "transforms.f.type", "is RegexRouter, which names topics"),
+        (
+            {"transforms.f.type": f"{KAFKA}RegexRouter"},
+            "transforms.f.type",
+            r"is RegexRouter, which renames copies .*: name them with replication\.policy\.class \(Identity",
+        ),
+        (
+            {"transforms.f.type": f"{KAFKA}TimestampRouter"},
+            "transforms.f.type",
+            r"is TimestampRouter, which spreads a partition over topics .*: remove it, .* replication\.policy\.class",
+        ),
         ({"transforms.f.predicate": "p"}, "transforms.f.predicate", "is 'p', which predicates does not name"),
         ({"transforms.f.negate": "true"}, "transforms.f.negate", "is true, but transforms.f.predicate names no"),
         ({"transforms.f.negate": "no"}, "transforms.f.negate", "must be true or false, but is 'no'"),
