@@ -132,6 +132,17 @@ def test_counts_are_of_this_run_and_only_of_what_happened() -> None:
     }
 
 
+def test_records_that_transforms_could_not_take_are_counted() -> None:
+    skipped = replace(DONE, partitions=(replace(COPIED, skipped_records=3, dead_letters=2), IDLE))
+    (left_out,) = by_name(report(skipped), "srm.skipped_records")
+    (letters,) = by_name(report(skipped), "srm.dead_letters")
+    assert left_out.tags == letters.tags == {"flow": "a/b", "topic": "orders", "partition": str(COPIED.partition)}
+    assert [(one.kind, one.value) for one in (left_out, letters)] == [
+        (MetricKind.COUNTER, 3),
+        (MetricKind.COUNTER, 2),
+    ]
+
+
 def test_a_stalled_run_counts_nothing_again_but_still_shows_the_lag() -> None:
     stalled = report(LEFT_NO_RECORD, fault="no record")
     assert not [metric for metric in stalled.metrics() if metric.kind is MetricKind.COUNTER]
