@@ -22,7 +22,8 @@ from srm_common.settings_files.providers import Providers
 
 MASK = "***"
 _SECRET = re.compile(
-    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential|webhook|alarm\.notifier\..*url|database\.url"
+    r"password|passphrase|secret|jaas|token$|\.key$|\.key\.pem$|credential|webhook|user\.info$|alarm\.notifier\..*url"
+    r"|database\.url"
 )
 _ONE_REFERENCE = re.compile(r"\$\{[^}]*\}")
 _PEM = "-----BEGIN"
