@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,9 @@ from srm_common.domain.transforms.chain import Chain, Predicate, PredicateKind, 
 from srm_common.records.connect.connect_records import ConnectRecords
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import HEADERS_TYPE, SCHEMA, encoded_header, parsed_headers, with_headers
+
+if TYPE_CHECKING:
+    from srm_common.records.connect.avro_converter import RecordSchemas
 
 Mask = npt.NDArray[np.bool_]
 
@@ -70,11 +73,19 @@ class Transform:
         topic: the copy's name, which is what Connect's predicates see in MirrorMaker 2.
         then: what gets the records that the steps have left, each what the one before has left.
         partition: which InsertField may insert.
+        schemas: of registries, where :func:`~srm_common.domain.transforms.chain.needs_schemas` says so.
     """
 
-    def __init__(self, chain: Chain, topic: str, then: Sequence[BatchStep] = (), partition: int = 0) -> None:
+    def __init__(
+        self,
+        chain: Chain,
+        topic: str,
+        then: Sequence[BatchStep] = (),
+        partition: int = 0,
+        schemas: RecordSchemas | None = None,
+    ) -> None:
         self._then = tuple(then)
-        self._fields = ConnectRecords(topic, partition)
+        self._fields = ConnectRecords(topic, partition, schemas)
         self._steps = self._carried_out([step for step in chain if _concerns(step, topic)])
 
     def _carried_out(self, chain: Sequence[Step]) -> list[tuple[Step, Carry]]:
@@ -107,7 +118,8 @@ class Transform:
 
         Raises:
             CorruptBatch: headers that cannot be read, where a step looks at them.
-            TransformFailed: a batch that one after the steps fails for.
+            TransformFailed: a batch that one after the steps fails for, or whose schemas a registry does
+                not tell or take.
         """
         faults: list[RecordFault] = []
         self._fields.forget()

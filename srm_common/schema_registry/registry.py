@@ -125,7 +125,31 @@ class SchemaRegistry(Closing):
         found = self._unless_missing(f"/mode/{_quoted(subject)}", f"show the mode of {_named(subject)}")
         return None if found is None or found.get("mode") is None else str(found["mode"])
 
+    def by_id(self, number: int) -> dict[str, Any] | None:
+        """The schema with an id, as the registry has it: ``schema``, ``schemaType``, ``references``; None without."""
+        try:
+            found: dict[str, Any] = self._ask("GET", f"/schemas/ids/{number}", f"show schema {number}", dict)
+        except RegistryError as error:
+            # Any other "not found" is of an address that is no registry's.
+            if error.code == 40403:
+                return None
+            raise
+        return found
+
+    def version(self, subject: str, version: int) -> dict[str, Any] | None:
+        """A version of a subject, likewise; soft-deleted ones too, since references to them stay."""
+        path = f"/subjects/{_quoted(subject)}/versions/{version}?deleted=true"
+        return self._unless_missing(path, f"show version {version} of {_named(subject)}")
+
     # ---- changes
+
+    def add(self, subject: str, schema: str) -> int:
+        """Register an Avro schema as a producer does; returns the id, which is that of before if it is there."""
+        what = f"register a schema for {_named(subject)}"
+        number = self._ask("POST", f"/subjects/{_quoted(subject)}/versions", what, dict, {"schema": schema}).get("id")
+        if type(number) is not int or not 0 <= number < 1 << 31:
+            raise self._unreadable(what, self._urls[0])
+        return number
 
     def set_mode(self, subject: str, mode: str | None) -> None:
         """Give a subject a mode, or with None that of the registry. Versions that are there do not hinder it."""

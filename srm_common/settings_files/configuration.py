@@ -308,8 +308,7 @@ class _Loader:
         except ConfigError as error:
             faults.append(error)
         faults += pair_faults(self.layers, name, source, target, policy)
-        if values.get("sync.schemas.enabled"):
-            faults += registry_faults(self.layers, name, source, target, values.get("schemas.context", ""))
+        faults += registry_faults(self.layers, name, source, target, values, transforms.get("transforms", ()))
         if faults:
             raise _together(faults)
         fields = {key.field: values[key.name] for key in FLOW_KEYS if key.field is not None}

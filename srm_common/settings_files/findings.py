@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowName
 from srm_common.domain.policy import DefaultReplicationPolicy, ReplicationPolicy
 from srm_common.domain.settings.layers import Entry, Layers
 from srm_common.domain.settings.table import BY_NAME
+from srm_common.domain.transforms.chain import Chain, needs_schemas
 from srm_common.errors import ConfigError
 
 
@@ -98,16 +101,29 @@ _CONTEXT = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def registry_faults(
-    layers: Layers, name: FlowName, source: ClusterSettings, target: ClusterSettings, context: str
+    layers: Layers,
+    name: FlowName,
+    source: ClusterSettings,
+    target: ClusterSettings,
+    values: Mapping[str, Any],
+    transforms: Chain,
 ) -> list[ConfigError]:
-    """Faults of the schema registries of a flow that copies schemas."""
+    """Faults of the schema registries of a flow that copies schemas, or whose transforms look into Avro."""
+    found = []
+    needing = [("sync.schemas.enabled", "")] if values.get("sync.schemas.enabled") else []
+    needing += [("transforms", "asks for fields of Avro, which ")] if needs_schemas(transforms) else []
+    for key, what in needing:
+        on = layers.find(BY_NAME[key], name).entry
+        assert on is not None
+        for cluster in (source, target):
+            # Without an alias its settings are a fault of their own; without an address they are Airflow's.
+            if cluster.alias and cluster.schema_registry is None and cluster.kafka_python:
+                found.append(at_entry(on, f"{what}needs {cluster.alias}.schema.registry.url, which is not set"))
+    if not values.get("sync.schemas.enabled"):
+        return found
+    context = values.get("schemas.context", "")
     on = layers.find(BY_NAME["sync.schemas.enabled"], name).entry
     assert on is not None
-    found = []
-    for cluster in (source, target):
-        # Without an alias its settings are a fault of their own; without an address they are Airflow's.
-        if cluster.alias and cluster.schema_registry is None and cluster.kafka_python:
-            found.append(at_entry(on, f"needs {cluster.alias}.schema.registry.url, which is not set"))
     one, other = source.schema_registry, target.schema_registry
     common = set(one.urls) & set(other.urls) if one is not None and other is not None else set()
     if common and not context:

@@ -149,6 +149,8 @@ class LocalRegistry(LocalServer):
                     return [one for one in self._subjects if query.get("deleted") == "true" or self._live(one)]
                 case "GET", ["subjects", subject, "versions"]:
                     return self._live(subject) or self._no_subject(subject)
+                case "GET", ["subjects", subject, "versions", version]:
+                    return self._version(subject, int(version))
                 case "POST", ["subjects", subject, "versions"] if body is not None:
                     return {"id": self._register(subject, dict(body))}
                 case "DELETE", ["subjects", subject, "versions", version]:
@@ -185,6 +187,12 @@ class LocalRegistry(LocalServer):
                 if one.id == wanted and context_of(name) == context_of(subject):
                     return one.body
         raise _Refused(404, 40403, f"Schema {wanted} not found")
+
+    def _version(self, subject: str, version: int) -> dict[str, Any]:
+        found = self._subjects.get(subject, {}).get(version)
+        if found is None:
+            raise _Refused(404, 40402, f"Version {version} not found.")
+        return {"subject": subject, "version": version, "id": found.id, **found.body}
 
     def _register(self, subject: str, body: dict[str, Any]) -> int:
         wanted, version = body.pop("id", None), body.pop("version", None)

@@ -67,6 +67,7 @@ class CopyJob:
     where batches keep their codecs. ``transforms``: what is done to records, then ``statements``,
     in Spark SQL, and ``python_transform``, the user's function; all empty where batches go unopened. ``provenance``:
     headers that copies get. ``error_handling``: what happens to records that a transform cannot take.
+    ``schemas_context``: of the target's registry, for schemas that transforms make.
     """
 
     flow: str
@@ -96,6 +97,7 @@ class CopyJob:
     python_transform: PythonTransform | None = None
     provenance: tuple[Provenance, ...] = ()
     error_handling: ErrorHandling = field(default_factory=ErrorHandling)
+    schemas_context: str = ""
 
 
 @dataclass(frozen=True)

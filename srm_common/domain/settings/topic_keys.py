@@ -129,7 +129,7 @@ def selection_keys() -> Iterator[Key]:
     )
     for side in ("key", "value"):
         yield key(f"{side}.format", Kind.TEXT, None).means(
-            f"What {side}s are, for transforms that look into them: `json` or `string`. Connect's "
+            f"What {side}s are, for transforms that look into them: `json`, `avro` or `string`. Connect's "
             f"`{side}.converter` says the same, see [transforms.md](transforms.md).",
             _UNCHANGED,
         )

@@ -14,7 +14,7 @@ from enum import Enum
 from srm_common.domain.patterns.java_regex import RegexError, compile_java_regex
 from srm_common.domain.transforms.faults import TransformFault
 from srm_common.domain.transforms.field_steps import FIELD_TRANSFORMS, TRANSFORMS_PACKAGE, FieldStep, field_step
-from srm_common.domain.transforms.formats import FORMAT_KEYS
+from srm_common.domain.transforms.formats import FORMAT_KEYS, FormatKind
 
 _PREDICATES = f"{TRANSFORMS_PACKAGE}predicates."
 
@@ -79,6 +79,12 @@ def parse_chain(values: Mapping[str, str]) -> Chain:
     """
     predicates = {alias: _predicate(alias, values) for alias in _aliases("predicates", values)}
     return tuple(_step(alias, values, predicates) for alias in _aliases("transforms", values))
+
+
+def needs_schemas(chain: Chain) -> bool:
+    """Whether some step looks into keys or values whose schemas are in a registry."""
+    formats = [one for step in chain if step.fields for one in (step.fields.format, step.fields.key_format)]
+    return any(one is not None and one.kind is FormatKind.AVRO for one in formats)
 
 
 def _aliases(key: str, values: Mapping[str, str]) -> list[str]:

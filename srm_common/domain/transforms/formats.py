@@ -24,6 +24,7 @@ class Side(Enum):
 class FormatKind(Enum):
     """By the words that ``value.format`` takes."""
 
+    AVRO = "avro"
     BYTES = "bytes"
     JSON = "json"
     STRING = "string"
@@ -48,18 +49,28 @@ class Format:
 #: What the keys begin with that say how keys and values are written.
 FORMAT_KEYS = ("key.format", "value.format", "key.converter", "value.converter")
 _CLASSES = {
+    "io.confluent.connect.avro.AvroConverter": FormatKind.AVRO,
     "org.apache.kafka.connect.converters.ByteArrayConverter": FormatKind.BYTES,
     "org.apache.kafka.connect.json.JsonConverter": FormatKind.JSON,
     "org.apache.kafka.connect.storage.StringConverter": FormatKind.STRING,
 }
 _OF_REGISTRIES = {
-    "io.confluent.connect.avro.AvroConverter": "Avro",
     "io.confluent.connect.protobuf.ProtobufConverter": "Protobuf",
     "io.confluent.connect.json.JsonSchemaConverter": "JSON Schema",
-    "avro": "Avro",
     "protobuf": "Protobuf",
     "json-schema": "JSON Schema",
 }
+#: Settings of Confluent's converter by what they have to be, and their defaults.
+_AVRO_SETTINGS = {
+    "enhanced.avro.schema.support": "false",
+    "connect.meta.data": "true",
+    "auto.register.schemas": "true",
+    "use.latest.version": "false",
+    "ignore.default.for.nullables": "false",
+    "generalized.sum.type.support": "false",
+    "scrub.invalid.names": "false",
+}
+_SUBJECTS = "TopicNameStrategy"
 
 
 def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
@@ -84,7 +95,7 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
         try:
             kind = FormatKind(written.lower())
         except ValueError:
-            raise TransformFault(format_key, f"is '{written}', but must be json, string or bytes") from None
+            raise TransformFault(format_key, f"is '{written}', but must be json, avro, string or bytes") from None
         found = Format(kind)
     elif named:
         _refuse_registries(class_key, named)
@@ -98,13 +109,17 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
             _numeric(f"{class_key}.decimal.format", values),
         )
         _refuse_others(class_key, values)
+        if kind is FormatKind.AVRO:
+            _refuse_of_avro(class_key, values)
+            # Its other settings are of registries, which belong to clusters here.
+            found = Format(kind)
     else:
         found = Format(FormatKind.BYTES)
     if found.kind is FormatKind.BYTES:
         raise TransformFault(
             class_key if named and not written else format_key,
             f"says nothing of what {side.prefix}s are, which {needed_by} looks into: "
-            f"set it to json or string, or {class_key} to Connect's JsonConverter or StringConverter",
+            f"set it to json, avro or string, or {class_key} to Connect's JsonConverter or StringConverter",
         )
     return found
 
@@ -112,8 +127,20 @@ def format_of(side: Side, values: Mapping[str, str], needed_by: str) -> Format:
 def _refuse_registries(key: str, name: str) -> None:
     if name in _OF_REGISTRIES:
         raise TransformFault(
-            key, f"is {name}: transforms of fields do not read {_OF_REGISTRIES[name]} yet, only JSON and text"
+            key, f"is {name}: transforms of fields do not read {_OF_REGISTRIES[name]} yet, only Avro, JSON and text"
         )
+
+
+def _refuse_of_avro(class_key: str, values: Mapping[str, str]) -> None:
+    for name, needed in _AVRO_SETTINGS.items():
+        text = values.get(f"{class_key}.{name}", needed).strip().lower()
+        if text != needed:
+            raise TransformFault(f"{class_key}.{name}", f"is '{text}', but only {needed} is carried out here")
+    for side in Side:
+        key = f"{class_key}.{side.prefix}.subject.name.strategy"
+        text = values.get(key, _SUBJECTS).strip()
+        if text.rpartition(".")[2] != _SUBJECTS:
+            raise TransformFault(key, f"is '{text}', but new schemas are registered by {_SUBJECTS} only")
 
 
 def _refuse_others(class_key: str, values: Mapping[str, str]) -> None:

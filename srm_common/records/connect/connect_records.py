@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from srm_common.domain.transforms.chain import Step
 from srm_common.domain.transforms.field_steps import FieldStep, HeaderFrom, ValueToKey
-from srm_common.domain.transforms.formats import Format, Side
+from srm_common.domain.transforms.formats import Format, FormatKind, Side
 from srm_common.records.connect.converters import Converter, SchemaAndValue
 from srm_common.records.connect.field_transforms import FieldTransform
 from srm_common.records.connect.header_from import header_text, headers_from
@@ -19,6 +19,9 @@ from srm_common.records.connect.java_values import DataFault
 from srm_common.records.connect.requirements import Origin
 from srm_common.records.row_faults import RowFaults
 from srm_common.wire.columns import SCHEMA, encoded_header
+
+if TYPE_CHECKING:
+    from srm_common.records.connect.avro_converter import AvroConverter, RecordSchemas
 
 Mask = npt.NDArray[np.bool_]
 _COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
@@ -37,12 +40,14 @@ class ConnectRecords:
     Args:
         topic: the copy's name.
         partition: of the records.
+        schemas: of keys and values whose format needs a registry.
     """
 
-    def __init__(self, topic: str, partition: int) -> None:
+    def __init__(self, topic: str, partition: int, schemas: RecordSchemas | None = None) -> None:
         self._topic = topic
         self._partition = partition
-        self._converters: dict[tuple[Side, Format], Converter] = {}
+        self._schemas = schemas
+        self._converters: dict[tuple[Side, Format], Converter | AvroConverter] = {}
         self._transforms: dict[Step, FieldTransform] = {}
         self._cells: dict[Side, dict[int, _Cell]] = {side: {} for side in Side}
         self._formats: dict[Side, Format] = {}
@@ -116,7 +121,7 @@ class ConnectRecords:
                 if cell is None or not cell.changed:
                     continue
                 try:
-                    values[row] = converter.encode(*cell.data)
+                    values[row] = converter.encode(*cell.data, values[row])
                 except DataFault as error:
                     faults[row] = f"the {side.prefix} {error}"
                 except RecursionError:
@@ -138,13 +143,22 @@ class ConnectRecords:
                     held[row] = cell.data.value is None
         return held
 
-    def _converter(self, side: Side, format_: Format) -> Converter:
+    def _converter(self, side: Side, format_: Format) -> Converter | AvroConverter:
         converter = self._converters.get((side, format_))
         if converter is None:
-            converter = self._converters[side, format_] = Converter(format_)
+            converter = self._converters[side, format_] = self._made(side, format_)
         return converter
 
-    def _decoded(self, fields: FieldStep, converter: Converter, data: bytes | None) -> _Cell:
+    def _made(self, side: Side, format_: Format) -> Converter | AvroConverter:
+        if format_.kind is not FormatKind.AVRO:
+            return Converter(format_)
+        # fastavro is needed for these alone.
+        from srm_common.records.connect.avro_converter import AvroConverter
+
+        assert self._schemas is not None
+        return AvroConverter(self._topic, side, self._schemas)
+
+    def _decoded(self, fields: FieldStep, converter: Converter | AvroConverter, data: bytes | None) -> _Cell:
         try:
             return _Cell(converter.decode(data), False)
         except DataFault as error:

@@ -78,8 +78,8 @@ class Converter:
         schema = self._schema(node["schema"])
         return SchemaAndValue(schema, self._read(schema, node["payload"]))
 
-    def encode(self, schema: Schema | None, value: Any) -> bytes | None:
-        """``fromConnectData``.
+    def encode(self, schema: Schema | None, value: Any, before: bytes | None = None) -> bytes | None:
+        """``fromConnectData``. What the key or value was ``before`` counts in formats with schemas of a registry.
 
         Raises:
             DataFault: the converter cannot write the value.

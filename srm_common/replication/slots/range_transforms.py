@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from srm_common.domain.runs.copying import CopyJob, CopyRange
 from srm_common.domain.topic_partition import TopicPartition
+from srm_common.domain.transforms.chain import needs_schemas
 from srm_common.domain.transforms.statements import StatementColumns, statement_for
 from srm_common.errors import ConfigError
 from srm_common.replication.slots.ranges import Transformed
@@ -15,6 +16,10 @@ from srm_common.settings_files.user_classes import load_function
 
 if TYPE_CHECKING:
     from srm_common.records.sql_statement import Evaluate
+    from srm_common.schema_registry.record_schemas import RegistrySchemas
+
+#: A slot does nothing else while it waits for a registry, and its transaction has to end in time.
+_LONGEST_REQUEST_SECONDS = 10.0
 
 
 class SqlAccess(Protocol):
@@ -46,6 +51,8 @@ def range_transforms(
         from srm_common.records.sql_statement import SqlStatement
         from srm_common.records.transform import BatchStep, Transform
         from srm_common.records.transformed import transformed
+
+        schemas = _schemas(job) if needs_schemas(job.transforms) else None
     except ImportError as error:
         raise ConfigError(
             f"flow {job.flow} has transforms or provenance headers, which need {error.name} where slots run: "
@@ -75,7 +82,8 @@ def range_transforms(
 
     def of(spec: CopyRange) -> Transformed | None:
         upstream = TopicPartition(spec.upstream_topic, spec.partition)
-        transform = Transform(job.transforms, spec.downstream_topic, tuple(after_chain(upstream)), spec.partition)
+        then = tuple(after_chain(upstream))
+        transform = Transform(job.transforms, spec.downstream_topic, then, spec.partition, schemas)
         if not (transform.changes or job.provenance):
             return None
         failed = FailedRecords(job.error_handling, job.flow, slot, upstream, transform)
@@ -83,3 +91,12 @@ def range_transforms(
         return partial(transformed, transform=transform, failed=failed, provenance=headers)
 
     return of
+
+
+def _schemas(job: CopyJob) -> RegistrySchemas:
+    from srm_common.schema_registry.record_schemas import RegistrySchemas
+    from srm_common.schema_registry.registry import SchemaRegistry
+
+    seconds = min(_LONGEST_REQUEST_SECONDS, job.request_timeout_ms / 1000)
+    source, target = (SchemaRegistry(cluster, timeout_seconds=seconds) for cluster in (job.source, job.target))
+    return RegistrySchemas(source, target, job.schemas_context)

@@ -13,7 +13,7 @@ from srm_common.errors import ConfigError
 #: Distributions that slots import, with all that these import; the last two only where a key is given.
 NEEDED = ("kafka-python", "crc32c", "cramjam", "cryptography", "cffi")
 #: What flows with transforms need, and what makes them quick where it is installed here.
-NEEDED_TO_TRANSFORM, QUICK = ("numpy", "pyarrow"), ("numba", "llvmlite")
+NEEDED_TO_TRANSFORM, QUICK = ("numpy", "pyarrow", "fastavro"), ("numba", "llvmlite")
 #: Packages that no slot imports, and that are large: web pages.
 _LEFT_OUT = ("rest",)
 

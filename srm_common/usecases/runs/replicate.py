@@ -369,6 +369,7 @@ def copy_job(flow: FlowSettings, state: StateTopics) -> CopyJob:
         statements=flow.statements,
         python_transform=flow.python_transform,
         provenance=flow.provenance,
+        schemas_context=flow.schemas_context if flow.sync_schemas else "",
     )
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision
+from srm_common.domain.transforms.chain import needs_schemas
 from srm_common.errors import ConfigError, TransformFailed
 from srm_common.settings_files.user_classes import load_function
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -17,6 +18,8 @@ from srm_common.wire.batch import SourceBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from srm_common.schema_registry.record_schemas import RegistrySchemas
 
 #: So many topics are looked at where none is named.
 MOST_TOPICS = 10
@@ -100,6 +103,7 @@ def _of_topic(
         for partition, records in batches.items()
         for offset, record in _shown(records).items()
     ]
+    schemas = _schemas(clusters, other)
     kept = {(partition, offset) for _, partition, offset in sorted(newest)[-sample:]}
     out = []
     for partition, records in sorted(batches.items()):
@@ -107,8 +111,8 @@ def _of_topic(
         records = records.filter([(partition, offset) in kept for offset in offsets])
         if not records.num_rows:
             continue
-        after = _outcomes(clusters.flow, decision, partition, records)
-        others = {} if other is None else _outcomes(other, decision, partition, records)
+        after = _outcomes(clusters.flow, decision, partition, records, schemas)
+        others = {} if other is None else _outcomes(other, decision, partition, records, schemas)
         out += [
             Previewed(decision.topic, partition, offset, before, after[offset], others.get(offset))
             for offset, before in _shown(records).items()
@@ -156,8 +160,24 @@ def _newest_batches(clusters: FlowClusters, topic: str, sample: int) -> dict[int
     }
 
 
+def _schemas(clusters: FlowClusters, other: FlowSettings | None) -> RegistrySchemas | None:
+    """Those of the source; nothing is registered."""
+    chains = [clusters.flow.transforms, *([] if other is None else [other.transforms])]
+    if not any(map(needs_schemas, chains)):
+        return None
+    try:
+        from srm_common.schema_registry.record_schemas import RegistrySchemas
+    except ImportError as error:
+        raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
+    return RegistrySchemas(clusters.source.schema_registry, None)
+
+
 def _outcomes(
-    flow: FlowSettings, decision: TopicDecision, partition: int, records: pa.RecordBatch
+    flow: FlowSettings,
+    decision: TopicDecision,
+    partition: int,
+    records: pa.RecordBatch,
+    schemas: RegistrySchemas | None,
 ) -> dict[int, Outcome]:
     """By offset."""
     from srm_common.records.provenance import ProvenanceHeaders
@@ -168,7 +188,7 @@ def _outcomes(
     functions = []
     if own is not None:
         functions.append(PythonFunction(own.path, load_function(own.path), own.timeout_seconds, decision.topic))
-    transform = Transform(flow.transforms, decision.remote_topic or decision.topic, functions, partition)
+    transform = Transform(flow.transforms, decision.remote_topic or decision.topic, functions, partition, schemas)
     offsets = records.column("offset").to_pylist()
     try:
         left, faults = transform.apply(records)

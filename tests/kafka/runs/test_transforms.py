@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
 import time
 from pathlib import Path
 
+import fastavro
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
@@ -12,7 +15,7 @@ from srm_common.domain.runs.run_options import RunOptions
 from srm_common.domain.runs.run_record import RunState
 from srm_common.replication.slots.slot import copy_slot
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.testing import LocalKafka, LocalMirrorMaker
+from srm_common.testing import LocalKafka, LocalMirrorMaker, LocalRegistry
 from srm_common.usecases.runs.replicate import replicate
 from srm_common.usecases.topics.refresh_topics import refresh_topics
 from tests.kafka.flows import Seen, read
@@ -151,3 +154,91 @@ def test_fields_of_json_as_mirror_maker_is_configured(
     assert str(failed.error).endswith(
         "offset 170, transforms.card: the value is not JSON: Expecting ',' delimiter at character 15"
     )
+
+
+def test_fields_of_avro_as_mirror_maker_is_configured(
+    source_kafka: LocalKafka, target_kafka: LocalKafka, name: str, tmp_path: Path
+) -> None:
+    """fastavro reads the copies by what the registries have."""
+    topic, alias = f"{name}-orders", name.replace("-", "")
+    source_kafka.create_topic(topic, 2)
+    order = {
+        "type": "record",
+        "name": "Order",
+        "namespace": "shop",
+        "fields": [
+            {"name": "card", "type": "string"},
+            {"name": "cust_id", "type": "long"},
+            {"name": "at", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}], "default": None},
+        ],
+    }
+    with LocalRegistry() as ours, LocalRegistry(login="srm:geheim") as theirs:
+        number = ours.register(f"{topic}-value", json.dumps(order))
+        # Nothing of the copy has the source's id by chance.
+        for other in range(40):
+            theirs.register(f"other-{other}", json.dumps({"type": "fixed", "name": "F", "size": other + 1}))
+        for partition, bad in ((0, None), (1, 70)):
+            values = []
+            for n in range(100):
+                out = io.BytesIO()
+                fastavro.schemaless_writer(out, order, {"card": "4111", "cust_id": n, "at": None if n % 3 else n})
+                values.append(b"\0" + number.to_bytes(4) + out.getvalue())
+            if bad is not None:
+                values[bad] = b"\0" + (999).to_bytes(4) + values[bad][5:]
+            records = [Seen(b"key", value, (), int(time.time() * 1000)) for value in values]
+            produce(source_kafka, topic, partition, [*records, Seen(b"gone", None, (), records[0].timestamp_ms)])
+        lines = {
+            "clusters": f"{alias}, t",
+            f"{alias}.bootstrap.servers": source_kafka.bootstrap_servers,
+            f"{alias}.schema.registry.url": ours.url,
+            "t.bootstrap.servers": target_kafka.bootstrap_servers,
+            "t.schema.registry.url": theirs.url,
+            "t.basic.auth.user.info": "srm:geheim",
+            f"{alias}->t.enabled": "true",
+            f"{alias}->t.topics": topic,
+            "replication.factor": "1",
+            "emit.heartbeats.enabled": "false",
+            f"{alias}->t.transforms": "card, names",
+            f"{alias}->t.transforms.card.type": f"{KAFKA}.MaskField$Value",
+            f"{alias}->t.transforms.card.fields": "card",
+            f"{alias}->t.transforms.card.replacement": "****",
+            f"{alias}->t.transforms.card.predicate": "tombstone",
+            f"{alias}->t.transforms.card.negate": "true",
+            f"{alias}->t.transforms.names.type": f"{KAFKA}.ReplaceField$Value",
+            f"{alias}->t.transforms.names.renames": "cust_id:customer",
+            f"{alias}->t.predicates": "tombstone",
+            f"{alias}->t.predicates.tombstone.type": f"{KAFKA}.predicates.RecordIsTombstone",
+            "value.converter": "io.confluent.connect.avro.AvroConverter",
+            "value.converter.schema.registry.url": "http://of-connect:8081",
+        }
+        file = tmp_path / "mm2.properties"
+        file.write_text("".join(f"{key} = {value}\n" for key, value in lines.items()))
+        flow = load_configuration(file).flow(f"{alias}->t")
+        assert "geheim" not in repr(flow)
+        refresh_topics(flow, at_once=True)
+        record = replicate(flow, RunOptions("avro"), lambda job, tasks: [copy_slot(job, task) for task in tasks])
+
+        subject = f"{alias}.{topic}-value"
+        assert [id_ for id_, _ in theirs.versions(subject).values()] == [41]
+        assert theirs.changes()[-1:] == [("POST", f"/subjects/{subject}/versions")]
+        made = json.loads(theirs.answer("GET", "/schemas/ids/41")["schema"])
+        copied = {n: read(target_kafka, f"{alias}.{topic}", n) for n in range(2)}
+        assert [len(one) for one in copied.values()] == [101, 70]
+        assert copied[0][-1].value is None
+        for one in copied.values():
+            for n, seen in enumerate(one[:100]):
+                assert seen.value is not None
+                assert seen.value[:5] == b"\0" + (41).to_bytes(4)
+                # Without logical types, a number comes as it is written.
+                plain = json.loads(json.dumps(made).replace('"logicalType"', '"was"'))
+                assert fastavro.schemaless_reader(io.BytesIO(seen.value[5:]), plain, None) == {
+                    "card": "****",
+                    "customer": n,
+                    "at": None if n % 3 else n,
+                }
+        (failed,) = record.failed_partitions
+        assert failed.partition == 1
+        assert str(failed.error).endswith(
+            "offset 70, transforms.card: the value has the schema id 999, which the registry of the source does not "
+            "know"
+        )

@@ -11,6 +11,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.errors import ConfigError
 from srm_common.settings_files.checks import findings
 from srm_common.settings_files.configuration import Configuration, load_configuration
+from srm_common.settings_files.explanations import is_secret
 
 CLUSTERS = """
 clusters = a, b
@@ -138,6 +139,22 @@ def test_a_flow_that_copies_schemas_needs_two_registries(tmp_path: Path) -> None
     )
     assert found.sync_schemas
     assert found.graph[0].schemas_context == "east"
+
+
+def test_transforms_of_avro_need_two_registries(tmp_path: Path) -> None:
+    lines = (
+        "transforms = names",
+        "transforms.names.type = ReplaceField$Value",
+        "transforms.names.renames = a:b",
+        "value.converter = io.confluent.connect.avro.AvroConverter",
+        "value.converter.basic.auth.user.info = srm:geheim",
+    )
+    with pytest.raises(
+        ConfigError, match=r"transforms asks for fields of Avro, which needs b.schema.registry.url, which is not"
+    ):
+        flow_of(tmp_path, *lines)
+    assert flow_of(tmp_path, *lines, "b.schema.registry.url = http://b:8081").transforms
+    assert is_secret("a->b.value.converter.basic.auth.user.info")
 
 
 def test_keys_are_known_and_a_misspelt_one_is_not(tmp_path: Path) -> None:

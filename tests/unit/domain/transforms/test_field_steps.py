@@ -18,6 +18,7 @@ from srm_common.domain.transforms.field_steps import (
 from srm_common.domain.transforms.formats import Format, FormatKind, Side
 
 KAFKA = "org.apache.kafka.connect.transforms."
+AVRO = "io.confluent.connect.avro.AvroConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -94,15 +95,25 @@ def test_paths_of_nested_fields(text: str, path: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("changed", "key", "reason"),
     [
-        ({}, "value.format", "says nothing of what values are, which transforms.f.type looks into: set it to json or"),
+        ({}, "value.format", "says nothing of what values are, which transforms.f.type looks into: set it to json, "),
         ({"value.format": "bytes"}, "value.format", "says nothing of what values are"),
         ({"value.converter": BYTES}, "value.converter", "says nothing of what values are"),
-        ({"value.format": "xml"}, "value.format", "is 'xml', but must be json, string or bytes"),
-        ({"value.format": "avro"}, "value.format", "is avro: transforms of fields do not read Avro yet"),
+        ({"value.format": "xml"}, "value.format", "is 'xml', but must be json, avro, string or bytes"),
+        ({"value.format": "protobuf"}, "value.format", "is protobuf: transforms of fields do not read Protobuf yet"),
         (
-            {"value.converter": "io.confluent.connect.avro.AvroConverter"},
+            {"value.converter": "io.confluent.connect.json.JsonSchemaConverter"},
             "value.converter",
-            "is io.confluent.connect.avro.AvroConverter: transforms of fields do not read Avro yet",
+            "is io.confluent.connect.json.JsonSchemaConverter: transforms of fields do not read JSON Schema yet",
+        ),
+        (
+            {"value.converter": AVRO, "value.converter.use.latest.version": "true"},
+            "value.converter.use.latest.version",
+            "is 'true', but only false is carried out here",
+        ),
+        (
+            {"value.converter": AVRO, "value.converter.value.subject.name.strategy": "x.RecordNameStrategy"},
+            "value.converter.value.subject.name.strategy",
+            "is 'x.RecordNameStrategy', but new schemas are registered by TopicNameStrategy only",
         ),
         ({"value.converter": "com.example.Mine"}, "value.converter", "is 'com.example.Mine', a Java class that is not"),
         ({"value.format": "json", "value.converter": JSON}, "value.format", "is 'json', but value.converter names a"),
