@@ -127,6 +127,14 @@ def test_a_run_that_goes_on() -> None:
     )
 
 
+def test_records_that_transforms_could_not_take_are_summed_over_partitions() -> None:
+    first, second = RUN.partitions[0], replace(RUN.partitions[0], partition=7, skipped_records=1)
+    skipped = replace(RUN, partitions=(replace(first, skipped_records=3, dead_letters=2), second))
+    for run, expected in ((RUN, (0, 0)), (skipped, (4, 2))):
+        told = make_report("a->b", 1_100_000, run, LAG, None).to_json()["run"]
+        assert (told["skipped_records"], told["dead_letters"]) == expected
+
+
 def test_text_and_json_tell_the_same() -> None:
     report = make_report("a->b", 1_100_000, RUN, LAG, "cluster 'a' did not respond")
     text = [part for part in status_text(report) if isinstance(part, str)]
