@@ -96,7 +96,7 @@ class SchemaRegistry(Closing):
             rows = self._ask("GET", path, "list its schemas", list)
             try:
                 page = [SchemaVersion.from_json(row) for row in rows]
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (KeyError, TypeError, ValueError, OverflowError, AttributeError):
                 raise self._unreadable("list its schemas", self._urls[0]) from None
             fresh = [one for one in page if one.place not in seen]
             if not fresh:
@@ -220,7 +220,7 @@ class SchemaRegistry(Closing):
             self._urls.sort(key=lambda one: one != url)
             try:
                 decoded = json.loads(answer)
-            except ValueError:
+            except (ValueError, RecursionError):
                 decoded = None
             if not isinstance(decoded, kind):
                 raise self._unreadable(what, url)
@@ -324,7 +324,7 @@ def _error(answer: bytes) -> tuple[int | None, str]:
     try:
         found = json.loads(text)
         code, message = int(found["error_code"]), str(found["message"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         code, message = None, text
     return code, " ".join(message.split())[:300]
 

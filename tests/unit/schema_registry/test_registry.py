@@ -155,3 +155,16 @@ def test_an_id_that_was_not_asked_for_is_noticed() -> None:
         expected = "has given id 1 to version 3 of subject orders-value, not 7 as asked"
         with pytest.raises(RegistryError, match=expected):
             registry.register(SCHEMA)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+@pytest.mark.parametrize(
+    "answer",
+    [b"[" * 200_000, b'{"error_code": 1e999, "message": "no"}', b'[{"subject": "a", "version": 1e999, "id": 1}]'],
+)
+def test_numbers_without_end_and_nesting_without_end_are_faults_of_the_registry(
+    server: LocalRegistry, answer: bytes, status: int
+) -> None:
+    server.fault = lambda method, path: (status, answer) if path.startswith("/schemas") else None
+    with client(server.url) as registry, pytest.raises(RegistryError, match=server.url):
+        registry.view()
