@@ -32,6 +32,7 @@ def test_every_field_of_a_flow_has_one_key_and_the_same_default() -> None:
     built |= {
         "alarm_notifiers",
         "transforms",
+        "statements",
         "topic_filter_class",
         "group_filter_class",
         "config_property_filter_class",
