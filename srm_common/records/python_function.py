@@ -67,9 +67,7 @@ class PythonFunction:
         try:
             result = self._within_time(given)
         except RowFaults as error:
-            wrong = [
-                row for row in error.reasons if not (isinstance(row, int | np.integer) and 0 <= row < records.num_rows)
-            ]
+            wrong = [row for row in error.reasons if not _is_row(row, records.num_rows)]
             if error.reasons and not wrong:
                 raise
             what = f"row {wrong[0]!r} of {records.num_rows}" if wrong else "no row"
@@ -121,6 +119,11 @@ class PythonFunction:
                 raise fault[0]
             raise RuntimeError(f"{type(fault[0]).__name__}: {fault[0]}")
         return outcome[0]
+
+
+def _is_row(row: Any, rows: int) -> bool:
+    """Whether it is the number of one of so many rows; a truth value is none."""
+    return isinstance(row, int | np.integer) and not isinstance(row, bool) and int(row) in range(rows)
 
 
 def _problem(given: pa.RecordBatch, result: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
-from srm_common.errors import CorruptBatch, PartitionError, TransformFailed
+from srm_common.errors import CorruptBatch, PartitionError, RecordTooLarge, TransformFailed
 from srm_common.records.failed import FailedRecords
 from srm_common.records.provenance import ProvenanceHeaders
 from srm_common.records.transform import RecordFault, Transform
@@ -69,7 +69,15 @@ def transformed(
             letters = partial(failed.dead_letters, before, codec=codec, body_bytes=body_bytes, level=level)
             skip_before = partial(_skip_before, faults, letters, failed, skip)
             last: Packed | None = None
-            for packed in encode(records, codec, body_bytes, max_message_bytes, level) if records.num_rows else ():
+            packs = encode(records, codec, body_bytes, max_message_bytes, level) if records.num_rows else iter(())
+            while True:
+                try:
+                    packed = next(packs, None)
+                except RecordTooLarge as error:
+                    fault = error
+                    break
+                if packed is None:
+                    break
                 if last is not None:
                     skip_before(last.upstream_end)
                     yield last
@@ -119,13 +127,11 @@ def _decoded(piece: Sequence[SourceBatch]) -> tuple[pa.RecordBatch | None, Corru
     try:
         return decode(piece), None
     except CorruptBatch:
-        good = None
         for end, batch in enumerate(piece):
             try:
                 decode([batch])
             except CorruptBatch as error:
-                return good, error
-            good = decode(piece[: end + 1])
+                return (decode(piece[:end]) if end else None), error
         raise
 
 

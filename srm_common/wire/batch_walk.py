@@ -64,6 +64,8 @@ _FRAME_MAGIC, _FRAME_HEADER, _FRAME_END = 0x184D2204, 7, 4
 _FRAME_VERSION, _FRAME_BLOCK_CHECKSUM, _FRAME_OTHER = 0x40, 0x10, 0xCF
 _PLAIN_BLOCK = 1 << 31
 _LEAST_MATCH = 4
+#: The sign of a number of 4 bytes.
+_NEGATIVE = 1 << 31
 
 
 @compiled
@@ -214,7 +216,10 @@ def unpack(
         if end < 0:
             break
         offset = _big(data, at, 8)
-        next_offset = offset + _big(data, at + 23, 4) + 1
+        last_delta = _big(data, at + 23, 4)
+        if last_delta >= _NEGATIVE:
+            break
+        next_offset = offset + last_delta + 1
         records = _big(data, at + 57, 4)
         if records * LEAST_RECORD > end - used:
             break

@@ -111,6 +111,7 @@ def raising(error: BaseException) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         (raising(RowFaults({})), "raised RowFaults for no row"),
         (raising(RowFaults({5: "x"})), "raised RowFaults for row 5 of 5"),
         (raising(RowFaults({-1: "x"})), "raised RowFaults for row -1 of 5"),
+        (raising(RowFaults({True: "x"})), "raised RowFaults for row True of 5"),
         (lambda batch: None, "returned NoneType, not a pyarrow.RecordBatch"),
         (lambda batch: pa.table(batch.to_pydict()), "returned Table, not a pyarrow.RecordBatch"),
         (

@@ -234,6 +234,18 @@ def test_a_failed_record_that_the_dead_letter_topic_cannot_hold_stops_the_partit
     assert skipped == []
 
 
+def test_all_batches_before_a_record_that_is_too_large_are_copied() -> None:
+    batch = source_batch(
+        [Record(number, 0, b"k", b"v" * size) for number, size in enumerate((400_000, 400_000, 2_000_000))]
+    )
+    taken: list[Packed] = []
+    skipped: list[tuple[int, Sequence[Packed]]] = []
+    handling = ErrorHandling(tolerate=True)
+    with pytest.raises(RecordTooLarge, match="the record at offset 2 needs"):
+        take_all(come_out([batch], 0, 3, None, refusing(set()), handling, skipped), taken)
+    assert [one.upstream_end for one in taken] == [1, 2]
+
+
 @given(rows(), st.data())
 def test_records_that_a_step_cannot_take(row: tuple[list[SourceBatch], list[Record]], data: st.DataObject) -> None:
     batches, records = row
