@@ -6,9 +6,12 @@ What differs between registries is found by asking: contexts and mode IMPORT exi
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
+import socket
 import ssl
+import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -204,6 +207,7 @@ class SchemaRegistry(Closing):
     def _ask(self, method: str, path: str, what: str, kind: type, body: Mapping[str, Any] | None = None) -> Any:
         """The decoded answer of the first address that has one."""
         silent: list[str] = []
+        distrusted = False
         refused: RegistryError | None = None
         for url in list(self._urls):
             try:
@@ -211,6 +215,7 @@ class SchemaRegistry(Closing):
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 silent.append(f"{url}: {_reason(error)}")
+                distrusted = distrusted or isinstance(error, ssl.SSLCertVerificationError)
                 continue
             if status >= 300:
                 refused = self._refusal(url, what, status, answer)
@@ -227,10 +232,14 @@ class SchemaRegistry(Closing):
             return decoded
         if refused is not None:
             raise refused
-        raise RegistryError(
-            f"the schema registry of {self.alias} did not respond when asked to {what} ({'; '.join(silent)}); check "
-            f"{self.alias}.schema.registry.url and the network"
-        )
+        where = f"when asked to {what} ({'; '.join(silent)}); check {self.alias}.schema.registry"
+        if distrusted:
+            # The library's words for the reason are OpenSSL's: a wrong host name, an unknown authority, an old date.
+            raise RegistryError(
+                f"the certificate of the schema registry of {self.alias} is not accepted {where}.url and "
+                f"{self.alias}.schema.registry.ssl.truststore.location"
+            )
+        raise RegistryError(f"the schema registry of {self.alias} did not respond {where}.url and the network")
 
     def _exchange(self, url: str, method: str, path: str, body: Mapping[str, Any] | None) -> tuple[int, bytes]:
         """Status and body, all within the time of a request."""
@@ -251,21 +260,33 @@ class SchemaRegistry(Closing):
         connection = self._connected(url)
         prefix = urllib.parse.urlsplit(url).path
         data = None if body is None else json.dumps(body).encode()
-        connection.request(method, prefix + path, body=data, headers=self._headers())
-        response = connection.getresponse()
-        pieces: list[bytes] = []
-        size = 0
-        while piece := response.read1(_PIECE):
-            pieces.append(piece)
-            size += len(piece)
-            if size > _MOST_BYTES:
-                raise http.client.HTTPException(f"its answer is larger than {_MOST_BYTES >> 20} MB")
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"its answer took longer than {self._timeout_seconds:.0f} s")
-        if response.length:
-            raise http.client.IncompleteRead(b"", response.length)
+        # The socket's own limit is for each piece that it receives, of which headers may have any number.
+        timer = _Limit(connection, deadline - time.monotonic())
+        try:
+            connection.request(method, prefix + path, body=data, headers=self._headers())
+            response = connection.getresponse()
+            pieces: list[bytes] = []
+            size = 0
+            while piece := response.read1(_PIECE):
+                pieces.append(piece)
+                size += len(piece)
+                if size > _MOST_BYTES:
+                    raise http.client.HTTPException(f"its answer is larger than {_MOST_BYTES >> 20} MB")
+            if response.length:
+                raise http.client.IncompleteRead(b"", response.length)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            if timer.over or isinstance(error, TimeoutError):
+                raise self._late() from error
+            raise
+        finally:
+            timer.cancel()
+        if timer.over:
+            raise self._late()
         response.close()  # or the connection takes no further request
         return response.status, b"".join(pieces)
+
+    def _late(self) -> TimeoutError:
+        return TimeoutError(f"no answer within {self._timeout_seconds:g} s")
 
     def _connected(self, url: str) -> http.client.HTTPConnection:
         if self._connection is not None and self._connection[0] == url:
@@ -318,6 +339,24 @@ class SchemaRegistry(Closing):
         return RegistryError(text, status=status, code=code)
 
 
+class _Limit(threading.Timer):
+    """Ends a connection when its time is over, whatever it waits for. ``over``: whether it did."""
+
+    def __init__(self, connection: http.client.HTTPConnection, seconds: float) -> None:
+        super().__init__(max(seconds, 0.0), self._end)
+        self._ended = connection
+        self.over = False
+        self.daemon = True
+        self.start()
+
+    def _end(self) -> None:
+        self.over = True
+        open_socket = self._ended.sock
+        if open_socket is not None:
+            with contextlib.suppress(OSError):
+                open_socket.shutdown(socket.SHUT_RDWR)
+
+
 def _error(answer: bytes) -> tuple[int | None, str]:
     """Error code and message of a refusal; None and the beginning of its text where a registry did not write it."""
     text = answer.decode(errors="replace")
@@ -330,8 +369,6 @@ def _error(answer: bytes) -> tuple[int | None, str]:
 
 
 def _reason(error: Exception) -> str:
-    if str(error) == "timed out":
-        return "no answer in time"
     return str(error) or type(error).__name__
 
 

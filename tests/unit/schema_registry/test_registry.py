@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
+import ssl
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from srm_common.domain.cluster import ClusterSettings, RegistrySettings
+from srm_common.domain.cluster import ClusterSettings, PemTexts, RegistrySettings
 from srm_common.domain.schemas.schemas import SchemaVersion
 from srm_common.errors import RegistryError
 from srm_common.schema_registry.registry import SchemaRegistry
 from srm_common.testing import LocalRegistry, ReservedPort
+from tests.kafka.authority import Authority
 
 SCHEMA = SchemaVersion("orders-value", 3, 7, '"string"')
 
@@ -80,8 +85,60 @@ def test_a_registry_that_is_down_is_named_with_what_was_asked() -> None:
 def test_a_registry_that_never_answers_is_given_up() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        with client(url, timeout_seconds=0.2) as registry, pytest.raises(RegistryError, match="no answer in time"):
+        with (
+            client(url, timeout_seconds=0.2) as registry,
+            pytest.raises(RegistryError, match=r"no answer within 0\.2 s"),
+        ):
             registry.level("a")
+
+
+def test_an_answer_that_never_comes_to_its_end_is_given_up() -> None:
+    """Each piece of its headers comes in time."""
+    ended = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.recv(9999)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            while not ended.wait(0.05):
+                connection.sendall(b"a")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=drip, args=(listener,))
+        server.start()
+        try:
+            url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            with (
+                client(url, timeout_seconds=0.5) as registry,
+                pytest.raises(RegistryError, match=r"no answer within 0\.5 s"),
+            ):
+                registry.level("a")
+        finally:
+            ended.set()
+            server.join()
+
+
+def test_a_certificate_has_to_be_vouched_for_and_to_be_of_the_host(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.vouch_for("localhost"))
+    with LocalRegistry(tls=context) as server:
+        trust = PemTexts(certificate_authority=authority.pem.read_text())
+        named = server.url.replace("127.0.0.1", "localhost")
+        with client(named, tls=trust) as registry:
+            assert registry.level("") == "BACKWARD"
+        for url, tls, reason in (
+            (server.url, trust, "not valid for '127.0.0.1'"),
+            (named, PemTexts(), "issuer certificate"),
+        ):
+            with client(url, tls=tls) as registry, pytest.raises(RegistryError) as caught:
+                registry.level("")
+            assert str(caught.value).startswith(
+                "the certificate of the schema registry of b is not accepted when asked"
+            )
+            assert reason in str(caught.value)
+            assert "check b.schema.registry.url and b.schema.registry.ssl.truststore.location" in str(caught.value)
 
 
 def test_a_connection_that_was_closed_meanwhile_is_made_again(server: LocalRegistry) -> None:
