@@ -41,7 +41,10 @@ def replicator_properties(flow: Flow, source_servers: str, target_servers: str) 
         f"{target}.exactly.once.source.support": "enabled" if flow.exactly_once else "disabled",
         f"{source}.consumer.isolation.level": "read_committed",
     }
-    properties |= {f"{arrow}.{key}": value for key, value in flow.transforms.items()}
+    if flow.sql:
+        properties[f"{arrow}.transforms.sql"] = flow.sql
+    else:
+        properties |= {f"{arrow}.{key}": value for key, value in flow.transforms.items()}
     if flow.run_seconds:
         properties["run.max.seconds"] = f"{flow.run_seconds:g}"
     return properties

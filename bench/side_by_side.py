@@ -84,6 +84,7 @@ class SideBySide:
             workload.record_bytes,
             GUARANTEES[guarantee],
             transforms=workload.transforms,
+            sql=workload.sql,
         )
         folder = self._folder / f"run-{number:03d}-{side.name}"
         folder.mkdir(parents=True)

@@ -40,6 +40,7 @@ class Flow:
     exactly_once: bool
     run_seconds: float = 0.0
     transforms: Mapping[str, str] = field(default_factory=dict)
+    sql: str = ""
 
     @property
     def target_alias(self) -> str:

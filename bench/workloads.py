@@ -17,7 +17,8 @@ class Workload:
 
     ``record_bytes`` is key plus value. ``batch_bytes`` and ``batch_records`` limit a batch before compression, as
     librdkafka's ``batch.size`` and ``batch.num.messages`` do. ``uncompressed_bytes`` is the size of all topics
-    together, before compaction. ``transforms`` are keys of the flow, below its arrow.
+    together, before compaction. ``transforms`` are keys of the flow, below its arrow; ``sql``: a statement
+    that does the same, for the side that knows it.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Workload:
     idle_topics: int = 0
     compacted: bool = False
     transforms: Mapping[str, str] = field(default_factory=dict)
+    sql: str = ""
 
     @property
     def records(self) -> int:
@@ -79,6 +81,11 @@ _FILTER_AND_HEADER = {
     "predicates.gone.type": f"{_CONNECT}.transforms.predicates.RecordIsTombstone",
     "header.converter": f"{_CONNECT}.storage.SimpleHeaderConverter",
 }
+#: What they do, as a statement. MirrorMaker 2 has the transforms.
+_SQL = (
+    "SELECT array_append(headers, named_struct('key', 'origin', 'value', CAST('east' AS BINARY))) AS headers "
+    "FROM records WHERE value IS NOT NULL"
+)
 
 _ALL = (
     Workload("1k-lz4", "1 KB JSON, lz4, 128 KB batches", 1024, "lz4", 131_072, 100_000, 4 * GB),
@@ -92,6 +99,10 @@ _ALL = (
              transforms=_FILTER_AND_HEADER),
     Workload("100b-transforms", "100 B JSON, lz4, a filter and a header", 100, "lz4", 16_384, 100_000, 1 * GB,
              transforms=_FILTER_AND_HEADER),
+    Workload("1k-sql", "1 KB JSON, lz4, a filter and a header by SQL", 1024, "lz4", 131_072, 100_000, 4 * GB,
+             transforms=_FILTER_AND_HEADER, sql=_SQL),
+    Workload("100b-sql", "100 B JSON, lz4, a filter and a header by SQL", 100, "lz4", 16_384, 100_000, 1 * GB,
+             transforms=_FILTER_AND_HEADER, sql=_SQL),
     Workload("idle", "5 busy topics (1 KB, lz4) among 200 empty ones", 1024, "lz4", 131_072, 100_000, 2 * GB,
              busy_topics=5, idle_topics=200),
 )  # fmt: skip
