@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import faulthandler
 import importlib
 import json
 import os
@@ -71,8 +72,11 @@ class ForkedProcess:
         return self.exit_code is None
 
     def wait(self, timeout_seconds: float) -> int:
-        """Exit code. Raises LocalKafkaError when it still runs after the timeout."""
-        self._wait_for(self._order.exit_file, time.monotonic() + timeout_seconds)
+        """Exit code. Raises LocalKafkaError when it still runs after the timeout; says where its processes stand."""
+        try:
+            self._wait_for(self._order.exit_file, time.monotonic() + timeout_seconds)
+        except LocalKafkaError as error:
+            raise LocalKafkaError(f"{error}\n{self._stacks()}") from error
         return int(self._order.exit_file.read_text())
 
     def kill(self) -> None:
@@ -85,6 +89,20 @@ class ForkedProcess:
     def tail(self, lines: int = 15) -> str:
         """The last lines of its output."""
         return "\n".join(self.output.read_text(errors="replace").splitlines()[-lines:])
+
+    def _stacks(self) -> str:
+        """What each of its processes does, in all threads."""
+        before = self.output.stat().st_size
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGUSR1)
+            time.sleep(2.0)
+        states = []
+        for folder in Path("/proc").iterdir():
+            with contextlib.suppress(OSError, ValueError, ProcessLookupError):
+                if os.getpgid(int(folder.name)) == self.pid:
+                    status = (folder / "status").read_text().splitlines()
+                    states.append(" ".join(line for line in status if line.startswith(("Name:", "Pid:", "State:"))))
+        return "\n".join([*states, self.output.read_bytes()[before:].decode(errors="replace")])
 
     def _wait_for(self, path: Path, deadline: float) -> None:
         while not path.exists():
@@ -165,6 +183,7 @@ def _redirect(order: Order) -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     for file, standard in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(file, standard)
+    faulthandler.register(signal.SIGUSR1)
 
 
 def _put(path: Path, number: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -23,16 +22,26 @@ pytestmark = [pytest.mark.faults, pytest.mark.kafka]
 
 #: The node that lacks records in the end, the one that has them, and the one that keeps the quorum.
 STALE, COMPLETE = 2, 1
+READ_COMMITTED, READ_UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 #: State topics lose nothing: they lie on the other cluster, or have a replica on the third node.
 AWAY = {"offset_syncs_topic_location": "target"}
 
 
 @pytest.fixture(scope="module")
-def unclean() -> Iterator[LocalKafka]:
+def three() -> Iterator[LocalKafka]:
     """Three nodes, of which the third has none of the tests' records. One replica takes writes alone, so that the other
     one misses some."""
     with LocalKafka(nodes=3, name="unclean", settings={"min.insync.replicas": "1"}) as kafka:
         yield kafka
+
+
+@pytest.fixture
+def unclean(three: LocalKafka) -> LocalKafka:
+    """With all its nodes, whatever an earlier test left when it failed."""
+    for node in (STALE, COMPLETE):
+        if not three.running(node):
+            three.restart(node)
+    return three
 
 
 class Cut:
@@ -96,19 +105,24 @@ class Cut:
 
 
 def log_end(kafka: LocalKafka, topic: str) -> int:
-    """The high watermark of partition 0."""
-    deadline = time.monotonic() + 120
-    place = TopicPartition(topic, 0)
-    while True:
-        try:
-            asked = kafka.admin().list_offsets(
-                {place: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
-                isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            )
-            return int(asked[place].result(10).offset)
-        except KafkaException:
-            assert time.monotonic() < deadline, f"{topic} does not tell its end"
-            time.sleep(0.05)
+    """The high watermark of partition 0, once no transaction is open there: a producer is told of its commit before the
+    markers are written, and a replica may get one of them later than all records."""
+    place, found = TopicPartition(topic, 0), -1
+
+    def settled() -> bool:
+        nonlocal found
+        with contextlib.suppress(KafkaException):
+            stable, found = (_latest(kafka, place, isolation) for isolation in (READ_COMMITTED, READ_UNCOMMITTED))
+            return stable == found
+        return False
+
+    wait_for(f"the end of all transactions on {topic}", settled)
+    return found
+
+
+def _latest(kafka: LocalKafka, place: TopicPartition, isolation: IsolationLevel) -> int:
+    latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    return int(kafka.admin().list_offsets({place: latest}, isolation_level=isolation)[place].result(10).offset)
 
 
 def seen(kafka: LocalKafka, topic: str, start: int = 0) -> list[Seen]:
