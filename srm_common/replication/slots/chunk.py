@@ -73,6 +73,10 @@ class Chunk:
         """Seconds since it was opened; 0 while it is not."""
         return time.monotonic() - self.opened_at if self.open else 0.0
 
+    def check(self) -> None:
+        """Raises ChunkFailed or Fenced when a request has failed: nothing more needs to go into it."""
+        self._sending.check()
+
     def __str__(self) -> str:
         return str(self._sending)
 

@@ -185,8 +185,9 @@ class Sending:
             or (route.requests and route.bytes + size > route.window)
             or (self._opening and not self._opening.isdisjoint(partitions))
         ):
-            await self._signal.wait()
+            # Of what has failed before, nothing more is heard.
             self.check()
+            await self._signal.wait()
         self.check()
 
     async def post(self, leader: int, batches: Sequence[Outgoing], size: int, block: Block | None) -> None:

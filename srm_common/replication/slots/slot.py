@@ -153,7 +153,7 @@ class _Slot:
         """For the watch: who has failed, what is under way, and which ranges are behind."""
         failing = [state for state in self._states if state.failing]
         behind = sum(state.behind for state in self._states if not state.settled)
-        if not (failing or behind):
+        if not (failing or behind or (self._chunk is not None and self._chunk.open)):
             return ""
         parts = [f"{behind} partitions that are behind"]
         for state in failing[:1]:
@@ -184,7 +184,9 @@ class _Slot:
         if self._over:
             for state in self._states:
                 state.stay()
-        if not chunk.open:
+        if chunk.open:
+            chunk.check()
+        else:
             await self._try_suspects(fetching)
         await fetching.start()
         block, self._rest = self._rest or fetching.next_block(), None
