@@ -62,7 +62,7 @@ def share_group(cluster: ClusterSettings, group: str, topic: str) -> Iterator[No
     command = _java("ShareMember", cluster.bootstrap_servers, group, topic)
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as member:
         try:
-            eventually(lambda: group in [one.name for one in other_groups(cluster)[0]], 120, f"no group {group}")
+            eventually(lambda: group in [one.name for one in other_groups(cluster)[0]], 300, f"no group {group}")
             yield
         finally:
             member.communicate(timeout=_SECONDS)

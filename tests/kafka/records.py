@@ -196,7 +196,7 @@ def grow(kafka: Cluster, topic: str, partitions: int) -> None:
         found = kafka.admin().list_topics(topic, timeout=60).topics[topic].partitions.values()
         return len(found) == partitions and all(one.leader >= 0 for one in found)
 
-    eventually(led, 120, f"{topic} has no {partitions} leaders")
+    eventually(led, 300, f"{topic} has no {partitions} leaders")
 
 
 def delete_topic(kafka: Cluster, topic: str) -> None:
@@ -209,7 +209,7 @@ def delete_topic(kafka: Cluster, topic: str) -> None:
         except KafkaException:
             return False
 
-    eventually(gone, 120, f"{topic} is still there")
+    eventually(gone, 300, f"{topic} is still there")
 
 
 def contents_of(kafka: LocalKafka) -> dict[str, object]:

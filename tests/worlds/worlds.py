@@ -121,7 +121,7 @@ def _let_in(kafka: LocalKafka, user: str) -> None:
         found: Any = kafka.admin().describe_user_scram_credentials()
         return user in found.result(60)
 
-    eventually(known, 120, f"{kafka.name} does not know {user}")
+    eventually(known, 300, f"{kafka.name} does not know {user}")
 
 
 @world(soak=(KILLS, FAILOVER))

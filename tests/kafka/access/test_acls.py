@@ -132,7 +132,7 @@ def recorded(flow: FlowSettings) -> frozenset[AclBinding]:
 
 def settled(flow: FlowSettings) -> None:
     """Until the broker shows what was done: a plan has nothing left to do about ACLs."""
-    eventually(lambda: acl_actions(plan_topics(flow)) == [], 120, "there is always something left to do")
+    eventually(lambda: acl_actions(plan_topics(flow)) == [], 300, "there is always something left to do")
 
 
 def can_read(cluster: ClusterSettings, topic: str) -> bool:
@@ -215,13 +215,13 @@ def test_missing_rights_for_groups_and_offset_syncs_are_named_and_checkpoints_go
     assert f"refused to commit offsets of group {name}: " in report.faults[1]
     assert f"User:srm needs the permission Read on group '{name}'" in report.faults[1]
     # Made up for by the next round.
-    eventually(lambda: sync_checkpoints(flow).offset_syncs == 2, 120, "the right is not seen")
+    eventually(lambda: sync_checkpoints(flow).offset_syncs == 2, 300, "the right is not seen")
     allowed = (
         f"kafka-acls.sh --bootstrap-server $B --add --allow-principal User:srm --operation Read --operation Describe "
         f"--group {name}"
     )
     grant(sides.target, allowed)
-    eventually(lambda: sync_checkpoints(flow).faults == (), 120, "the right is not seen")
+    eventually(lambda: sync_checkpoints(flow).faults == (), 300, "the right is not seen")
     found, _ = GroupReader(ClusterSettings.plaintext("b", sides.target.internal_servers)).offsets([name])
     assert [at.offset for at in found[0].offsets.values()] == [4]
     revoke(sides.target, allowed)
@@ -249,7 +249,7 @@ def test_heartbeats_and_applied_offsets_name_the_right_that_they_lack(
         (applied,) = apply_offsets(flow.target, [wanted])
         return "refused to commit offsets" in str(applied.problem)
 
-    eventually(refused, 120, "the right to see the group is not enough to set it")
+    eventually(refused, 300, "the right to see the group is not enough to set it")
     revoke(sides.target, seen)
 
 

@@ -212,7 +212,7 @@ def test_one_right_fewer_of_a_service_is_one_sentence(
     (sentence,) = set(_sentences(lacking, service.said()))
     assert "Traceback" not in sentence
     create(kafka, [lacking])
-    eventually(lambda: not service.said() and service.url in service.known(), 180, "a right that was given is no use")
+    eventually(lambda: not service.said() and service.url in service.known(), 300, "a right that was given is no use")
 
 
 def test_a_state_topic_that_loses_state_is_mended_with_one_right_more_that_is_needed_once(
@@ -235,7 +235,7 @@ def test_a_state_topic_that_loses_state_is_mended_with_one_right_more_that_is_ne
     assert _sentences(lacking, printed), printed
     assert settings_of(target, topic)["cleanup.policy"] == "delete"
     grant(target, right)
-    eventually(lambda: flow.command("run")[0] == 0, 180, "a right that was given makes no difference")
+    eventually(lambda: flow.command("run")[0] == 0, 300, "a right that was given makes no difference")
     assert settings_of(target, topic)["cleanup.policy"] == "compact"
     revoke(target, right)
     flow.write()
@@ -275,7 +275,7 @@ def _one_fewer(row: Row, lacking: AclBinding, flow: Flow, full: Flow) -> None:
         code, printed = flow.command("run")
         return code == 0 and "needs the permission" not in printed
 
-    eventually(whole, 180, "a right that was given makes no difference")
+    eventually(whole, 300, "a right that was given makes no difference")
     assert flow.equal()
 
 

@@ -44,10 +44,10 @@ def test_records_that_come_after_a_run_are_told_everywhere(
 ) -> None:
     service.start()
     source, target = service.flow_name.split("->")
-    eventually(lambda: service.flows() != {}, 120, "the service answers")
+    eventually(lambda: service.flows() != {}, 300, "the service answers")
     write(source_kafka, name, [b"x"] * AFTER, 1)  # their timestamps are of a minute ago
 
-    eventually(lambda: service.flows()[service.flow_name]["lag"] == AFTER, 120, "the lag is of now")
+    eventually(lambda: service.flows()[service.flow_name]["lag"] == AFTER, 300, "the lag is of now")
     flow = service.flows()[service.flow_name]
     assert (flow["lag_ms"] > flow["reported_ms"], flow["lag_fault"]) == (True, None)
     assert 60_000 <= flow["behind_ms"] <= flow["lag_ms"] - flow["last_run"]["finished_ms"] + 60_000
@@ -87,7 +87,7 @@ def test_records_that_come_after_a_run_are_told_everywhere(
     assert line["behind_ms"] >= 60_000
 
     service.copy()
-    eventually(lambda: service.flows()[service.flow_name]["lag"] == 0, 120, "a run brings it back to nothing")
+    eventually(lambda: service.flows()[service.flow_name]["lag"] == 0, 300, "a run brings it back to nothing")
 
 
 def _answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:

@@ -298,7 +298,7 @@ def test_a_disk_of_the_target_is_full(source_kafka: LocalKafka, tiny_disk: Path,
     with LocalKafka(name="full", directory=directory, settings={"log.dirs": f"{data},{tiny_disk}"}) as kafka:
         engine = Engine(source_kafka, kafka, name, retry_timeout_seconds=4.0)
         engine.create(topics[1])
-        eventually(lambda: bool(list(tiny_disk.glob(f"{engine.copy_of(topics[1])}-0"))), 120, "it is on the other disk")
+        eventually(lambda: bool(list(tiny_disk.glob(f"{engine.copy_of(topics[1])}-0"))), 300, "it is on the other disk")
         for topic in topics:
             produce(source_kafka, topic, 0, mixed_records(3000, 4, 2000), batch_size=50_000)
         outcome = engine.copy(*topics, fetch_partition_bytes=200_000, chunk_bytes=300_000)

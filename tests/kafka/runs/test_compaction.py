@@ -70,7 +70,7 @@ def test_a_range_whose_end_was_removed_by_the_cleaner(engine: Engine, name: str,
     assert end == 220
     produce(engine.source, name, 0, [gone])
     roll(engine.source, name, 0)
-    eventually(lambda: _records_in(engine.source, name) <= 22, 180, "the cleaner did not run")
+    eventually(lambda: _records_in(engine.source, name) <= 22, 300, "the cleaner did not run")
     assert any(one.header.record_count == 0 for one in log_batches(engine.source, name)) == idempotent
     outcome = engine.copy(name, ends={(name, 0): end})
     assert not outcome.errors

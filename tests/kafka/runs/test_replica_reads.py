@@ -164,7 +164,7 @@ def test_a_replica_that_comes_back_does_not_stop_the_flow(
     racks.kill(follower)
     try:
         # Until no broker speaks of it.
-        eventually(lambda: follower not in racks.admin().list_topics(timeout=60).brokers, 120, "it is still listed")
+        eventually(lambda: follower not in racks.admin().list_topics(timeout=60).brokers, 300, "it is still listed")
         run = Background(engine, name, tail_until=time.time() + 240, pass_seconds=10)
         wait_for_copies(engine, name, 0, 100)
     finally:

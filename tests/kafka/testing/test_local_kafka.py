@@ -83,7 +83,7 @@ def test_three_nodes_keep_three_copies_and_can_be_killed_paused_and_restarted_on
                 return False
             return str(settings["min.insync.replicas"].value) == "2"
 
-        eventually(wanted_in_sync, 60, "the topic does not want two copies in sync")
+        eventually(wanted_in_sync, 300, "the topic does not want two copies in sync")
         produce(kafka, "kept", b"before")
         used = kafka.cpu_seconds()
 
@@ -101,7 +101,7 @@ def test_three_nodes_keep_three_copies_and_can_be_killed_paused_and_restarted_on
             lonely.list_topics(timeout=1)
         kafka.resume(2)
         # It may have been away for longer than its session.
-        eventually(lambda: len(lonely.list_topics(timeout=60).brokers) == 3, 120, "the node does not come back")
+        eventually(lambda: len(lonely.list_topics(timeout=60).brokers) == 3, 300, "the node does not come back")
 
         resource = ConfigResource(ConfigResource.Type.BROKER, "1")
         settings = kafka.admin().describe_configs([resource])[resource].result(60)

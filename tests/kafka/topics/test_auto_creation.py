@@ -74,5 +74,5 @@ def test_connections_ask_without_creating(source_kafka: LocalKafka, name: str) -
     # The broker creates what it is asked for by others, and had the time for it.
     other = f"{name}-on-demand"
     AdminClient({"bootstrap.servers": source_kafka.bootstrap_servers}).list_topics(other, timeout=60)
-    eventually(lambda: other in topics_of(source_kafka), 120, "the broker creates nothing")
+    eventually(lambda: other in topics_of(source_kafka), 300, "the broker creates nothing")
     assert name not in topics_of(source_kafka)

@@ -72,7 +72,7 @@ def alter(kafka: LocalKafka, topic: str, changes: Mapping[str, str | None]) -> N
         own = {key: value if source is Source.TOPIC else None for key, (value, source) in found.items()}
         return all(own.get(key) == value for key, value in changes.items())
 
-    eventually(shown, 120, f"{topic} does not show {changes}")
+    eventually(shown, 300, f"{topic} does not show {changes}")
 
 
 def applied(flow: FlowSettings) -> Plan:

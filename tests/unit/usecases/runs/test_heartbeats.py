@@ -55,6 +55,6 @@ def test_a_long_run_writes_heartbeats_at_the_pace_of_its_schedule(
         return sum((beat.source, beat.target) == (flow.name.source, flow.name.target) for beat in beats)
 
     with FlowClusters(flow) as clusters, SteadyHeartbeats(clusters):
-        eventually(lambda: min(written(flow.source), written(flow.target)) >= 2, 120, "two heartbeats on each side")
+        eventually(lambda: min(written(flow.source), written(flow.target)) >= 2, 300, "two heartbeats on each side")
     with FlowClusters(replace(flow, emit_heartbeats=False)) as clusters, SteadyHeartbeats(clusters):
         pass
