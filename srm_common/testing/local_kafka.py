@@ -24,20 +24,13 @@ from pathlib import Path
 from typing import Literal, Self
 
 from srm_common.errors import LocalKafkaError
-from srm_common.kafka.client.librdkafka import (
-    BROKER_LEFT,
-    LATEST,
-    AdminClient,
-    KafkaError,
-    KafkaException,
-    NewTopic,
-    TopicPartition,
-)
+from srm_common.kafka.client.librdkafka import AdminClient, KafkaException
 from srm_common.testing import tiered_storage
 from srm_common.testing.artifacts import DEFAULT_KAFKA_VERSION, class_archive, has_kraft, kafka_jars
 from srm_common.testing.formatting import format_storage, random_id
 from srm_common.testing.java import JavaProcess
-from srm_common.testing.kafka_node import JVM_OPTIONS, Node, made_on_demand
+from srm_common.testing.kafka_node import JVM_OPTIONS, Node
+from srm_common.testing.kafka_topics import create_topic, made_on_demand
 from srm_common.testing.local_server import ADMIN_SETTINGS, LocalServer
 from srm_common.testing.logging_settings import logging_options
 from srm_common.testing.logins import broker_settings
@@ -267,36 +260,7 @@ class LocalKafka(LocalServer):
     ) -> None:
         """Creates a topic, by default with the brokers' own number of replicas, and returns when the leaders of its
         partitions answer for them: brokers name leaders a moment before these have made their logs."""
-        topic = NewTopic(
-            name, num_partitions=partitions, replication_factor=replication_factor, config=dict(config or {})
-        )
-        deadline = time.monotonic() + timeout_seconds
-        asked_before = False
-        while True:
-            try:
-                self.admin().create_topics([topic], operation_timeout=timeout_seconds)[name].result(timeout_seconds)
-                break
-            except KafkaException as failure:
-                error = failure.args[0]
-                if asked_before and error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                    break
-                # Young nodes come and go in each other's metadata; the library drops what it asked of one that goes.
-                if error.code() != BROKER_LEFT or time.monotonic() > deadline:
-                    raise LocalKafkaError(f"topic {name} was not created on {self.name}: {error.str()}") from failure
-                asked_before = True
-        latest = {TopicPartition(name, number): LATEST for number in range(partitions)}
-        while True:
-            try:
-                for asked in self.admin().list_offsets(latest, request_timeout=timeout_seconds).values():
-                    asked.result(timeout_seconds)
-                return
-            except KafkaException as failure:
-                if time.monotonic() > deadline:
-                    raise LocalKafkaError(
-                        f"topic {name} on {self.name} has no leaders after {timeout_seconds:.0f} s: "
-                        f"{failure.args[0].str()}"
-                    ) from failure
-            time.sleep(0.02)
+        create_topic(self.admin(), self.name, name, partitions, replication_factor, config, timeout_seconds)
 
     def made_on_demand(self) -> set[str]:
         """Topics that nodes made because a client asked about them (``auto.create.topics.enable``); without Kafka's

@@ -1,0 +1,89 @@
+"""Topics of a local cluster: made while its nodes may be young, and those that nodes made on a client's demand."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Mapping
+
+from srm_common.errors import LocalKafkaError
+from srm_common.kafka.client.librdkafka import (
+    BROKER_LEFT,
+    LATEST,
+    AdminClient,
+    KafkaError,
+    KafkaException,
+    NewTopic,
+    TopicPartition,
+)
+
+#: ``kafka.server.DefaultAutoTopicCreationManager``; written with Scala's brackets or Java's.
+_MADE_ON_DEMAND = re.compile(r"Sent auto-creation request for \w*[(\[](.+)[)\]] to the active controller")
+#: ``[2026-01-31 23:59:59,123]``
+_TIME_LENGTH = 25
+_RESULTS = "CreateTopics result(s): "
+
+
+def create_topic(
+    admin: AdminClient,
+    cluster: str,
+    name: str,
+    partitions: int,
+    replication_factor: int,
+    config: Mapping[str, str] | None,
+    timeout_seconds: float,
+) -> None:
+    """Create a topic and wait for its leaders, as :meth:`~srm_common.testing.LocalKafka.create_topic` says.
+
+    Args:
+        cluster: its name in messages.
+    """
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=dict(config or {}))
+    deadline = time.monotonic() + timeout_seconds
+    asked_before = False
+    while True:
+        try:
+            admin.create_topics([topic], operation_timeout=timeout_seconds)[name].result(timeout_seconds)
+            break
+        except KafkaException as failure:
+            error = failure.args[0]
+            if asked_before and error.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                break
+            # Young nodes come and go in each other's metadata; the library drops what it asked of one that goes.
+            if error.code() != BROKER_LEFT or time.monotonic() > deadline:
+                raise LocalKafkaError(f"topic {name} was not created on {cluster}: {error.str()}") from failure
+            asked_before = True
+    latest = {TopicPartition(name, number): LATEST for number in range(partitions)}
+    while True:
+        try:
+            for asked in admin.list_offsets(latest, request_timeout=timeout_seconds).values():
+                asked.result(timeout_seconds)
+            return
+        except KafkaException as failure:
+            if time.monotonic() > deadline:
+                raise LocalKafkaError(
+                    f"topic {name} on {cluster} has no leaders after {timeout_seconds:.0f} s: {failure.args[0].str()}"
+                ) from failure
+        time.sleep(0.02)
+
+
+def made_on_demand(logs: Iterable[str]) -> set[str]:
+    """Topics that nodes made because a client asked about them, by the nodes' logs; Kafka's own included.
+
+    A broker that has just started asks for topics that it has not heard of yet, too; the controller refuses that.
+    """
+    asked: dict[str, str] = {}
+    created: dict[str, str] = {}
+    for line in (line for log in logs for line in log.splitlines()):
+        if found := _MADE_ON_DEMAND.search(line):
+            _note_first(asked, found.group(1).split(", "), line)
+        elif _RESULTS in line:
+            results = line.partition(_RESULTS)[2].split("CreatableTopic(name='")[1:]
+            _note_first(created, [one.partition("'")[0] for one in results if "): SUCCESS" in one], line)
+    return {topic for topic, time_ in asked.items() if not created or time_ <= created.get(topic, "")}
+
+
+def _note_first(times: dict[str, str], topics: Iterable[str], line: str) -> None:
+    """Keep when a log first names each topic."""
+    for topic in topics:
+        times[topic] = min(line[:_TIME_LENGTH], times.get(topic, line[:_TIME_LENGTH]))
