@@ -343,11 +343,8 @@ class Sending:
             else:
                 error = PartitionError(text)
             for state in states:
-                share = state.share
-                state.stop_at(
-                    share.upstream_start if offset is None and share is not None else offset or state.committed,
-                    error,
-                )
+                begin = state.committed if state.share is None else state.share.upstream_start
+                state.stop_at(begin if offset is None else offset, error)
         gone = code == codes.UNKNOWN_TOPIC_OR_PARTITION
         reason = NoSuchPartition(f"{place} does not exist, or was deleted") if gone else text
         self._fail(ChunkFailed(reason, states if codes.retriable(code) and not twice else ()))
