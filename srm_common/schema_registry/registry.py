@@ -163,7 +163,7 @@ class SchemaRegistry(Closing):
         try:
             self._ask("DELETE", path, what, dict)
         except RegistryError as error:
-            if error.status != 404:
+            if not _says_missing(error):
                 raise
 
     def register(self, schema: SchemaVersion) -> None:
@@ -199,7 +199,7 @@ class SchemaRegistry(Closing):
         try:
             found: dict[str, Any] = self._ask("GET", path, what, dict)
         except RegistryError as error:
-            if error.status == 404:
+            if _says_missing(error):
                 return None
             raise
         return found
@@ -366,6 +366,11 @@ def _error(answer: bytes) -> tuple[int | None, str]:
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         code, message = None, text
     return code, " ".join(message.split())[:300]
+
+
+def _says_missing(error: RegistryError) -> bool:
+    """Whether the registry itself has not got it: a gateway before it answers 404 where it knows no route."""
+    return error.status == 404 and error.code is not None
 
 
 def _reason(error: Exception) -> str:

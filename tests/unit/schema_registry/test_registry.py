@@ -195,6 +195,16 @@ def test_a_refusal_names_registry_subject_version_and_id(
     assert caught.value.status == status
 
 
+def test_a_page_of_a_gateway_does_not_say_that_a_subject_has_no_level(server: LocalRegistry) -> None:
+    server.fault = lambda method, path: (404, b"<html>no route</html>")
+    with client(server.url) as registry:
+        for ask in (registry.level, registry.mode, lambda subject: registry.version(subject, 1)):
+            with pytest.raises(RegistryError, match=r"\(HTTP 404\): <html>no route"):
+                ask("orders-value")
+        with pytest.raises(RegistryError, match="no route"):
+            registry.set_mode("orders-value", None)
+
+
 def test_the_login_is_sent_and_its_secret_never_shown(server: LocalRegistry) -> None:
     server.login = "srm:geheim"
     with client(server.url, user="srm", password="geheim") as registry:
