@@ -275,7 +275,11 @@ class Sending:
                 if packed is not None and self._failure is None:
                     # After a failure a later batch may be stored without the one before it.
                     batch.states[0].chunk_share.acknowledge(packed, base_offset)
-            elif error_code == codes.CONCURRENT_TRANSACTIONS and self._patient(request, now):
+            elif (
+                error_code == codes.CONCURRENT_TRANSACTIONS
+                and batch.partition in self._opening  # or a later batch is stored already
+                and self._patient(request, now)
+            ):
                 again.append(batch)
             else:
                 self._refuse(part, batch)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,7 +17,10 @@ from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.signal import Signal
 from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.sending import ChunkFailed, Outgoing, Sending
+from srm_common.testing import FakeCluster
 from srm_common.wire.produce import ProduceAnswer, StoredPartition
+from tests.kafka.engine import Engine
+from tests.kafka.records import mixed_records, produce, read_all
 
 LEADER, PLACE = 1, TopicPartition("a.orders", 0)
 _CLUSTER = ClusterSettings.plaintext("b", "127.0.0.1:1")
@@ -67,3 +72,26 @@ def test_a_failure_that_was_heard_of_before_is_not_waited_for(code: int, error: 
             loop.run(work)
     finally:
         loop.close()
+
+
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_batch_that_is_refused_as_too_early_is_not_overtaken(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, exactly_once: bool
+) -> None:
+    """Only while a transaction has yet to open its partition does a batch wait alone, so that it can be sent again."""
+    engine = Engine(source_kafka, target_kafka, name)
+    engine.create(name)
+    produce(source_kafka, name, 0, mixed_records(400), batch_num_messages=10)
+    for left_alone in range(3):
+        passed = itertools.count()
+
+        def some(topic: str, left_alone: int = left_alone, passed: Iterator[int] = passed) -> bool:
+            return topic == engine.copy_of(name) and next(passed) == left_alone
+
+        refused = target_kafka.refuse("Produce", codes.CONCURRENT_TRANSACTIONS, when=some)
+        outcome = engine.copy(name, starts={(name, 0): 0}, fetch_partition_bytes=2000, exactly_once=exactly_once)
+        refused.end()
+        assert not outcome.errors
+        copied = [one.seen for one in read_all(target_kafka, engine.copy_of(name))[0]]
+        expected = [one.seen for one in read_all(source_kafka, name)[0]]
+        assert copied[-len(expected) :] == expected
