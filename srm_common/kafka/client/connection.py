@@ -152,8 +152,8 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
         if self._look_at is None or at < self._look_at:
             if self._look_at is not None:
                 self.net.cancel(self._look)
-            self._look_at = at
-            self._look = self.net.call_at(at, self._look_after)
+            # A loop that is being closed takes no timers any more.
+            self._look, self._look_at = self.net.call_at(at, self._look_after), at
 
     def _look_after(self) -> None:
         """Close the connection when a request is overdue; look again when the next one may be."""
@@ -186,8 +186,7 @@ class FrameConnection(KafkaConnection):  # type: ignore[misc]
             due = min(due, now + patience.seconds / _LOOKS)
             next_at = due if next_at is None else min(due, next_at)
         if next_at is not None:
-            self._look_at = next_at
-            self._look = self.net.call_at(next_at, self._look_after)
+            self._look, self._look_at = self.net.call_at(next_at, self._look_after), next_at
 
     def starts(self, server: str) -> None:
         """The connection to ``server`` is being made from now on."""
