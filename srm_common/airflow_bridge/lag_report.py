@@ -158,8 +158,6 @@ class LagReport:
             ("srm.records", one.records),
             ("srm.bytes", one.bytes),
             ("srm.reencoded_records", one.reencoded_records),
-            ("srm.skipped_records", one.skipped_records),
-            ("srm.dead_letters", one.dead_letters),
             ("srm.retries", one.retries),
             ("srm.errors", int(one.error is not None)),
         ):

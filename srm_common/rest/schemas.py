@@ -88,8 +88,8 @@ class HealthModel(BaseModel):
 
 
 class AlarmModel(BaseModel):
-    """``kind``: lag_objective, stalled, heartbeat_absent, lost_data, untranslated_groups, foreign_writer;
-    ``severity``: warning, critical."""
+    """``kind``: lag_objective, stalled, heartbeat_absent, lost_data, untranslated_groups, foreign_writer,
+    skipped_records; ``severity``: warning, critical."""
 
     kind: str
     severity: str
@@ -146,6 +146,8 @@ class Run(BaseModel):
     retries: int = 0
     reencoded_records: int = 0
     lost_records: int = 0
+    skipped_records: int = Field(default=0, description="records that a transform could not take")
+    dead_letters: int = Field(default=0, description="those of them that are in the dead letter topic")
     notes: list[str] = []
     partition_errors: list[str] = []
     url: str | None = None

@@ -20,7 +20,14 @@ Row = dict[str, Any]
 #: Partitions are many: of the metrics that are also known of their topic, those by which one tells them apart.
 PARTITION_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LATENCY, Metric.RECORDS_LAG)
 #: Of topics only what happened: where no run tells of an event there is no sample. Of flows each run tells.
-EVENTS = (Metric.LOST_RECORDS, Metric.LOST_DATA_EVENTS, Metric.FAILED_PARTITIONS, Metric.UNKNOWN_LAGS)
+EVENTS = (
+    Metric.LOST_RECORDS,
+    Metric.LOST_DATA_EVENTS,
+    Metric.SKIPPED_RECORDS,
+    Metric.DEAD_LETTERS,
+    Metric.FAILED_PARTITIONS,
+    Metric.UNKNOWN_LAGS,
+)
 #: ``number`` of samples that are not of a partition, ``topic_id`` of those that are not of a topic.
 NO_PARTITION, NO_TOPIC = -1, 0
 _ERRORS = 20
@@ -32,7 +39,7 @@ def run_row(flow_id: int, report: RunReport) -> Row:
     run = report.run
     if run is None:
         counts = ("passes", "partitions", "failed_partitions", "records", "bytes")
-        more = ("transactions", "retries", "reencoded_records", "lost_records")
+        more = ("transactions", "retries", "reencoded_records", "lost_records", "skipped_records", "dead_letters")
         return {
             **row,
             "started_ms": None,
@@ -62,6 +69,8 @@ def run_row(flow_id: int, report: RunReport) -> Row:
         "retries": run.retries,
         "reencoded_records": sum(one.reencoded_records for one in run.partitions),
         "lost_records": sum(one.lost_records for one in run.partitions),
+        "skipped_records": sum(one.skipped_records or 0 for one in run.partitions),
+        "dead_letters": sum(one.dead_letters or 0 for one in run.partitions),
         "notes": sentences(run.notes),
         "partition_errors": sentences([one.trouble for one in failed[:_ERRORS]]),
         "error_kind": run.first_error_kind,

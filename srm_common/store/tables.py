@@ -48,6 +48,8 @@ CODES: dict[Metric, int] = {
     Metric.REPLICATION_LATENCY_CORRECTED: 18,
     Metric.LAG_AGE: 19,
     Metric.UNKNOWN_LAGS: 20,
+    Metric.SKIPPED_RECORDS: 21,
+    Metric.DEAD_LETTERS: 22,
 }
 METRICS = {code: metric for metric, code in CODES.items()}
 
@@ -123,6 +125,9 @@ RUN = Table(
     Column("partition_errors", Text),
     # The error's class, or that of the first partition's.
     Column("error_kind", Text),
+    # None in rows of before they were kept.
+    Column("skipped_records", BigInteger),
+    Column("dead_letters", BigInteger),
     UniqueConstraint("flow_id", "run_id", name="run_once"),
     Index("run_by_time", "flow_id", "reported_ms"),
 )

@@ -18,7 +18,7 @@ from srm_common.domain.health.health import (
     deadline_seconds,
     long_idle,
 )
-from srm_common.domain.monitoring.flow_history import NO_RUNS, FlowHistory, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, FlowHistory, fold
 from srm_common.domain.monitoring.run_report import RunReport
 
 # What helps, for each state and each alarm: a sentence, a command, a button, and the place in docs/operations.md.
@@ -110,11 +110,15 @@ _ALARMS: dict[AlarmKind, _Remedy] = {
         "srm-control check-copies --flow FLOW",
         None,
     ),
+    AlarmKind.SKIPPED_RECORDS: (
+        "Find out in the dead letter topic, or by the run's notes, which records they are and which transform cannot "
+        "take them; fix what writes them, or the transform.",
+        "srm-control transform --flow FLOW",
+        None,
+    ),
 }
 
 
-#: For so long a flow is said to have lost data, although its runs are good again.
-LOST_DATA_SHOWN_MS = 24 * 3600 * 1000
 _KINDS = tuple(AlarmKind)
 
 
@@ -142,7 +146,7 @@ def behind(lag: Amount) -> str:
 
 def lost_records(seen: Observation) -> int:
     """The cost of the newest loss, while it continues and for a day after it was last seen."""
-    recent = seen.lost_ms is not None and seen.now_ms - seen.lost_ms < LOST_DATA_SHOWN_MS
+    recent = seen.lost_ms is not None and seen.now_ms - seen.lost_ms < SHOWN_MS
     return max(seen.lost_records, seen.last_run_lost_records) if recent or seen.last_run_lost_records else 0
 
 
@@ -215,6 +219,17 @@ def _always(seen: Observation) -> Iterator[Alarm]:
     if seen.foreign_writers is not None:
         text = f"copies of {seen.flow} have another writer: {seen.foreign_writers}"
         yield _alarm(seen, AlarmKind.FOREIGN_WRITER, Severity.CRITICAL, text, None)
+    if seen.skipped_ms is not None and seen.now_ms - seen.skipped_ms < SHOWN_MS:
+        skipped, letters = seen.skipped_records, seen.dead_letters
+        if skipped == 1:
+            where = "it is in the dead letter topic" if letters else "it is not on the target"
+        elif letters:
+            where = f"{'all' if letters == skipped else f'{letters:,}'} of them are in the dead letter topic"
+        else:
+            where = "none of them is on the target"
+        text = f"transforms of {seen.flow} could not take {records(seen.skipped_records)}; {where}"
+        text += f"; in the newest such run: {seen.skipped_text}" if seen.skipped_text else ""
+        yield _alarm(seen, AlarmKind.SKIPPED_RECORDS, Severity.WARNING, text, seen.skipped_since_ms)
 
 
 def _alarm(seen: Observation, kind: AlarmKind, severity: Severity, text: str, since_ms: int | None) -> Alarm:

@@ -63,6 +63,7 @@ class AlarmKind(StrEnum):
     LOST_DATA = "lost_data"
     UNTRANSLATED_GROUPS = "untranslated_groups"
     FOREIGN_WRITER = "foreign_writer"
+    SKIPPED_RECORDS = "skipped_records"
 
 
 class Severity(StrEnum):
@@ -90,7 +91,8 @@ class Observation:
     that disables the flow. ``last_run_*`` describe the newest reported run, ``running_since_ms`` one that is active.
     ``failing_since_ms`` is the first failed run after the last good one. ``store_fault``: the history cannot be read.
     ``heartbeat_silence``, ``untranslated_groups``, ``foreign_writers`` as reported last. ``last_run_lost_records`` were
-    lost in the newest run, ``lost_records`` by the newest loss as a whole, which was last seen at ``lost_ms``. ``lag``
+    lost in the newest run, ``lost_records`` by the newest loss as a whole, which was last seen at ``lost_ms``. The
+    ``skipped_`` fields and ``dead_letters`` are those of :class:`FlowHistory`. ``lag``
     and ``lag_before`` may be known in part. ``data_topics``: topics that are copied and are not heartbeats.
     ``run_limit_seconds``: Airflow ends a task that takes longer; None: never. ``due_since_ms``: before that no run was
     due, since the flow was paused or new. ``quiet_since_ms``: since when none of its tasks is running, if that is
@@ -138,6 +140,11 @@ class Observation:
     last_run_error_kind: str | None = None
     lost_ms: int | None = None
     data_topics: int | None = None
+    skipped_records: int = 0
+    dead_letters: int = 0
+    skipped_since_ms: int | None = None
+    skipped_ms: int | None = None
+    skipped_text: str | None = None
 
 
 # How a flow does, in one line of a list.

@@ -26,6 +26,8 @@ class Metric(StrEnum):
     REENCODED_SHARE = "reencoded-share"
     LOST_RECORDS = "lost-records"
     LOST_DATA_EVENTS = "lost-data-events"
+    SKIPPED_RECORDS = "skipped-records"
+    DEAD_LETTERS = "dead-letters"
     UNTRANSLATED_GROUPS = "untranslated-groups"
     FAILED_PARTITIONS = "failed-partitions"
     REPLICATION_LATENCY_CORRECTED = "replication-latency-corrected-ms"
@@ -246,6 +248,27 @@ DEFINITIONS = (
         Across.SUM,
         "Partitions on which a run found lost records.",
         "srm.lost_data_events",
+        counter=True,
+    ),
+    Definition(
+        Metric.SKIPPED_RECORDS,
+        "records",
+        _ALL,
+        Across.SUM,
+        "Records of a run that a transform could not take and `errors.tolerance = all` left out of the copy. Samples "
+        "only of flows with transforms.",
+        "srm.skipped_records",
+        Level.PARTITION,
+        counter=True,
+    ),
+    Definition(
+        Metric.DEAD_LETTERS,
+        "records",
+        _ALL,
+        Across.SUM,
+        "Those of them that are in the dead letter topic.",
+        "srm.dead_letters",
+        Level.PARTITION,
         counter=True,
     ),
     Definition(

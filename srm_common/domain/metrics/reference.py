@@ -133,9 +133,6 @@ _AIRFLOW = """\
 | `srm.flow_ok` | gauge | flow | 1 if the run succeeded, otherwise 0 |
 | `srm.records`, `srm.bytes`, `srm.reencoded_records`, `srm.retries`, `srm.errors` | counter \
 | flow, topic, partition | of this run |
-| `srm.skipped_records` | counter | flow, topic, partition | records of this run that a transform could not take and \
-`errors.tolerance = all` left out |
-| `srm.dead_letters` | counter | flow, topic, partition | those of them that went to the dead letter topic |
 
 `flow` is `source/target`. Heartbeat metrics also have the tags `cluster` (where the heartbeat was written) and `hops`.
 Airflow's plain StatsD drops tags, so that topics overwrite each other: use `statsd_influxdb_enabled`,

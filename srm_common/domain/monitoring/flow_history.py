@@ -18,6 +18,10 @@ from srm_common.domain.monitoring.run_report import RunReport, untranslated
 
 #: Every such sentence names it (:mod:`srm_common.domain.runs.data_loss`).
 _SETTING = "on.data.loss"
+#: So does the sentence about records that transforms could not take.
+_TOLERANCE = "errors.tolerance"
+#: For so long a flow is said to have lost, or left out, records, although its runs are good again.
+SHOWN_MS = 24 * 3600 * 1000
 
 
 def loss_message(partition_errors: Iterable[str], notes: Iterable[str]) -> str | None:
@@ -50,6 +54,9 @@ class FlowHistory:
     stands still for a gap (``lost_held`` records) finds the same ones again in every run, and once more when it
     continues, so they count once.
 
+    ``skipped_records`` transforms could not take since ``skipped_since_ms``, ``dead_letters`` of them are in the dead
+    letter topic. Runs count together unless a day passes without any; the newest was at ``skipped_ms``.
+
     ``before`` is the history without the newest report, by which the same run can be reported again.
     """
 
@@ -79,6 +86,11 @@ class FlowHistory:
     untranslated_groups: int = 0
     untranslated_text: str | None = None
     foreign_writers: str | None = None
+    skipped_records: int = 0
+    dead_letters: int = 0
+    skipped_since_ms: int | None = None
+    skipped_ms: int | None = None
+    skipped_text: str | None = None
     schedule_interval_seconds: float | None = None
     lag_objective_records: int | None = None
     before: FlowHistory | None = None
@@ -120,7 +132,16 @@ class FlowHistory:
 
 
 _DEFAULTS = {one.name: one.default for one in fields(FlowHistory)}
-_TEXTS = ("run_id", "error", "error_kind", "lost_text", "heartbeat_silence", "untranslated_text", "foreign_writers")
+_TEXTS = (
+    "run_id",
+    "error",
+    "error_kind",
+    "lost_text",
+    "heartbeat_silence",
+    "untranslated_text",
+    "foreign_writers",
+    "skipped_text",
+)
 _KINDS: dict[str, Any] = {
     **dict.fromkeys(_DEFAULTS, int),
     **dict.fromkeys(_TEXTS, str),
@@ -148,7 +169,7 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
     run, ok = report.run, report.ok
     failed = () if run is None else run.failed_partitions
     known = replace(
-        _with_loss(history, report),
+        _with_skipped(_with_loss(history, report), report),
         reported_ms=report.reported_ms,
         run_id=report.run_id,
         ok=ok,
@@ -218,7 +239,29 @@ def _with_loss(history: FlowHistory, report: RunReport) -> FlowHistory:
     )
 
 
+def _with_skipped(history: FlowHistory, report: RunReport) -> FlowHistory:
+    skipped = 0 if report.run is None else sum(one.skipped_records or 0 for one in report.run.partitions)
+    if report.run is None or not skipped:
+        return history
+    newest = history.skipped_ms
+    if newest is not None and abs(report.reported_ms - newest) >= SHOWN_MS:
+        if report.reported_ms < newest:
+            return history
+        history = replace(history, skipped_records=0, dead_letters=0, skipped_since_ms=None)
+    late = newest is not None and report.reported_ms < newest
+    text = next((note for note in report.run.notes if _TOLERANCE in note), None)
+    return replace(
+        history,
+        skipped_records=history.skipped_records + skipped,
+        dead_letters=history.dead_letters + sum(one.dead_letters or 0 for one in report.run.partitions),
+        skipped_since_ms=min(history.skipped_since_ms or report.reported_ms, report.reported_ms),
+        skipped_ms=newest if late else report.reported_ms,
+        skipped_text=history.skipped_text if late else text,
+    )
+
+
 def _with_late(history: FlowHistory, report: RunReport) -> FlowHistory:
+    history = _with_skipped(history, report)
     run = report.run
     if report.ok and (history.good_run_ended_ms or 0) < report.ended_ms:
         history = replace(history, good_run_ended_ms=report.ended_ms)

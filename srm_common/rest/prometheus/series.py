@@ -168,6 +168,16 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
         _history(lambda known: known.lost_records),
     ),
     Series(
+        "srm_flow_skipped_records",
+        "Records that transforms could not take, of all runs without a day between them that left out any.",
+        _history(lambda known: known.skipped_records),
+    ),
+    Series(
+        "srm_flow_dead_letters",
+        "Those of them that are in the dead letter topic.",
+        _history(lambda known: known.dead_letters),
+    ),
+    Series(
         "srm_flow_schedule_interval_seconds",
         "Time between two runs.",
         _history(lambda known: known.schedule_interval_seconds),

@@ -95,6 +95,8 @@ def test_history_of_older_software_is_kept(url: str) -> None:
 
 def _without_0004(connection: Connection) -> None:
     """The columns of before, of a flow that fails and stands still for a loss."""
+    for name in ("skipped_records", "dead_letters"):
+        connection.execute(text(f"ALTER TABLE run DROP COLUMN {name}"))
     connection.execute(text("ALTER TABLE flow DROP COLUMN history"))
     for table in ("run", "topic"):
         connection.execute(text(f"ALTER TABLE {table} DROP COLUMN lag_unknown"))

@@ -27,6 +27,7 @@ export const ALARMS = {
   lost_data: "Lost data",
   untranslated_groups: "Untranslated groups",
   foreign_writer: "Foreign writer",
+  skipped_records: "Skipped records",
 };
 
 /** What is known of a state; one that this page is too old for is shown by its name. */

@@ -38,6 +38,7 @@ export const runsTab = {
         right: true,
         cell: (row) => (row.lost_records ? h("b", { class: "fault-text" }, count(row.lost_records)) : "0"),
       },
+      { label: "Skipped", right: true, cell: skipped },
     ];
     return [
       answer.runs.length
@@ -67,6 +68,12 @@ function runState(row) {
       ? airflowLink(row.url, row.run_id, `open-run-${row.run_id}`)
       : h("small", { class: "muted break" }, row.run_id),
   );
+}
+
+/** Records that a transform could not take. */
+function skipped(row) {
+  const letters = row.dead_letters ? `${exact(row.dead_letters)} in the dead letter topic` : "none in a dead letter topic";
+  return row.skipped_records ? h("b", { class: "fault-text", title: letters }, count(row.skipped_records)) : "0";
 }
 
 /** Why it failed, and what else it has to say. */

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from srm_common.domain.amount import NONE, Amount
-from srm_common.domain.health.alarms import LOST_DATA_SHOWN_MS
 from srm_common.domain.health.health import AlarmKind, HealthState, Observation, Severity
 from srm_common.domain.health.judge import judge
+from srm_common.domain.monitoring.flow_history import SHOWN_MS
 
 NOW = 1_700_000_000_000
 exactly = Amount.exactly
@@ -108,7 +108,7 @@ FAILED: Mapping[str, Any] = {
             "7 records disappeared at the source before they were copied",
         ),
         (
-            {"lost_records": 7, "lost_since_ms": NOW - 2 * LOST_DATA_SHOWN_MS, "lost_ms": NOW - LOST_DATA_SHOWN_MS},
+            {"lost_records": 7, "lost_since_ms": NOW - 2 * SHOWN_MS, "lost_ms": NOW - SHOWN_MS},
             HealthState.RUNNING,
             None,
             "the last run copied 50 records, 10 s ago",
@@ -352,6 +352,25 @@ def test_flows_of_which_little_is_known() -> None:
             Severity.CRITICAL,
             "copies of a->b have another writer: a.t-0, offsets 5 to 9",
         ),
+        (
+            {"skipped_records": 3, "skipped_ms": NOW - SHOWN_MS + 1, "skipped_text": "2 records were left out"},
+            AlarmKind.SKIPPED_RECORDS,
+            Severity.WARNING,
+            "transforms of a->b could not take 3 records; none of them is on the target; in the newest such run: 2 "
+            "records were left out",
+        ),
+        (
+            {"skipped_records": 3, "dead_letters": 2, "skipped_ms": NOW},
+            AlarmKind.SKIPPED_RECORDS,
+            Severity.WARNING,
+            "transforms of a->b could not take 3 records; 2 of them are in the dead letter topic",
+        ),
+        (
+            {"skipped_records": 1, "dead_letters": 1, "skipped_ms": NOW, "paused": True},
+            AlarmKind.SKIPPED_RECORDS,
+            Severity.WARNING,
+            "transforms of a->b could not take 1 record; it is in the dead letter topic",
+        ),
     ],
 )
 def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, text: str) -> None:
@@ -370,6 +389,7 @@ def test_alarms(changed: dict[str, Any], kind: AlarmKind, severity: Severity, te
         {"good_run_ended_ms": NOW - HOUR, "due_since_ms": NOW - 120_000},
         {"paused": True, "good_run_ended_ms": NOW - HOUR, "lag": exactly(9), "lag_objective_records": 1},
         {"paused": True, "heartbeat_silence": "no heartbeat"},
+        {"skipped_records": 3, "skipped_ms": NOW - SHOWN_MS},
         {"last_run_ended_ms": NOW - HOUR, "good_run_ended_ms": None, "schedule_interval_seconds": None},
     ],
 )
@@ -387,6 +407,8 @@ def test_several_alarms_come_by_urgency() -> None:
         lag_objective_records=0,
         last_run_lost_records=1,
         foreign_writers="x",
+        skipped_records=1,
+        skipped_ms=NOW,
     )
     assert [alarm.kind.value for alarm in judge(seen).alarms] == [
         "stalled",
@@ -394,6 +416,7 @@ def test_several_alarms_come_by_urgency() -> None:
         "foreign_writer",
         "lag_objective",
         "untranslated_groups",
+        "skipped_records",
     ]
 
 
@@ -413,6 +436,8 @@ _BY_FIELD: dict[str, st.SearchStrategy[Any]] = {
     "lost_records": st.integers(0, 9),
     "last_run_lost_records": st.integers(0, 9),
     "untranslated_groups": st.integers(0, 9),
+    "skipped_records": st.integers(1, 9),
+    "dead_letters": st.integers(0, 9),
 }
 
 

@@ -165,10 +165,10 @@ def test_nothing_is_known_of_a_run_that_nobody_saw() -> None:
 def test_the_table_has_every_metric_once_and_every_sample_a_level_of_it() -> None:
     assert [one.metric for one in DEFINITIONS] == list(BY_METRIC)
     assert set(BY_METRIC) == set(Metric)
-    report = replace(REPORT, clock=ClockSkew(source_ms=1.0))
+    report = replace(REPORT, clock=ClockSkew(source_ms=1.0), run=replace(RUN, transforms="a digest"))
     of_partition = partition_samples(report, [ORDERS_0])
     assert set(of_partition) == {one.metric for one in DEFINITIONS if Level.PARTITION in one.levels}
-    report = replace(report, run=replace(RUN, partitions=PARTITIONS[:-1]))
+    report = replace(report, run=replace(RUN, partitions=PARTITIONS[:-1], transforms="a digest"))
     assert set(flow_samples(report)) == {one.metric for one in DEFINITIONS if Level.FLOW in one.levels}
 
 

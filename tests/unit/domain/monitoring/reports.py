@@ -31,11 +31,24 @@ def report(
     lost: int = 0,
     stopped: str | None = None,
     notes: tuple[str, ...] = (),
+    skipped: int | None = None,
+    letters: int | None = None,
 ) -> RunReport:
     """Of a run of half a second that ended at that second and copied 5 records of one partition; ``error`` is the
     partition's, ``stopped`` the run's."""
     ended = START + second * 1000
-    partition = PartitionRecord("t", "a.t", 0, records=5, position=100, end=100 + lag, lost_records=lost, error=error)
+    partition = PartitionRecord(
+        "t",
+        "a.t",
+        0,
+        records=5,
+        position=100,
+        end=100 + lag,
+        lost_records=lost,
+        error=error,
+        skipped_records=skipped,
+        dead_letters=letters,
+    )
     state = RunState.DONE if error is None and stopped is None else RunState.FAILED
     run = RunRecord("a->b", f"r{second}", ended - 500, ended, 1, state, stopped, partitions=(partition,), notes=notes)
     return RunReport("a->b", f"r{second}", ended, run, schedule_interval_seconds=30.0, lag_objective_records=OBJECTIVE)

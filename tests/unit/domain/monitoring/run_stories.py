@@ -29,6 +29,7 @@ def _partition(draw: st.DrawFn, number: int) -> PartitionRecord:
         position=100,
         end=None if lag is None else 100 + lag,
         lost_records=lost,
+        skipped_records=draw(st.sampled_from([None, None, 3])),
         error=error,
         error_kind={None: None, _HELD: "DataLost"}.get(error, "ClusterError"),
     )

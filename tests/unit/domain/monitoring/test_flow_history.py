@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from srm_common.domain.amount import Amount
-from srm_common.domain.monitoring.flow_history import NO_RUNS, FlowHistory, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, FlowHistory, fold
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunState
 from tests.unit.domain.monitoring.reports import OBJECTIVE, START, report
@@ -55,6 +55,23 @@ def with_lags(one: RunReport, *lags: int | None) -> RunReport:
 def test_what_was_lost(told: list[RunReport], lost: int, held: int) -> None:
     found = after(*told)
     assert (found.lost_records, found.lost_held) == (lost, held)
+
+
+def test_records_that_transforms_could_not_take_count_together_until_a_day_without_any() -> None:
+    day = SHOWN_MS // 1000
+    notes = ("1 record was left out (errors.tolerance = all)",)
+    first = report(0, skipped=3, letters=2)
+    told = [first, first, report(30), report(60, skipped=1, notes=("other", *notes))]
+    found = after(*told)
+    assert (found.skipped_records, found.dead_letters) == (4, 2)
+    assert (found.skipped_since_ms, found.skipped_ms) == (START, START + 60_000)
+    assert found.skipped_text == notes[0]
+    late = after(*told, report(45, skipped=5))
+    assert (late.skipped_records, late.skipped_ms, late.skipped_text) == (9, START + 60_000, notes[0])
+    again = after(*told, report(60 + day, skipped=2, letters=2))
+    assert (again.skipped_records, again.dead_letters) == (2, 2)
+    assert again.skipped_since_ms == again.skipped_ms == START + (60 + day) * 1000
+    assert FlowHistory.from_json(json.loads(json.dumps(again.to_json()))) == again
 
 
 def test_a_partition_stands_still_while_another_goes_on() -> None:

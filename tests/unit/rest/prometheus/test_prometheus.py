@@ -55,6 +55,8 @@ def test_every_figure_has_its_hand_computed_value() -> None:
         "srm_flow_groups": 1,
         "srm_flow_untranslated_groups": 1,
         "srm_flow_lost_records": 0,
+        "srm_flow_skipped_records": 0,
+        "srm_flow_dead_letters": 0,
         "srm_flow_schedule_interval_seconds": 30,
         "srm_flow_last_run_ok": 1,
         "srm_flow_last_run_duration_seconds": 2.5,
