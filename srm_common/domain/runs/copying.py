@@ -33,7 +33,8 @@ class CopyRange:
     ``max.message.bytes``: the largest batch, header included, that its leader accepts. ``generation`` tells source
     topics of the same name apart (:func:`srm_common.domain.offsets.segments.generation_of`). ``leader_epoch`` is that
     of the offset before ``start`` in the source log, -1 when it is not known. ``unmapped``: so many offsets before
-    ``start`` were read since the newest segment of the offset map, and held nothing to copy.
+    ``start`` were read since the newest segment of the offset map, and held nothing to copy. No transform is for
+    ``heartbeats``.
     """
 
     upstream_topic: str
@@ -45,6 +46,7 @@ class CopyRange:
     generation: int = 0
     leader_epoch: int = -1
     unmapped: int = 0
+    heartbeats: bool = False
 
 
 @dataclass(frozen=True, slots=True)

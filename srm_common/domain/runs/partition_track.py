@@ -86,7 +86,8 @@ class PartitionTrack:
     has to reach; ``end`` the end as last seen; ``leader_epoch`` that of the offset before ``position`` in the source
     log, -1 when it is not known; ``nothing`` the last offsets, first (inclusive) and end, that were read and held
     nothing to copy, since the newest segment of the offset map; ``copied`` what all passes brought, ``recent_bytes``
-    what the last one did; ``unmeasured_records`` came with a pass whose result did not arrive. Times are seconds of a
+    what the last one did; ``unmeasured_records`` came with a pass whose result did not arrive. ``heartbeats``: see
+    :class:`~srm_common.domain.runs.copying.CopyRange`. Times are seconds of a
     monotonic clock."""
 
     upstream_topic: str
@@ -111,6 +112,7 @@ class PartitionTrack:
     rest_until: float = 0.0
     rest_seconds: float = 0.0
     unlisted_since: float | None = None
+    heartbeats: bool = False
 
     @property
     def place(self) -> TopicPartition:

@@ -15,6 +15,7 @@ _COPIED_IN_RUNS = (TopicState.REPLICATING, TopicState.RECREATED)
 @dataclass(frozen=True, slots=True)
 class CopiedTopic:
     """One topic to copy. ``partitions`` is how many there are on both sides; ``max_message_bytes`` is the copy's.
+    ``heartbeats``: it has heartbeats, which no transform is for.
 
     The ids tell a topic from a later one of the same name; empty if they were not requested.
     """
@@ -25,6 +26,7 @@ class CopiedTopic:
     upstream_topic_id: str = ""
     downstream_topic_id: str = ""
     max_message_bytes: int = MAX_MESSAGE_BYTES
+    heartbeats: bool = False
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,9 @@ class Passes:
                 place = TopicPartition(topic.upstream, partition)
                 there.add(place)
                 if place not in self.tracks:
-                    self.tracks[place] = PartitionTrack(topic.upstream, topic.downstream, partition)
+                    self.tracks[place] = PartitionTrack(
+                        topic.upstream, topic.downstream, partition, heartbeats=topic.heartbeats
+                    )
                 self.tracks[place].max_message_bytes = topic.max_message_bytes
         for place, track in self.tracks.items():
             if place in there:
@@ -375,6 +377,7 @@ class Passes:
             generation=generation_of(self.points.memory.topic_id(track.upstream_topic)),
             leader_epoch=track.leader_epoch,
             unmapped=track.unmapped,
+            heartbeats=track.heartbeats,
         )
 
     def _store(self) -> None:

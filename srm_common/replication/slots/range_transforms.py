@@ -81,6 +81,8 @@ def range_transforms(
             yield function
 
     def of(spec: CopyRange) -> Transformed | None:
+        if spec.heartbeats:
+            return None
         upstream = TopicPartition(spec.upstream_topic, spec.partition)
         then = tuple(after_chain(upstream))
         transform = Transform(job.transforms, spec.downstream_topic, then, spec.partition, schemas)

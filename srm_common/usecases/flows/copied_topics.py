@@ -89,6 +89,7 @@ def _replicated(clusters: FlowClusters, lost: Callable[[TopicDecision], None]) -
                 ours[topic].topic_id,
                 theirs[remote].topic_id,
                 int(limit.value) if limit is not None and limit.value is not None else MAX_MESSAGE_BYTES,
+                flow.policy.is_heartbeats_topic(topic),
             )
         )
     return mappings

@@ -42,6 +42,30 @@ def test_dropped_records_are_passed_and_the_others_have_the_header(sides: Sides)
     assert sides.run("again").records == 0
 
 
+def test_heartbeats_are_copied_as_they_are(sides: Sides) -> None:
+    """They are no JSON, say, and a flow without them looks dead."""
+    fields = {
+        "transforms": "mask",
+        "transforms.mask.type": "org.apache.kafka.connect.transforms.MaskField$Value",
+        "transforms.mask.fields": "card",
+        "value.format": "json",
+    }
+    for topic in ("orders", "heartbeats", "z.heartbeats"):
+        sides.source.create_topic(topic)
+        sides.source.write(topic, [(b"\0\1", b'{"card": "4"}' if topic == "orders" else b"\0\0\1\x9a")])
+    sides.set(transforms=parse_chain(fields), provenance_headers=("cluster",), heartbeats_replication=True)
+    sides.refresh()
+    record = sides.run()
+    assert (record.state, record.records) == (RunState.DONE, 3)
+    for copy, value, headers in (
+        ("a.orders", b'{"card":""}', (("srm.source.cluster", b"a"),)),
+        ("a.heartbeats", b"\0\0\1\x9a", ()),
+        ("a.z.heartbeats", b"\0\0\1\x9a", ()),
+    ):
+        (copied,) = sides.target.records(copy)
+        assert (copied.key, copied.value, copied.headers) == (b"\0\1", value, headers)
+
+
 def test_each_position_of_a_group_leads_to_the_next_record_that_was_kept(sides: Sides) -> None:
     sides.source.create_topic("orders", 2)
     sides.set(transforms=WITHOUT_TOMBSTONES, sync_group_offsets=True, sync_group_offsets_interval_seconds=0.0)
