@@ -299,7 +299,8 @@ class _Slot:
         keep = not producer.transactional
         for state in self._states:
             state.start_over(keep_acknowledged=keep)
-        for state in failure.states or self._unsettled():
+        # A commit ends a fault, and a partition without new records may never have one.
+        for state in failure.states or [state for state in self._unsettled() if state.committed < state.end]:
             self._fault(state, failure.error)
         if any(state.acknowledged_only for state in self._states):
             # All may have been fetched already: then nothing but the offset record is left to write.

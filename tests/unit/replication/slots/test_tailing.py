@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 
+import pytest
+
+from srm_common.kafka.client import codes
 from srm_common.testing import FakeCluster
 from tests.kafka.engine import Background, Engine, wait_for_copies
 from tests.kafka.records import mixed_records, produce, put, writer
@@ -56,3 +59,24 @@ def test_a_slot_that_starts_late_still_copies_its_ranges(
     outcome = engine.copy(name, tail_until=time.time() - 1, chunk_bytes=2000)
     assert not outcome.errors
     assert engine.check(name) == 300
+
+
+@pytest.mark.parametrize(
+    ("api", "code"),
+    [
+        ("Produce", codes.INVALID_PRODUCER_EPOCH),
+        ("Produce", codes.OUT_OF_ORDER_SEQUENCE_NUMBER),
+        ("EndTxn", codes.PRODUCER_FENCED),
+    ],
+)
+def test_a_partition_without_records_does_not_keep_a_slot_from_ending_after_a_failed_chunk(
+    source_kafka: FakeCluster, target_kafka: FakeCluster, name: str, api: str, code: int
+) -> None:
+    engine = Engine(source_kafka, target_kafka, name)
+    engine.create(name, 2)
+    produce(source_kafka, name, 0, mixed_records(50))
+    with target_kafka.refuse(api, code, times=1):
+        outcome = Background(engine, name, tail_until=time.time() + 1, linger_seconds=0.1).result()
+    assert outcome.slots[0].retries == 1
+    assert not outcome.errors
+    assert engine.check(name) == 50
