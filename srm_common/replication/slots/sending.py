@@ -33,7 +33,7 @@ from srm_common.kafka.transactions.producer import Producer
 from srm_common.replication.slots.blocks import Block
 from srm_common.replication.slots.ranges import RangeState
 from srm_common.wire.batch import Buffer, Packed
-from srm_common.wire.produce import ProduceAnswer, StoredPartition
+from srm_common.wire.produce import ProduceAnswer
 
 #: The broker remembers five batches of a producer and partition (KIP-98), and the library refuses a sixth request.
 _IN_FLIGHT = 5
@@ -225,8 +225,10 @@ class Sending:
             return
         try:
             await self._target.post(request.leader, frame, reply=request)
-        except RetriableFault as error:
+        except (RetriableFault, SrmError) as error:
             self._settle(request)
+            if isinstance(error, SrmError):
+                raise
             raise ChunkFailed(str(error), request.states) from error
 
     def _settle(self, request: _Request) -> bool:
@@ -282,7 +284,8 @@ class Sending:
             ):
                 again.append(batch)
             else:
-                self._refuse(part, batch)
+                offset = batch.packed.runs[0][0] if batch.packed is not None else None
+                self.refuse(error_code, part.error_message, batch.partition, batch.states, offset)
         return again if self._failure is None else []
 
     def _patient(self, request: _Request, now: float) -> bool:
@@ -296,7 +299,7 @@ class Sending:
         request.sent_at = time.monotonic()
         try:
             await self._transmit(request)
-        except ChunkFailed as failure:
+        except (ChunkFailed, SrmError) as failure:  # the loop would only log it, and the chunk would wait for an answer
             self._fail(failure)
             self._signal.set()
 
@@ -307,10 +310,6 @@ class Sending:
             self._routes[request.leader].timed_out()
             reason = f"a leader at {self._target.alias} did not respond: {error}"
             self._fail(ChunkFailed(reason, request.states))
-
-    def _refuse(self, part: StoredPartition, batch: Outgoing) -> None:
-        offset = batch.packed.runs[0][0] if batch.packed is not None else None
-        self.refuse(part.error_code, part.error_message, batch.partition, batch.states, offset)
 
     def refuse(
         self,

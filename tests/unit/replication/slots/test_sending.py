@@ -11,7 +11,7 @@ import pytest
 from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.runs.copying import CopyJob, ProducerIdentity
 from srm_common.domain.topic_partition import TopicPartition
-from srm_common.errors import Fenced
+from srm_common.errors import AccessDenied, Fenced
 from srm_common.kafka.client import codes
 from srm_common.kafka.client.event_loop import EventLoop
 from srm_common.kafka.client.signal import Signal
@@ -43,6 +43,22 @@ class Refusing:
         reply.success(ProduceAnswer(0, [StoredPartition(*PLACE, self._code, -1, None)]))
 
 
+class BusyThenDenying(Refusing):
+    """The broker's coordinator is busy; then the connection ends, and the login is refused to the next one."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        super().__init__(codes.CONCURRENT_TRANSACTIONS)
+        self.loop = loop
+        self._asked = 0
+
+    def connection(self, node: int) -> Any:
+        self._asked += 1
+        return super().connection(node) if self._asked == 1 else None
+
+    async def post(self, node: int, request: Any, reply: Any) -> None:
+        raise AccessDenied("cluster b refused the login")
+
+
 @pytest.mark.parametrize(
     ("code", "error"), [(codes.PRODUCER_FENCED, Fenced), (codes.UNKNOWN_TOPIC_OR_PARTITION, ChunkFailed)]
 )
@@ -50,12 +66,7 @@ def test_a_failure_that_was_heard_of_before_is_not_waited_for(code: int, error: 
     """The slot may have been woken by the refusal while it waited for something else."""
     loop = EventLoop()
     signal = Signal(loop)
-    link: Any = Refusing(code)
-    producer = Producer(
-        link, ProducerIdentity("x", 1, 0), transactions_v2=True, transaction_timeout_ms=60_000, retry_seconds=60.0
-    )
-    job = CopyJob("a->b", "a", _CLUSTER, _CLUSTER, "offsets", 25, "segments", 25)
-    sending = Sending(job, link, producer, signal)
+    sending = _sending(Refusing(code), signal)
 
     async def work() -> None:
         task = loop.current_task()
@@ -95,3 +106,29 @@ def test_a_batch_that_is_refused_as_too_early_is_not_overtaken(
         copied = [one.seen for one in read_all(target_kafka, engine.copy_of(name))[0]]
         expected = [one.seen for one in read_all(source_kafka, name)[0]]
         assert copied[-len(expected) :] == expected
+
+
+def test_a_batch_that_cannot_be_sent_again_fails_the_chunk() -> None:
+    loop = EventLoop()
+    sending = _sending(BusyThenDenying(loop), Signal(loop))
+
+    async def work() -> None:
+        task = loop.current_task()
+        loop.call_later(10.0, lambda: loop.throw(task, AssertionError("it waits for what was not sent")))
+        await sending.post(LEADER, [Outgoing(PLACE, (), None, b"head", b"body")], 100, None)
+        await sending.finish()
+
+    try:
+        with pytest.raises(AccessDenied, match="refused the login"):
+            loop.run(work)
+        assert sending.idle
+    finally:
+        loop.close()
+
+
+def _sending(link: Any, signal: Signal) -> Sending:
+    producer = Producer(
+        link, ProducerIdentity("x", 1, 0), transactions_v2=True, transaction_timeout_ms=60_000, retry_seconds=60.0
+    )
+    job = CopyJob("a->b", "a", _CLUSTER, _CLUSTER, "offsets", 25, "segments", 25)
+    return Sending(job, link, producer, signal)
