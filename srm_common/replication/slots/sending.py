@@ -300,8 +300,9 @@ class Sending:
         try:
             await self._transmit(request)
         except (ChunkFailed, SrmError) as failure:  # the loop would only log it, and the chunk would wait for an answer
-            self._fail(failure)
-            self._signal.set()
+            if request.epoch == self._epoch:
+                self._fail(failure)
+                self._signal.set()
 
     def unanswered(self, request: _Request, error: BaseException) -> None:
         """An answer will not come."""
@@ -396,6 +397,3 @@ class Sending:
         self._lost = False
         self._opening.clear()
         self._opened.clear()
-
-
-__all__ = ["ChunkFailed", "Outgoing", "Sending"]
