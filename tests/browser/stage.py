@@ -136,7 +136,8 @@ def write(kafka: LocalKafka, topic: str, count: int) -> None:
 
 
 def make_up_history(url: str) -> None:
-    """Of a flow that is too large to be run here; one of its topics and one of its errors hold markup."""
+    """Of a flow that is too large to be run here; one of its topics and one of its errors hold markup, and some records
+    were skipped."""
     shape = Shape(1, BIG_TOPICS, BIG_PARTITIONS, 50, 0.05, 900, int(time.time() * 1000), 7)
     store = MetricsStore(url, timeout_seconds=60)
     for report in reports(shape):
@@ -146,6 +147,7 @@ def make_up_history(url: str) -> None:
             replace(one, upstream_topic=MARKUP, downstream_topic=f"big.{MARKUP}", error=f"so {MARKUP}")
             for one in run.partitions[:BIG_PARTITIONS]
         ]
+        strange[0] = replace(strange[0], skipped_records=1234, dead_letters=1200)
         run = replace(run, flow="big->west", partitions=(*strange, *run.partitions[BIG_PARTITIONS:]))
         store.write(replace(report, flow="big->west", run=run))
     store.close()

@@ -124,6 +124,15 @@ def test_runs_show_their_errors_and_lead_to_airflow(window: Window) -> None:
     )
 
 
+def test_records_that_transforms_could_not_take_are_told(window: Window, pictures: Path) -> None:
+    window.open(f"{BIG}/runs")
+    inside = window.inside
+    skipped = inside.get_by_test_id("run").locator("tbody tr").first.get_by_title("1,200 in the dead letter topic")
+    expect(skipped).to_have_text("1,234")
+    expect(inside.get_by_test_id("alarm-skipped_records").first).to_contain_text("could not take")
+    window.picture(pictures / "skipped-records.png")
+
+
 def test_settings_tell_the_keys_that_do_nothing(window: Window) -> None:
     window.open("#/flows/west/east/settings")
     inside = window.inside
