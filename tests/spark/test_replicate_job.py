@@ -20,6 +20,7 @@ from srm_common.domain.topic_partition import TopicPartition
 from srm_common.kafka.client.link import ClusterLink
 from srm_common.kafka.transactions.active_writers import active_writers
 from srm_common.replication.spark.spark_conf import LAUNCH_SETTINGS, spark_settings
+from srm_common.replication.spark.spark_pass import JVM_GONE
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import LocalKafka, ReservedPort
 from srm_common.usecases.runs.run_journal import last_run
@@ -167,6 +168,27 @@ def test_it_ends_when_its_jvm_is_killed(
     assert record is not None
     assert record.state is RunState.FAILED
     assert "JVM is gone" in str(record.error)
+    assert_nothing_is_open(flow, name)
+
+
+def test_it_ends_without_its_jvm_when_there_is_nothing_to_copy(
+    flow: FlowSettings, source_kafka: LocalKafka, name: str, configuration_file: Callable[..., Path]
+) -> None:
+    """Nothing asks Spark for anything then."""
+    write(source_kafka, name, [b"v%d" % number for number in range(100)])
+    job = start(configuration_file(properties_of(flow)), str(flow.name), "--max-seconds", "900")
+    try:
+        wait_for_a_commit(flow, name)
+        family = psutil.Process(job.pid).children(recursive=True)
+        job.kill()
+        _, alive = psutil.wait_procs(family, timeout=300)
+        assert not [one for one in alive if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    finally:
+        job.kill()
+        job.communicate(timeout=300)
+    record = last_run(flow)
+    assert record is not None
+    assert (record.state, record.error) == (RunState.FAILED, JVM_GONE)
     assert_nothing_is_open(flow, name)
 
 

@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
 
+from srm_common.domain.cluster import ClusterSettings
 from srm_common.domain.flow import FlowSettings
 from srm_common.domain.runs.copying import CopyJob, CopyRange, SlotResult, SlotTask
 from srm_common.domain.runs.run_options import RunOptions
@@ -255,3 +256,25 @@ def test_a_pass_that_does_not_end_is_cancelled(flow: FlowSettings, spark: SparkC
 
     (result,) = SparkPassRunner(lambda: spark, ends)(job, tasks)
     assert result.slot == 0
+
+
+def test_an_interrupt_that_pyspark_loses_ends_the_run() -> None:
+    from py4j.protocol import Py4JError
+
+    class Losing:
+        """What a call does when the JVM ends with it: its clean-up fails, too."""
+
+        def parallelize(self, *_: object) -> None:
+            try:
+                raise KeyboardInterrupt("told to stop")
+            finally:
+                raise Py4JError("the JVM is being shut down")
+
+        def cancelAllJobs(self) -> None:
+            pass
+
+    cluster = ClusterSettings.plaintext("b", "127.0.0.1:1")
+    job = CopyJob("a->b", "a", cluster, cluster, "offsets", 25, "segments", 25)
+    context: Any = Losing()
+    with pytest.raises(KeyboardInterrupt, match="told to stop"):
+        SparkPassRunner(lambda: context)(job, [SlotTask(0, None, ())])

@@ -37,16 +37,16 @@ _MOST_PATIENCE_SECONDS = 0.002
 _OF_THREAD = threading.local()
 
 
-def interrupt() -> None:
-    """What a handler of signals calls to end what its thread is doing, by KeyboardInterrupt.
+def interrupt(reason: str = "") -> None:
+    """What a handler of signals calls to end what its thread is doing, by KeyboardInterrupt with the reason.
 
     A running loop raises it between two of its tasks. Within one the library would log it and continue, and
     whoever waits for that task would wait forever.
     """
     loop: EventLoop | None = getattr(_OF_THREAD, "loop", None)
     if loop is None:
-        raise KeyboardInterrupt
-    loop.interrupt()
+        raise KeyboardInterrupt(reason)
+    loop.interrupt(reason)
 
 
 class _Watched:
@@ -78,14 +78,15 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._loop = loop
         self._asked = False
-        self.interrupted = False
+        #: Why, if it is.
+        self.interrupted: str | None = None
         self.put_off: list[Callable[[], None]] = []
         self.impatient: list[Callable[[], None]] = []
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        if self.interrupted:
-            self.interrupted = False
-            raise KeyboardInterrupt
+        if self.interrupted is not None:
+            reason, self.interrupted = self.interrupted, None
+            raise KeyboardInterrupt(reason)
         if self._asked and self._loop._ready:
             self._asked = False
             return []
@@ -128,9 +129,9 @@ class EventLoop(NetworkSelector):  # type: ignore[misc]
         finally:
             _OF_THREAD.loop = before
 
-    def interrupt(self) -> None:
+    def interrupt(self, reason: str = "") -> None:
         """Raise KeyboardInterrupt at the next turn, out of :meth:`run`."""
-        self._selector.interrupted = True
+        self._selector.interrupted = reason
         self.wakeup()
 
     def before_wait(self, work: Callable[[], None]) -> None:

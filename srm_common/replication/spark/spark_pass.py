@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: What spark-submit calls an application that was given no name.
 _NAMES_OF_NOBODY = (None, "pyspark-shell", "replicate.py")
 
+JVM_GONE = "the Spark application's JVM is gone; start the run again"
 #: A pass is cancelled when it lasts longer than planned by so many times what a slot may wait for one answer.
 _QUIET_TIMES = 5
 
@@ -127,8 +128,10 @@ class SparkPassRunner:
                 rows = context.parallelize(list(tasks), len(tasks)).mapPartitions(SlotWork(job, self._copy))
                 results = rows.collect()
         except (Py4JNetworkError, ConnectionError) as error:
-            raise RunFailed("the Spark application's JVM is gone; start the run again") from error
+            _raise_interrupt(error)
+            raise RunFailed(JVM_GONE) from error
         except (Py4JError, PySparkException) as error:
+            _raise_interrupt(error)
             if overdue.is_set():
                 raise LostProcess(
                     f"a pass of {len(tasks)} slots had not ended {limit:.0f} s after its start and was cancelled; the "
@@ -138,6 +141,15 @@ class SparkPassRunner:
         finally:
             watchdog.cancel()
         return sorted(results, key=lambda result: result.slot)
+
+
+def _raise_interrupt(error: BaseException) -> None:
+    """A KeyboardInterrupt that PySpark has lost, as it does when what it cleans up on its way fails, too."""
+    found = error.__context__
+    while found is not None:
+        if isinstance(found, KeyboardInterrupt):
+            raise found
+        found = found.__context__
 
 
 def _translated(text: str) -> ConfigError | LostProcess:

@@ -212,5 +212,5 @@ def _partition_record(
 
 def _sentence(error: SrmError | KeyboardInterrupt | None) -> str | None:
     if isinstance(error, KeyboardInterrupt):
-        return "the run was stopped before its end"
+        return str(error) or "the run was stopped before its end"
     return None if error is None else str(error)
