@@ -112,4 +112,4 @@ def _top_asks_the_clusters(
 def test_an_unreachable_target_is_an_error(flow: FlowSettings) -> None:
     away = replace(flow.target, bootstrap_servers="127.0.0.1:1", confluent={"bootstrap.servers": "127.0.0.1:1"})
     with pytest.raises(UnreachableCluster, match="'target'"):
-        status(replace(flow, target=away, admin_timeout_ms=1000))
+        status(replace(flow, target=away, admin_timeout_ms=4000))
