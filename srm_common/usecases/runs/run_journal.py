@@ -134,7 +134,10 @@ class RunJournal:
     def _record(self, passes: Passes | None, state: RunState, error: SrmError | KeyboardInterrupt | None) -> RunRecord:
         tracks = list(passes.tracks.values()) if passes else []
         copied = {track.place for track in tracks}
-        copies = [_partition_record(track, self.copies_before.get(track.place), self.copy_ends) for track in tracks]
+        again = self.last is not None and self.last.run_id == self._run.run_id
+        copies = [
+            _partition_record(track, self.copies_before.get(track.place), self.copy_ends, again) for track in tracks
+        ]
         kept = [
             one.carried()
             for one in (self.last.partitions if self.last else ())
@@ -177,11 +180,14 @@ class RunJournal:
 
 
 def _partition_record(
-    track: PartitionTrack, before: PartitionRecord | None, copy_ends: Mapping[TopicPartition, int]
+    track: PartitionTrack, before: PartitionRecord | None, copy_ends: Mapping[TopicPartition, int], again: bool
 ) -> PartitionRecord:
     """A partition's line of the run record; ``before`` is that of the last record, which an earlier attempt of the same
-    run may have written."""
+    run has written if it is run ``again``. What that one skipped is committed, and would never be told."""
     copied = track.copied
+    skipped, letters = copied.skipped_records, copied.dead_letters
+    if again and before is not None:
+        skipped, letters = skipped + (before.skipped_records or 0), letters + (before.dead_letters or 0)
     records, size = (before.records_total, before.bytes_total) if before is not None else (None, None)
     return PartitionRecord(
         upstream_topic=track.upstream_topic,
@@ -205,8 +211,8 @@ def _partition_record(
         bytes_total=(size or 0) + copied.bytes,
         copy_end=copy_ends.get(track.place, before.copy_end if before is not None else None),
         latencies=copied.latencies if copied.latency_samples else None,
-        skipped_records=copied.skipped_records or None,
-        dead_letters=copied.dead_letters or None,
+        skipped_records=skipped or None,
+        dead_letters=letters or None,
     )
 
 

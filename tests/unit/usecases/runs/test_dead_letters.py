@@ -52,6 +52,19 @@ def test_by_default_the_partition_stops_at_the_record(sides: Sides) -> None:
     assert positions(sides) == {("orders", 0): 2, ("orders", 1): 2}
 
 
+def test_what_an_earlier_attempt_of_a_run_has_skipped_is_told_by_the_next_one(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    sides.set(transforms=CHAIN, errors_tolerance="all")
+    write(sides, "1", "x", "3", "y")
+    sides.refresh()
+    for values, skipped in (([], 2), (["z", "5"], 3), ([], 3)):
+        write(sides, *values)
+        (partition,) = sides.run("r").partitions
+        assert partition.skipped_records == skipped
+    (partition,) = sides.run("another").partitions
+    assert partition.skipped_records is None
+
+
 def test_tolerated_records_are_dropped_counted_and_logged(sides: Sides, caplog: pytest.LogCaptureFixture) -> None:
     sides.source.create_topic("orders", 2)
     sides.set(transforms=CHAIN, errors_tolerance="all")
