@@ -190,7 +190,16 @@ class BrokerLink(Closing):
 
     async def post(self, node: Any, request: Any, timeout_ms: float | None = None, reply: Any = None) -> Any:
         """Hand one request to a node's connection; returns the library's future of the answer, or ``reply``, which is
-        called in its place (``is_done``, ``success``, ``failure``)."""
+        called in its place (``is_done``, ``success``, ``failure``). Raises as :meth:`ready`."""
+        return (await self.ready(node)).send_request(request, request_timeout_ms=timeout_ms, reply=reply)
+
+    async def ready(self, node: Any) -> Any:
+        """The connection to a node, made when there is none; waits out throttling. Requests wait until it is made.
+
+        Raises:
+            RetriableFault: no connection can be made.
+            AccessDenied: the login was refused.
+        """
         while True:
             try:
                 connection = self.manager.get_connection(node)
@@ -199,11 +208,11 @@ class BrokerLink(Closing):
             except Errors.KafkaError as error:
                 raise RetriableFault(f"no connection to broker {node} of {self.alias}: {error}") from error
             if not connection.paused or connection.initializing:
-                return connection.send_request(request, request_timeout_ms=timeout_ms, reply=reply)
+                return connection
             await self.loop.sleep(max(connection.throttled_seconds(), 0.001))
 
     def connection(self, node: Any) -> Any:
-        """The connection to a node if it takes requests now, else None: :meth:`post` makes one, or waits."""
+        """The connection to a node if it takes requests now, else None: :meth:`ready` makes one, or waits."""
         return self.manager.usable(node)
 
     async def answer(self, future: Any) -> Any:

@@ -211,25 +211,25 @@ class Sending:
     async def _transmit(self, request: _Request) -> None:
         topics: dict[str, list[tuple[int, Sequence[Buffer]]]] = {}
         for (topic, partition), _states, _packed, header, body in request.batches:
-            if topic in topics:
-                topics[topic].append((partition, (header, body)))
-            else:
-                topics[topic] = [(partition, (header, body))]
+            topics.setdefault(topic, []).append((partition, (header, body)))
         frame = RawProduce(
             self._producer.produce_version, self._producer.transactional_id, self._job.request_timeout_ms, topics
         )
         request.is_done = False
         connection = self._target.connection(request.leader)
-        if connection is not None:
-            connection.send_request(frame, reply=request)
-            return
-        try:
-            await self._target.post(request.leader, frame, reply=request)
-        except (RetriableFault, SrmError) as error:
+        if connection is None:
+            try:
+                connection = await self._target.ready(request.leader)
+            except (RetriableFault, SrmError) as error:
+                self._settle(request)
+                if isinstance(error, SrmError):
+                    raise
+                raise ChunkFailed(str(error), request.states) from error
+        if request.epoch != self._epoch or self._failure is not None:
+            # The chunk is started over, and its records are sent once more.
             self._settle(request)
-            if isinstance(error, SrmError):
-                raise
-            raise ChunkFailed(str(error), request.states) from error
+            return
+        connection.send_request(frame, reply=request)
 
     def _settle(self, request: _Request) -> bool:
         """Nothing more comes of it. False when it belongs to a chunk that was given up meanwhile."""
@@ -293,9 +293,6 @@ class Sending:
         return now - request.busy_since < self._job.retry_timeout_seconds
 
     async def _repeat(self, request: _Request) -> None:
-        if request.epoch != self._epoch or self._failure is not None:
-            self._settle(request)
-            return
         request.sent_at = time.monotonic()
         try:
             await self._transmit(request)

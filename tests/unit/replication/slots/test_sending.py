@@ -55,8 +55,30 @@ class BusyThenDenying(Refusing):
         self._asked += 1
         return super().connection(node) if self._asked == 1 else None
 
-    async def post(self, node: int, request: Any, reply: Any) -> None:
+    async def ready(self, node: int) -> None:
         raise AccessDenied("cluster b refused the login")
+
+
+class BusyThenThrottling(BusyThenDenying):
+    """The broker's coordinator is busy, and then the broker wants no requests for a while."""
+
+    def __init__(self, loop: EventLoop) -> None:
+        super().__init__(loop)
+        self.sent = 0
+        self.throttled = False
+
+    def send_request(self, request: Any, reply: Any) -> None:
+        self.sent += 1
+        super().send_request(request, reply)
+
+    def disconnect(self, node: int) -> None:
+        """The broker is forgiving."""
+
+    async def ready(self, node: int) -> Any:
+        self.throttled = True
+        while self.throttled:
+            await self.loop.sleep(0.001)
+        return self
 
 
 @pytest.mark.parametrize(
@@ -122,6 +144,35 @@ def test_a_batch_that_cannot_be_sent_again_fails_the_chunk() -> None:
         with pytest.raises(AccessDenied, match="refused the login"):
             loop.run(work)
         assert sending.idle
+    finally:
+        loop.close()
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_a_batch_of_a_failed_chunk_is_not_sent_when_throttling_ends(given_up: bool) -> None:
+    """Its records are sent once more by the chunk that starts over; without transactions they would be there twice."""
+    loop = EventLoop()
+    link = BusyThenThrottling(loop)
+    sending = _sending(link, Signal(loop))
+
+    async def work() -> None:
+        task = loop.current_task()
+        loop.call_later(10.0, lambda: loop.throw(task, AssertionError("it is not sent again")))
+        await sending.post(LEADER, [Outgoing(PLACE, (), None, b"head", b"body")], 100, None)
+        while not link.throttled:
+            await loop.sleep(0.001)
+        sending.refuse(codes.UNKNOWN_TOPIC_OR_PARTITION, None, PLACE, ())
+        if given_up:
+            sending.abandon()
+        link.throttled = False
+        while not given_up and not sending.idle:
+            await loop.sleep(0.001)
+        await loop.sleep(0.05)
+
+    try:
+        loop.run(work)
+        assert sending.idle
+        assert link.sent == 1
     finally:
         loop.close()
 
