@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import resource
 import shutil
+import signal
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
+
+from srm_common.testing.airflow_client import wait_until
 
 ROOT = Path(__file__).parents[3]
 # What the script itself calls; the machine of a test has nothing else.
@@ -181,6 +185,33 @@ def test_a_ring_that_fails_fails_the_whole_and_the_others_still_run(tmp_path: Pa
     assert code == 1
     assert (tmp_path / "calls").read_text().split() == ["ruff", "ruff", "mypy", "lint_imports", "python"]
     assert summary == ["ruff FAILED", "format FAILED", "mypy ok", "imports ok", "kafka FAILED"]
+
+
+def test_rings_after_a_plus_run_beside_the_others(tmp_path: Path) -> None:
+    """Each lane's ring waits for one of the other lane."""
+    met = f'd={tmp_path}; case "$*" in *kafka*) me=a you=b;; *) me=b you=a;; esac; touch $d/$me; '
+    python = met + "while [ ! -e $d/$you ]; do sleep 0.05; done; echo '1 passed in 1s'"
+    code, summary = rings(tmp_path, "kafka", "faults", "+", "airflow", "store", python=python)
+    assert (code, summary) == (0, ["kafka ok", "faults ok", "airflow ok", "store ok"])
+
+
+def test_an_end_from_outside_ends_both_lanes(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text(f"#!/bin/bash\necho $$ >> {tmp_path}/pids\nsleep 300\n")
+    python.chmod(0o755)
+    environment = {**os.environ, "VENV": str(tmp_path)}
+    command = [str(ROOT / "scripts/test.sh"), "kafka", "+", "airflow"]
+    with subprocess.Popen(command, env=environment, start_new_session=True, stdout=subprocess.DEVNULL) as script:
+        pids = tmp_path / "pids"
+        wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, 300, "both rings")
+        os.killpg(script.pid, signal.SIGINT)
+    for pid in pids.read_text().split():
+        wait_until(partial(_gone, pid), 60, f"the end of {pid}")
+
+
+def _gone(pid: str) -> bool:
+    return not Path("/proc", pid).exists()
 
 
 def test_what_did_not_run_is_named_last(tmp_path: Path) -> None:
