@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from srm_common.domain.flow import COMPRESSION_TYPES, Compression
 from srm_common.errors import CorruptBatch, PartitionError, RecordTooLarge, TransformFailed
@@ -15,11 +18,11 @@ from srm_common.records.provenance import ProvenanceHeaders
 from srm_common.records.transform import RecordFault, Transform
 from srm_common.wire.batch import CODEC_MASK, HEADER_SIZE, Packed, SourceBatch
 from srm_common.wire.codec import NONE, library_level
-from srm_common.wire.columns import decode, encode
+from srm_common.wire.columns import OpenBatch, encode, opened, records_of
 
-#: What is taken apart at a time, in bytes as they lie in the log, unless a single batch has more; and what a batch that
-#: is put together may take before compression, unless the target's limit is lower.
-PIECE_BYTES, BODY_BYTES = 1 << 20, 512 << 10
+#: What goes through the transform at a time, unless a single record has more, and what a batch that is put together may
+#: take, unless the target's limit is lower; both in bytes without compression.
+PIECE_BYTES, BODY_BYTES = 4 << 20, 512 << 10
 
 #: Takes the number of records that were left out, and their batches for the dead letter topic.
 Skip = Callable[[int, Sequence[Packed]], None]
@@ -55,41 +58,41 @@ def transformed(
     """
     body_bytes = min(BODY_BYTES, max_message_bytes - HEADER_SIZE)
     for piece in _pieces(batches):
-        fault: PartitionError | None
-        records, fault = _decoded(piece)
-        if records is not None:
-            before = _within(records, first_offset, end_offset)
-            records, faults = transform.apply(before)
-            if faults and not failed.tolerated:
-                records = _within(records, first_offset, faults[0].offset)
-                fault, faults = TransformFailed(str(faults[0])), []
-            if provenance is not None:
-                records = provenance.added(records)
-            codec, level = _codec(piece, compression)
-            letters = partial(failed.dead_letters, before, codec=codec, body_bytes=body_bytes, level=level)
-            skip_before = partial(_skip_before, faults, letters, failed, skip)
-            last: Packed | None = None
-            packs = encode(records, codec, body_bytes, max_message_bytes, level) if records.num_rows else iter(())
-            while True:
-                try:
-                    packed = next(packs, None)
-                except RecordTooLarge as error:
-                    fault = error
-                    break
-                if packed is None:
-                    break
-                if last is not None:
-                    skip_before(last.upstream_end)
-                    yield last
-                last = packed
+        fault: PartitionError | None = None
+        before = _within(piece.records, first_offset, end_offset)
+        records, faults = transform.apply(before)
+        if faults and not failed.tolerated:
+            records = _within(records, first_offset, faults[0].offset)
+            fault, faults = TransformFailed(str(faults[0])), []
+        if provenance is not None:
+            records = provenance.added(records)
+        codec, level = piece.codec, None
+        if compression is not None:
+            codec = COMPRESSION_TYPES.index(compression.codec)
+            level = library_level(codec, compression.level)
+        letters = partial(failed.dead_letters, before, codec=codec, body_bytes=body_bytes, level=level)
+        skip_before = partial(_skip_before, faults, letters, failed, skip)
+        last: Packed | None = None
+        packs = encode(records, codec, body_bytes, max_message_bytes, level) if records.num_rows else iter(())
+        while True:
+            try:
+                packed = next(packs, None)
+            except RecordTooLarge as error:
+                fault = error
+                break
+            if packed is None:
+                break
             if last is not None:
-                if not fault:
-                    done = min(end_offset, max(piece[-1].header.next_offset, last.upstream_end))
-                    last = last._replace(upstream_end=done)
                 skip_before(last.upstream_end)
                 yield last
-            elif not fault:
-                skip_before(end_offset)
+            last = packed
+        if last is not None:
+            if not fault:
+                last = last._replace(upstream_end=min(end_offset, max(piece.end, last.upstream_end)))
+            skip_before(last.upstream_end)
+            yield last
+        elif not fault:
+            skip_before(end_offset)
         if fault is not None:
             raise fault
 
@@ -109,42 +112,58 @@ def _skip_before(
         del faults[: len(due)]
 
 
-def _pieces(batches: Sequence[SourceBatch]) -> Iterator[list[SourceBatch]]:
-    piece: list[SourceBatch] = []
+class _Piece(NamedTuple):
+    """Records that follow one another, the offset after them, and the codec of the first batch that has one: producers
+    leave alone what would not shrink."""
+
+    records: pa.RecordBatch
+    end: int
+    codec: int
+
+
+def _pieces(batches: Sequence[SourceBatch]) -> Iterator[_Piece]:
+    """All records of the batches, up to the first batch that is corrupt. Raises CorruptBatch behind them."""
+    row: list[SourceBatch] = []
+    bodies: list[OpenBatch] = []
     size = 0
     for batch in batches:
-        if piece and size + len(batch.data) > PIECE_BYTES:
-            yield piece
-            piece, size = [], 0
-        piece.append(batch)
-        size += len(batch.data)
-    if piece:
-        yield piece
+        try:
+            body = opened(batch)
+        except CorruptBatch:
+            yield from _cut(row, bodies)
+            raise
+        if size + len(body.data) > PIECE_BYTES:
+            yield from _cut(row, bodies)
+            row, bodies, size = [], [], 0
+        row.append(batch)
+        bodies.append(body)
+        size += len(body.data)
+    yield from _cut(row, bodies)
 
 
-def _decoded(piece: Sequence[SourceBatch]) -> tuple[pa.RecordBatch | None, CorruptBatch | None]:
-    """The records of the batches up to the first that is corrupt, and what is wrong with that one."""
-    try:
-        return decode(piece), None
-    except CorruptBatch:
-        for end, batch in enumerate(piece):
-            try:
-                decode([batch])
-            except CorruptBatch as error:
-                return (decode(piece[:end]) if end else None), error
-        raise
+def _cut(row: Sequence[SourceBatch], bodies: Sequence[OpenBatch]) -> Iterator[_Piece]:
+    """The records of a row of batches; those of a large one in pieces."""
+    if not row:
+        return
+    codecs = [batch.header.attributes & CODEC_MASK for batch in row if batch.header.magic == 2]
+    codec = next((one for one in codecs if one), NONE)
+    records, first, done = records_of(bodies), 0, 0
+    offsets, ends = records.column("offset").to_numpy(), _ends(records)
+    while first < len(ends) and ends[-1] - done > PIECE_BYTES:
+        after = max(first + 1, int(np.searchsorted(ends, done + PIECE_BYTES, side="right")))
+        yield _Piece(records.slice(first, after - first), int(offsets[after - 1]) + 1, codec)
+        first, done = after, int(ends[after - 1])
+    yield _Piece(records.slice(first), row[-1].header.next_offset, codec)
+
+
+def _ends(records: pa.RecordBatch) -> npt.NDArray[np.int64]:
+    """The bytes of all records up to each one, itself included."""
+    fields = [pc.fill_null(pc.binary_length(records.column(name)), 0) for name in ("key", "value", "headers")]
+    sizes: npt.NDArray[np.int64] = sum(field.to_numpy() for field in fields)
+    return np.cumsum(sizes, dtype=np.int64)
 
 
 def _within(records: pa.RecordBatch, first_offset: int, end_offset: int) -> pa.RecordBatch:
     offsets = records.column("offset").to_numpy()
     start, end = np.searchsorted(offsets, (first_offset, end_offset))
     return records.slice(int(start), int(end - start))
-
-
-def _codec(piece: Sequence[SourceBatch], compression: Compression | None) -> tuple[int, int | None]:
-    """The flow's codec, else that of the first compressed batch: producers leave alone what would not shrink."""
-    if compression is not None:
-        codec = COMPRESSION_TYPES.index(compression.codec)
-        return codec, library_level(codec, compression.level)
-    own = [batch.header.attributes & CODEC_MASK for batch in piece if batch.header.magic == 2]
-    return next((codec for codec in own if codec), NONE), None

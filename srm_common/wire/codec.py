@@ -5,10 +5,15 @@ Codec numbers are Kafka's ``CompressionType`` ids. Snappy bodies may come in xer
 
 from __future__ import annotations
 
+import mmap
+import sys
+from typing import Any
+
 import cramjam
 
 from srm_common.errors import CorruptBatch
 from srm_common.wire.batch import Buffer
+from srm_common.wire.flexible import read_uvarint
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
@@ -22,6 +27,13 @@ _LZ4_MAGIC, _LZ4_HEADER_BYTES, _LZ4_END = b"\x04\x22\x4d\x18", 11, bytes(4)
 _LZ4_VERSION, _LZ4_BLOCK_CHECKSUM, _LZ4_OTHER = 0x40, 0x10, 0xCF
 #: So many times larger than its block is what is in it, at most; else the library takes over.
 _LZ4_GUESS, _LZ4_LARGEST_BLOCK = 16, 4 << 20
+#: What a batch may come to without compression. Brokers limit what it takes with it; a megabyte of zstd may be 32 GB.
+LARGEST_BODY = 256 << 20
+#: What a byte becomes at most; zstd's blocks are counted instead (RFC 8878: four bytes may stand for 128 KiB).
+_MOST_TIMES = {GZIP: 1032, LZ4: 255}
+_ZSTD_MAGIC, _ZSTD_BLOCK, _ZSTD_LEAST, _ZSTD_REPEATED = b"\x28\xb5\x2f\xfd", 128 << 10, 4, 1
+#: What the library says when it has more than it has room for.
+_NO_ROOM = "failed to write whole buffer"
 #: Levels that match what producers use by default or cost least for what they save.
 _LEVELS = {GZIP: 1, ZSTD: 3, LZ4: 1}
 
@@ -30,7 +42,7 @@ def decompress(codec: int, body: Buffer) -> Buffer:
     """The records of a batch body.
 
     Raises:
-        CorruptBatch: an unknown codec, or a body that is not what the codec says.
+        CorruptBatch: an unknown codec, a body that is not what the codec says, or more than :data:`LARGEST_BODY`.
     """
     if codec == NONE:
         return body
@@ -38,12 +50,14 @@ def decompress(codec: int, body: Buffer) -> Buffer:
         if codec == LZ4:
             return _unlz4(body)
         if codec == ZSTD:
-            return memoryview(cramjam.zstd.decompress(body))
+            return _within(cramjam.zstd, body, _zstd_at_most(body))
         if codec == GZIP:
-            return memoryview(cramjam.gzip.decompress(body))
+            return _within(cramjam.gzip, body, len(body) * _MOST_TIMES[GZIP])
         if codec == SNAPPY:
             return _unsnappy(body)
     except cramjam.DecompressionError as error:
+        if str(error) == _NO_ROOM:
+            raise _too_large(codec) from error
         raise CorruptBatch(f"batch body is not valid {NAMES[codec]}: {error}") from error
     raise CorruptBatch(f"batch uses the unknown compression codec {codec}")
 
@@ -90,20 +104,62 @@ def _unlz4(body: Buffer) -> Buffer:
                 return memoryview(room)[:count]
             except cramjam.DecompressionError:
                 pass  # more than was guessed, or damaged: then the library says so
-    return memoryview(cramjam.lz4.decompress(body))
+    return _within(cramjam.lz4, body, len(body) * _MOST_TIMES[LZ4])
+
+
+def _within(library: Any, body: Buffer, at_most: int) -> Buffer:
+    """By a module of the library; into limited room where the body could come to more than that."""
+    if at_most <= LARGEST_BODY:
+        return memoryview(library.decompress(body))
+    room = mmap.mmap(-1, LARGEST_BODY)  # pages that are not written to cost nothing
+    return memoryview(room)[: library.decompress_into(body, room)]
+
+
+def _zstd_at_most(body: Buffer) -> int:
+    """What a body of one frame, as producers write it, comes to at most; of anything else only that it may be a lot."""
+    if len(body) * _ZSTD_BLOCK <= LARGEST_BODY * _ZSTD_LEAST:
+        return LARGEST_BODY
+    flags = body[4]
+    # A window of a byte, unless there is a single segment; no dictionary; then the content's size (RFC 8878, 3.1.1.1).
+    single, sizes = flags >> 5 & 1, flags >> 6
+    at = 5 + (1 - single) + (0, 1, 2, 4)[flags & 3] + (single, 2, 4, 8)[sizes]
+    blocks, last = 0, body[:4] != _ZSTD_MAGIC
+    while not last and at + 3 <= len(body):
+        header = int.from_bytes(body[at : at + 3], "little")
+        last, kind, size = bool(header & 1), header >> 1 & 3, header >> 3
+        at += 3 + (1 if kind == _ZSTD_REPEATED else size)
+        blocks += 1
+    whole = blocks and at + (4 if flags & 4 else 0) == len(body)
+    return blocks * _ZSTD_BLOCK if whole else sys.maxsize
 
 
 def _unsnappy(body: Buffer) -> Buffer:
     if bytes(body[:8]) != _XERIAL_MAGIC:
-        return memoryview(cramjam.snappy.decompress_raw(body))
+        return _unsnapped(body, LARGEST_BODY)
     out = bytearray()
     at = len(_XERIAL_HEADER)
     while at < len(body):
         size = int.from_bytes(body[at : at + 4], "big")
         at += 4
-        out += memoryview(cramjam.snappy.decompress_raw(body[at : at + size]))
+        out += _unsnapped(body[at : at + size], LARGEST_BODY - len(out))
         at += size
     return out
+
+
+def _unsnapped(block: Buffer, most: int) -> Buffer:
+    """A block says first what it comes to, and the library makes room for it."""
+    try:
+        size, _ = read_uvarint(block[:5], 0)
+    except IndexError:
+        size = 0  # the library will say what is wrong
+    if size > most:
+        raise _too_large(SNAPPY)
+    return memoryview(cramjam.snappy.decompress_raw(block))
+
+
+def _too_large(codec: int) -> CorruptBatch:
+    most = f"more than {LARGEST_BODY >> 20} MiB"
+    return CorruptBatch(f"batch body of {NAMES[codec]} comes to {most}, too much to be read record by record")
 
 
 def _snappy(records: Buffer) -> Buffer:

@@ -69,7 +69,7 @@ _NULL = write_varint(-1)
 _RECORD_OVERHEAD = 10
 
 
-class _Body(NamedTuple):
+class OpenBatch(NamedTuple):
     """One batch without its compression: where the fields of its records are, and what they count from."""
 
     data: Bytes
@@ -79,12 +79,13 @@ class _Body(NamedTuple):
 
 
 def decode(batches: Sequence[SourceBatch]) -> pa.RecordBatch:
-    """The records of batches of any magic, in order, with the timestamps that a consumer sees.
+    """The records of batches of any magic, in order, with the timestamps that a consumer sees. Raises as
+    :func:`opened`."""
+    return records_of([opened(batch) for batch in batches])
 
-    Raises:
-        CorruptBatch: the checksum or the layout of one of them is wrong.
-    """
-    bodies = [_body(batch) for batch in batches]
+
+def records_of(bodies: Sequence[OpenBatch]) -> pa.RecordBatch:
+    """The records of opened batches, in order."""
     return pa.RecordBatch.from_arrays(
         [
             pa.array(_joined([body.offsets for body in bodies])),
@@ -98,14 +99,19 @@ def decode(batches: Sequence[SourceBatch]) -> pa.RecordBatch:
     )
 
 
-def _body(batch: SourceBatch) -> _Body:
+def opened(batch: SourceBatch) -> OpenBatch:
+    """A batch of any magic, without its compression.
+
+    Raises:
+        CorruptBatch: its checksum or its layout is wrong.
+    """
     verify(batch)
     header = batch.header
     if header.magic < 2:
         records = list(legacy_records(batch))
         data, fields = _walked(pack(records, NONE).body, len(records), header.base_offset)
         offsets = np.array([record.offset for record in records], np.int64)
-        return _Body(data, fields, offsets, np.array([record.timestamp for record in records], np.int64))
+        return OpenBatch(data, fields, offsets, np.array([record.timestamp for record in records], np.int64))
     count = header.record_count
     body = decompress(header.attributes & CODEC_MASK, batch.data[HEADER_SIZE:])
     data, fields = _walked(body, count, header.base_offset)
@@ -113,7 +119,7 @@ def _body(batch: SourceBatch) -> _Body:
         timestamps = np.full(count, header.max_timestamp, np.int64)
     else:
         timestamps = fields[TIME_DELTA] + header.base_timestamp
-    return _Body(data, fields, fields[OFFSET_DELTA] + header.base_offset, timestamps)
+    return OpenBatch(data, fields, fields[OFFSET_DELTA] + header.base_offset, timestamps)
 
 
 def _walked(body: Buffer, count: int, base_offset: int) -> tuple[Bytes, Ints]:
@@ -133,7 +139,7 @@ def _joined(arrays: Sequence[Ints]) -> Ints:
     return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
 
-def _gathered(bodies: Sequence[_Body], at: int, length: int) -> pa.Array:
+def _gathered(bodies: Sequence[OpenBatch], at: int, length: int) -> pa.Array:
     """One field of all records, as Arrow's binary; null where the length is -1."""
     lengths = _joined([body.fields[length] for body in bodies])
     nulls = lengths < 0
@@ -276,7 +282,7 @@ def parsed_headers(records: pa.RecordBatch) -> pa.ListArray:
     fault = record_walk.walk_headers(data, raw.at, counts, fields)
     if fault >= 0:
         raise CorruptBatch(f"the headers of the record at offset {records.column(0)[fault]} cannot be read")
-    body = [_Body(raw.data, fields, counts, counts)]
+    body = [OpenBatch(raw.data, fields, counts, counts)]
     names = _gathered(body, NAME_AT, NAME_LENGTH)
     structs = pa.StructArray.from_arrays(
         [names, _gathered(body, CONTENT_AT, CONTENT_LENGTH)], fields=list(HEADERS_TYPE.value_type)

@@ -130,7 +130,9 @@ def test_batches_come_out_as_their_records_do(
     first = data.draw(st.integers(records[0].offset - 2, records[-1].offset))
     end = data.draw(st.integers(first + 1, records[-1].offset + 3))
     compression = data.draw(st.sampled_from([None, Compression("zstd", 3)]))
-    packs = list(come_out(batches, first, end, compression, Transform(chain, "a.orders")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches_of, "PIECE_BYTES", data.draw(st.sampled_from([40, 300, 4 << 20])))
+        packs = list(come_out(batches, first, end, compression, Transform(chain, "a.orders")))
     wanted = expected(chain, [record for record in records if first <= record.offset < end])
     assert [one for packed in packs for one in without_offsets(written(packed))] == without_offsets(wanted)
     runs = [run for packed in packs for run in packed.runs]

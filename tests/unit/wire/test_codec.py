@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import gzip
+import random
 import struct
+from functools import partial
+from typing import Any
 
 import cramjam
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import srm_common.wire.codec
 from srm_common.errors import CorruptBatch
-from srm_common.wire.codec import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
+from srm_common.wire.codec import GZIP, LARGEST_BODY, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
+from tests.examples import examples
 
 CODECS = pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD], ids=NAMES.get)
 TEXT = b'{"id":17,"name":"some text that repeats, some text that repeats"}' * 3000
@@ -134,3 +139,60 @@ def test_unknown_codecs(codec: int) -> None:
         decompress(codec, b"x")
     with pytest.raises(CorruptBatch, match=f"unknown compression codec {codec}"):
         compress(codec, b"x")
+
+
+# ---- what comes to more than a worker has room for
+
+
+LARGEST = 8 << 20
+
+
+@pytest.fixture
+def _small_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the tests need no hundreds of megabytes."""
+    assert LARGEST_BODY == 256 << 20
+    monkeypatch.setattr(srm_common.wire.codec, "LARGEST_BODY", LARGEST)
+
+
+def _zeros(codec: int, size: int) -> bytes:
+    """A body of zeros, as a producer may send it: without its length in front, where the codec allows that."""
+    if codec == SNAPPY:
+        return bytes(cramjam.snappy.compress_raw(bytes(size)))
+    compressors: dict[int, Any] = {
+        GZIP: cramjam.gzip.Compressor,
+        ZSTD: cramjam.zstd.Compressor,
+        LZ4: partial(cramjam.lz4.Compressor, level=1, content_checksum=False, block_linked=False),
+    }
+    compressor = compressors[codec]()
+    compressor.compress(bytes(size))
+    return bytes(compressor.finish())
+
+
+@pytest.mark.usefixtures("_small_limit")
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD], ids=NAMES.get)
+def test_a_body_that_would_fill_the_memory_is_refused(codec: int) -> None:
+    assert bytes(decompress(codec, _zeros(codec, LARGEST))) == bytes(LARGEST)
+    with pytest.raises(CorruptBatch, match=f"batch body of {NAMES[codec]} comes to more than 8 MiB"):
+        decompress(codec, _zeros(codec, LARGEST + 1))
+
+
+@pytest.mark.usefixtures("_small_limit")
+def test_snappy_blocks_that_together_fill_the_memory_are_refused() -> None:
+    block = bytes(cramjam.snappy.compress_raw(bytes(LARGEST // 2)))
+    framed = len(block).to_bytes(4, "big") + block
+    body = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + framed * 2
+    assert len(decompress(SNAPPY, body)) == LARGEST
+    with pytest.raises(CorruptBatch, match="comes to more than 8 MiB"):
+        decompress(SNAPPY, body + framed)
+
+
+@settings(max_examples=examples(25))
+@given(frames=st.integers(1, 3), size=st.integers(0, 300_000), level=st.sampled_from([-5, 1, 3, 19]), seed=st.randoms())
+def test_zstd_of_any_blocks_is_read(frames: int, size: int, level: int, seed: random.Random) -> None:
+    """Blocks of noise, of text and of zeros, in one frame as in several, with or without its length in front."""
+    data = seed.randbytes(size) + TEXT + bytes(size)
+    once = bytes(cramjam.zstd.compress(data, level))
+    stream = cramjam.zstd.Compressor(level=level)
+    stream.compress(data)
+    for frame in (once, bytes(stream.finish())):
+        assert bytes(decompress(ZSTD, frame * frames)) == data * frames
