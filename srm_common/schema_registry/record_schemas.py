@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from srm_common.domain.schemas.schemas import qualified
 from srm_common.errors import RegistryError, TransformFailed
@@ -10,6 +12,8 @@ from srm_common.records.connect.avro_converter import SchemaText
 from srm_common.schema_registry.registry import SchemaRegistry
 
 _CACHED_SCHEMAS = 10_000
+#: So long a registry that did not respond is not asked again: the slot's other partitions would wait for each attempt.
+_SILENT_SECONDS = 10.0
 #: A registry may learn of a schema a little later than its records come.
 _UNKNOWN_SECONDS = 10.0
 #: Deeper than any schema is nested; references in a circle end here.
@@ -33,6 +37,8 @@ class RegistrySchemas:
         self._schemas: dict[int, SchemaText] = {}
         self._unknown: dict[int, float] = {}
         self._registered: dict[tuple[str, str], int] = {}
+        #: Until when a registry is not asked, and what it did not respond to.
+        self._silent: dict[SchemaRegistry, tuple[float, RegistryError]] = {}
 
     def schema(self, number: int) -> SchemaText | None:
         """The schema with this id; None if there is none.
@@ -44,7 +50,7 @@ class RegistrySchemas:
         if known is not None or self._unknown.get(number, 0.0) > time.monotonic():
             return known
         try:
-            with self._source:
+            with self._asked(self._source):
                 found = self._read(number)
         except RegistryError as error:
             raise TransformFailed(f"schema id {number} cannot be read: {error}") from error
@@ -69,7 +75,7 @@ class RegistrySchemas:
         number = self._registered.get((subject, schema))
         if number is None:
             try:
-                with self._target as registry:
+                with self._asked(self._target) as registry:
                     number = registry.add(subject, schema)
             except RegistryError as error:
                 raise TransformFailed(
@@ -80,23 +86,47 @@ class RegistrySchemas:
             self._registered[subject, schema] = number
         return number
 
+    @contextmanager
+    def _asked(self, registry: SchemaRegistry) -> Iterator[SchemaRegistry]:
+        until, before = self._silent.get(registry, (0.0, None))
+        if before is not None and time.monotonic() < until:
+            raise before
+        try:
+            with registry:
+                yield registry
+        except RegistryError as error:
+            if error.status is None:
+                self._silent[registry] = (time.monotonic() + _SILENT_SECONDS, error)
+            raise
+
     def _read(self, number: int) -> SchemaText | None:
         found = self._source.by_id(number)
         if found is None:
             return None
         texts: list[str] = []
-        self._referred(found, texts, set())
+        self._referred(number, found, texts, set())
         return SchemaText(str(found.get("schemaType") or "AVRO"), str(found.get("schema", "")), tuple(texts))
 
-    def _referred(self, body: dict[str, object], texts: list[str], seen: set[tuple[str, int]]) -> None:
-        references = body.get("references")
-        for one in references if isinstance(references, list) else ():
-            place = (str(one.get("subject")), int(one.get("version", 0)))
+    def _referred(self, number: int, body: dict[str, object], texts: list[str], seen: set[tuple[str, int]]) -> None:
+        for place in _references(number, body):
             if place in seen:
                 continue
             seen.add(place)
             found = self._source.version(*place) if len(seen) < _MOST_REFERENCES else None
             if found is None:
-                raise RegistryError(f"it refers to version {place[1]} of subject {place[0]}, which is not there")
-            self._referred(found, texts, seen)
+                raise TransformFailed(
+                    f"schema id {number} refers to version {place[1]} of subject {place[0]}, which the registry of "
+                    f"{self._source.alias} does not have"
+                )
+            self._referred(number, found, texts, seen)
             texts.append(str(found.get("schema", "")))
+
+
+def _references(number: int, body: dict[str, object]) -> list[tuple[str, int]]:
+    """Subject and version of each schema that one refers to."""
+    found = body.get("references") or []
+    if not isinstance(found, list) or not all(
+        isinstance(one, dict) and type(one.get("subject")) is str and type(one.get("version")) is int for one in found
+    ):
+        raise TransformFailed(f"schema id {number} has references without subject and version: {str(found)[:200]}")
+    return [(one["subject"], one["version"]) for one in found]

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from fastavro.schema import SchemaParseException
+
 from srm_common.domain.transforms.formats import Side
 from srm_common.records.connect.avro_schemas import from_connect, parsed, to_connect
 from srm_common.records.connect.avro_values import AvroValues
@@ -14,6 +16,9 @@ from srm_common.records.connect.java_values import DataFault
 from srm_common.records.connect.schema import Schema
 
 _CACHED_SCHEMAS = 1000
+#: What comes of properties of the wrong kind (``connect.parameters``, ``logicalType`` and more): a registry checks only
+#: what is Avro's own.
+_ODD = (SchemaParseException, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
 _HEADER = 5
 Key = TypeVar("Key", bytes, Schema)
 
@@ -121,6 +126,8 @@ class AvroConverter:
             return _Known(schema, AvroValues(avro, schema), header)
         except DataFault as error:
             raise DataFault(f"{error} (schema id {number})") from None
+        except _ODD as error:
+            raise DataFault(f"has a schema that cannot be used here: {error!r} (schema id {number})") from error
 
 
 def _kept(cache: dict[Key, _Known], key: Key, known: _Known) -> _Known:

@@ -100,8 +100,10 @@ def _resolved(node: Any, namespace: str, names: dict[str, Avro | None]) -> Avro:
     name = str(node["name"])
     namespace = name.rpartition(".")[0] if "." in name else str(node.get("namespace", namespace) or "")
     name = name if "." in name or not namespace else f"{namespace}.{name}"
-    if kind in ("enum", "fixed"):
-        node["symbols" if kind == "enum" else "size"]
+    if kind == "fixed" and not (type(node["size"]) is int and node["size"] >= 0):
+        raise DataFault(f"has a schema whose fixed {name} has no size")
+    if kind == "enum" and not _symbols(node["symbols"]):
+        raise DataFault(f"has a schema whose enum {name} has symbols that are no texts, or not different ones")
     names[name] = None
     fields = tuple(
         AvroField(
@@ -115,6 +117,10 @@ def _resolved(node: Any, namespace: str, names: dict[str, Avro | None]) -> Avro:
     )
     made = names[name] = Avro("record" if kind == "error" else kind, node, name, fields)
     return made
+
+
+def _symbols(found: Any) -> bool:
+    return isinstance(found, list) and all(type(one) is str for one in found) and len({*found}) == len(found)
 
 
 def nullable(avro: Avro) -> int | None:

@@ -7,7 +7,7 @@ it: branches of unions are records with one field, of which it says and is told 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import fastavro
@@ -20,7 +20,7 @@ from srm_common.records.connect.json_values import decimal_of, logical_integer, 
 from srm_common.records.connect.schema import DATE, DECIMAL, TIME, TIMESTAMP, Schema, Struct, Type, type_of
 
 Convert = Callable[[Any], Any]
-_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32}
+_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 #: What fastavro raises for bytes that the schema does not fit to, and for values.
 _BROKEN = (ValueError, TypeError, EOFError, IndexError, KeyError, OverflowError, AttributeError, MemoryError)
 
@@ -93,7 +93,7 @@ class AvroValues:
                     lambda value: {key: child.write(one) for key, one in _taken(schema, value).entries()},
                 )
             case "enum":
-                return _Part(self._enum(avro), str, lambda value: _symbol(avro, _taken(schema, value)))
+                return _enum(avro, schema)
             case "fixed":
                 return self._fixed(avro, schema)
         read, write = _simple(schema)
@@ -184,11 +184,8 @@ class AvroValues:
             {"type": "array", "items": {"type": "record", "name": self._name(), "fields": fields}}, read, write
         )
 
-    def _enum(self, avro: Avro) -> dict[str, Any]:
-        return {"type": "enum", "name": self._name(), "symbols": avro.own["symbols"]}
-
     def _fixed(self, avro: Avro, schema: Schema) -> _Part:
-        size = int(avro.own["size"])
+        size = avro.own["size"]
         read, write = _simple(schema)
 
         def fitting(value: Any) -> bytes:
@@ -208,19 +205,31 @@ def _taken(schema: Schema, value: Any) -> Any:
     return value
 
 
-def _symbol(avro: Avro, value: str) -> str:
-    if value not in avro.own["symbols"]:
-        raise DataFault(f"cannot be written: it has a text that is no symbol of the enum {avro.name}")
-    return value
+def _enum(avro: Avro, schema: Schema) -> _Part:
+    """As the int that it is encoded as: fastavro takes fewer symbols than registries, and counts back from the end."""
+    symbols: Sequence[str] = avro.own["symbols"]
+    places = {symbol: place for place, symbol in enumerate(symbols)}
+
+    def read(found: int) -> str:
+        if not 0 <= found < len(symbols):
+            raise DataFault(f"has symbol {found} of the enum {avro.name}, which has {len(symbols)}")
+        return symbols[found]
+
+    def write(value: Any) -> int:
+        if _taken(schema, value) not in places:
+            raise DataFault(f"cannot be written: it has a text that is no symbol of the enum {avro.name}")
+        return places[value]
+
+    return _Part("int", read, write)
 
 
 def _simple(schema: Schema) -> tuple[Convert, Convert]:
     if schema.name == DECIMAL:
-        scale = int((schema.parameters or {})["scale"])
-        return lambda found: decimal_of(int.from_bytes(found, signed=True), scale), _decimal(schema)
+        return _read_decimal(int((schema.parameters or {})["scale"])), _decimal(schema)
     if schema.name in (DATE, TIME, TIMESTAMP):
         unit = MILLIS_PER_DAY if schema.name == DATE else 1
-        return lambda found: JavaDate(found * unit), _date(schema)
+        exact = _small(64 if schema.name == TIMESTAMP else 32)
+        return lambda found: JavaDate(exact(found) * unit), _date(schema)
     bits = _BITS.get(schema.type)
     if bits is not None:
         return _small(bits), lambda value: int(_taken(schema, value))
@@ -233,9 +242,19 @@ def _same(found: Any) -> Any:
 
 def _small(bits: int) -> Convert:
     def read(found: int) -> int:
-        if not -(1 << 31) <= found < 1 << 31:
-            raise DataFault("has an int of more than 32 bits")
+        most = 1 << max(bits, 32) - 1
+        if not -most <= found < most:
+            raise DataFault(f"has a number of more than {max(bits, 32)} bits")
         return wrapped(found, bits)
+
+    return read
+
+
+def _read_decimal(scale: int) -> Convert:
+    def read(found: bytes) -> Any:
+        if not found:
+            raise DataFault("has a decimal of no bytes")
+        return decimal_of(int.from_bytes(found, signed=True), scale)
 
     return read
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
@@ -17,7 +18,7 @@ from srm_common.domain.cluster import ClusterSettings, RegistrySettings
 from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.formats import Side
 from srm_common.errors import TransformFailed
-from srm_common.records.connect.avro_converter import AvroConverter
+from srm_common.records.connect.avro_converter import AvroConverter, SchemaText
 from srm_common.records.connect.converters import NULL
 from srm_common.records.connect.java_values import DataFault, Float32, Int32, JavaDate
 from srm_common.records.connect.schema import Schema, Struct, Type
@@ -120,7 +121,7 @@ def test_a_record_of_all_kinds_keeps_id_and_bytes() -> None:
         (framed(1, b"\x02ab"), "has 1 bytes behind what its schema says"),
         (framed(2, b"\x02"), "has the schema id 2, which is JSON, not Avro"),
         (framed(3, b"\x00"), "contains itself, which is not supported here .schema id 3"),
-        (framed(4, b"\x80\x80\x80\x80\x80\x80\x01"), "has an int of more than 32 bits"),
+        (framed(4, b"\x80\x80\x80\x80\x80\x80\x01"), "has a number of more than 32 bits"),
     ],
 )
 def test_what_is_not_avro(data: bytes, reason: str) -> None:
@@ -243,3 +244,145 @@ def test_references_are_read() -> None:
         )
         value = converter(source, target).decode(framed(number, b"\0\0\0\x3f")).value
         assert value.get("i").get("n") == Float32(0.5)
+
+
+# ---- schemas and bytes that are not as they should be
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.sampled_from(["int", "null"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = [
+    *(
+        "items",
+        "values",
+        "name",
+        "namespace",
+        "symbols",
+        "size",
+        "fields",
+        "logicalType",
+        "scale",
+        "precision",
+        "default",
+    ),
+    *("doc", "avro.x", *(f"connect.{name}" for name in ("name", "type", "version", "parameters", "default", "doc"))),
+]
+
+
+@st.composite
+def odd_schemas(draw: st.DrawFn, depth: int = 0) -> Any:
+    """What begins as a schema does, and goes on with anything."""
+    kinds = ["record", "enum", "fixed", "array", "map", "union", "int", "long", "bytes", "string", "boolean"]
+    kind = draw(st.sampled_from(kinds[6:] if depth == 2 else kinds))
+    inner = odd_schemas(depth + 1)
+    if kind == "union":
+        return draw(st.lists(inner, max_size=3))
+    node: dict[str, Any] = {"type": kind, "name": draw(st.sampled_from(["A", "B", "a.B", "ä"]))}
+    if kind == "record":
+        node["fields"] = [
+            {"name": f"f{place}", "type": one} for place, one in enumerate(draw(st.lists(inner, max_size=3)))
+        ]
+    elif kind in ("array", "map"):
+        node["items" if kind == "array" else "values"] = draw(inner)
+    elif kind in ("enum", "fixed"):
+        node |= {"symbols": ["X", "Y"]} if kind == "enum" else {"size": 2}
+    odd = draw(st.dictionaries(st.sampled_from(KEYS), JSON, max_size=2))
+    return node | odd
+
+
+@given(JSON | odd_schemas(), st.binary(max_size=12))
+def test_any_schema_and_any_bytes_are_read_or_a_fault_of_the_record(schema: Any, data: bytes) -> None:
+    class One:
+        def schema(self, number: int) -> SchemaText:
+            return SchemaText("AVRO", json.dumps(schema))
+
+        def registered(self, subject: str, topic: str, schema: str) -> int:
+            return 2
+
+    of = AvroConverter("orders", Side.VALUE, One())
+    try:
+        found = of.decode(framed(1, data))
+    except DataFault:
+        return
+    again = of.encode(*found, framed(1, data))
+    assert again is None or of.encode(*of.decode(again), again) == again
+
+
+def test_symbols_of_an_enum_may_be_any_text() -> None:
+    schema = {"type": "enum", "name": "E", "symbols": ["grün", "rot und blau", ""]}
+    with LocalRegistry() as local:
+        number = registry_of(local, "e").add("s", json.dumps(schema))
+        of = converter(local, local)
+        found = of.decode(framed(number, b"\x02"))
+        assert found.value == "rot und blau"
+        assert of.encode(*found, framed(number, b"\x02")) == framed(number, b"\x02")
+        for data, text in (
+            (b"\x01", "has symbol -1 of the enum E, which has 3"),
+            (b"\x06", "has symbol 3 of the enum E"),
+        ):
+            with pytest.raises(DataFault, match=text):
+                of.decode(framed(number, data))
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "text"),
+    [
+        ({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2}, b"\x00", "a decimal of no bytes"),
+        ({"type": "int", "logicalType": "date"}, b"\x80\x80\x80\x80\x80\x01", "a number of more than 32 bits"),
+        ({"type": "int"}, b"\xfe\xff\xff\xff\x7f", "a number of more than 32 bits"),
+    ],
+)
+def test_numbers_that_java_refuses(schema: Any, data: bytes, text: str) -> None:
+    with LocalRegistry() as local:
+        number = registry_of(local, "e").add("s", json.dumps(schema))
+        with pytest.raises(DataFault, match=text):
+            converter(local, local).decode(framed(number, data))
+
+
+@pytest.mark.parametrize(
+    "references",
+    [[5], [{"subject": "a", "version": None}], [{"subject": "a", "version": "x"}], [{"version": 1}], "abc"],
+)
+def test_references_that_are_none(references: Any) -> None:
+    with LocalRegistry() as local:
+        answer = json.dumps({"schema": '"int"', "references": references}).encode()
+        local.fault = lambda method, path: (200, answer) if "/ids/" in path else None
+        schemas = RegistrySchemas(registry_of(local, "e"), None)
+        with pytest.raises(TransformFailed, match="schema id 1 has references without subject and version"):
+            schemas.schema(1)
+
+
+def test_a_registry_that_did_not_respond_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each of a slot's partitions would wait for as long as the first."""
+    with LocalRegistry() as local:
+        number = registry_of(local, "e").add("s", '"int"')
+        schemas = RegistrySchemas(registry_of(local, "e"), registry_of(local, "w"))
+        asked: list[str] = []
+
+        def broken(method: str, path: str) -> tuple[int, bytes]:
+            asked.append(path)
+            return 200, b"<html>"
+
+        local.fault = broken
+        for _ in range(3):
+            with pytest.raises(
+                TransformFailed, match=f"schema id {number} cannot be read: .* is not a schema registry"
+            ):
+                schemas.schema(number)
+        assert len(asked) == 1
+        for _ in range(3):
+            with pytest.raises(TransformFailed, match="cannot be registered as t-value"):
+                schemas.registered("t-value", "t", '"int"')
+        assert len(asked) == 2
+        local.fault = lambda method, path: None
+        now = time.monotonic()
+        monkeypatch.setattr(time, "monotonic", lambda: now + 11)
+        assert schemas.schema(number) is not None
+        assert schemas.registered("s", "t", '"int"') == number
