@@ -7,7 +7,7 @@ Prometheus, ``status`` and ``top``. It is folded from reports, so that two who s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import Any, Self
 
 from srm_common.domain.amount import Amount
@@ -22,6 +22,47 @@ _SETTING = "on.data.loss"
 _TOLERANCE = "errors.tolerance"
 #: For so long a flow is said to have lost, or left out, records, although its runs are good again.
 SHOWN_MS = 24 * 3600 * 1000
+
+
+#: Of so many runs that lost or left out records the history knows how many, the newest ones.
+RUNS_COUNTED = 50
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What a history has counted of run ``run_id``, reported at ``reported_ms``: records that were ``lost`` and passed,
+    records that transforms ``skipped``, and ``dead_letters`` among them."""
+
+    run_id: str
+    reported_ms: int
+    lost: int = 0
+    skipped: int = 0
+    dead_letters: int = 0
+
+    @classmethod
+    def of(cls, report: RunReport) -> Self:
+        partitions = () if report.run is None else report.run.partitions
+        return cls(
+            report.run_id,
+            report.reported_ms,
+            # One that stands still finds the same again in the next run.
+            sum(one.lost_records for one in partitions if one.error is None),
+            sum(one.skipped_records or 0 for one in partitions),
+            sum(one.dead_letters or 0 for one in partitions),
+        )
+
+    @property
+    def any(self) -> bool:
+        return bool(self.lost or self.skipped or self.dead_letters)
+
+    def beyond(self, known: RunCounts) -> RunCounts:
+        """Without what is ``known`` of the same run already."""
+        return replace(
+            self,
+            lost=max(0, self.lost - known.lost),
+            skipped=max(0, self.skipped - known.skipped),
+            dead_letters=max(0, self.dead_letters - known.dead_letters),
+        )
 
 
 def loss_message(partition_errors: Iterable[str], notes: Iterable[str]) -> str | None:
@@ -56,6 +97,9 @@ class FlowHistory:
 
     ``skipped_records`` transforms could not take since ``skipped_since_ms``, ``dead_letters`` of them are in the dead
     letter topic. Runs count together unless a day passes without any; the newest was at ``skipped_ms``.
+
+    ``counted`` has what was counted of each of the newest runs that lost or left out records, by which a run that is
+    reported again counts once; what a run tells that is older than all of them is not counted.
 
     ``before`` is the history without the newest report, by which the same run can be reported again.
     """
@@ -93,6 +137,7 @@ class FlowHistory:
     skipped_text: str | None = None
     schedule_interval_seconds: float | None = None
     lag_objective_records: int | None = None
+    counted: tuple[RunCounts, ...] = ()
     before: FlowHistory | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -103,6 +148,8 @@ class FlowHistory:
             value = getattr(self, name)
             if value != default:
                 found[name] = value.to_json() if isinstance(value, FlowHistory | Amount) else value
+        if self.counted:
+            found["counted"] = [list(astuple(one)) for one in self.counted]
         return found
 
     @classmethod
@@ -118,6 +165,8 @@ class FlowHistory:
                 values[name] = Amount.from_json(values[name])
             elif name in values:
                 values[name] = Amount.exactly(values[name])
+        if "counted" in values:
+            values["counted"] = tuple(RunCounts(*row[: len(fields(RunCounts))]) for row in values["counted"])
         if "before" in values:
             values["before"] = cls.from_json(values["before"])
         for name, value in values.items():
@@ -148,6 +197,7 @@ _KINDS: dict[str, Any] = {
     "schedule_interval_seconds": int | float,
     "lag": Amount,
     "lag_before": Amount,
+    "counted": tuple,
     "before": FlowHistory,
 }
 
@@ -160,16 +210,25 @@ def fold(history: FlowHistory, report: RunReport) -> FlowHistory:
     """The history with one more report.
 
     One of the newest run replaces what that run had reported before. One that comes late, after a newer one, changes
-    nothing of how things stand; but what it lost is lost.
+    nothing of how things stand; but what it lost is lost. However often a run is reported, and in whatever order, each
+    record that it lost or left out counts once.
     """
     if history.reported_ms is not None and report.reported_ms < history.reported_ms:
-        return history if report.run_id == history.run_id else _with_late(history, report)
+        if report.run_id == history.run_id:
+            return history
+        before = history.before
+        if before is not None:
+            first = before.reported_ms is None
+            before = replace(fold(before, report), before=None) if first else _with_late(before, report)
+        return replace(_with_late(history, report), before=before)
     if report.run_id == history.run_id and history.before is not None:
         history = history.before
     run, ok = report.run, report.ok
     failed = () if run is None else run.failed_partitions
+    new = _uncounted(history, report)
     known = replace(
-        _with_skipped(_with_loss(history, report), report),
+        _with_skipped(_with_loss(history, report, new.lost), report, new),
+        counted=_counted(history, report),
         reported_ms=report.reported_ms,
         run_id=report.run_id,
         ok=ok,
@@ -213,12 +272,38 @@ def _over_since(history: FlowHistory, report: RunReport) -> int | None:
     return None if within else history.lag_over_since_ms
 
 
-def _with_loss(history: FlowHistory, report: RunReport) -> FlowHistory:
+def _uncounted(history: FlowHistory, report: RunReport) -> RunCounts:
+    """What the report tells that the history has not counted yet."""
+    found, nothing = RunCounts.of(report), RunCounts(report.run_id, report.reported_ms)
+    known = next((one for one in history.counted if one.run_id == report.run_id), None)
+    if known is None and len(history.counted) >= RUNS_COUNTED and report.reported_ms < history.counted[0].reported_ms:
+        return nothing
+    return found.beyond(known or nothing)
+
+
+def _counted(history: FlowHistory, report: RunReport) -> tuple[RunCounts, ...]:
+    """That of the history after the report."""
+    new = _uncounted(history, report)
+    if not new.any:
+        return history.counted
+    known = next((one for one in history.counted if one.run_id == report.run_id), RunCounts(report.run_id, 0))
+    mine = RunCounts(
+        report.run_id,
+        max(known.reported_ms, report.reported_ms),
+        known.lost + new.lost,
+        known.skipped + new.skipped,
+        known.dead_letters + new.dead_letters,
+    )
+    others = (one for one in history.counted if one.run_id != report.run_id)
+    return tuple(sorted((*others, mine), key=lambda one: one.reported_ms)[-RUNS_COUNTED:])
+
+
+def _with_loss(history: FlowHistory, report: RunReport, gone: int) -> FlowHistory:
+    """``gone``: of the records that partitions have passed by, those that are not counted yet."""
     run = report.run
     if run is None:
         return replace(history, lost_now=0)
     held = sum(one.lost_records for one in run.partitions if one.error is not None)
-    gone = sum(one.lost_records for one in run.partitions if one.error is None)
     losing = history.losing and report.ok is not True
     if not held + gone:
         return replace(history, lost_now=0, losing=losing, lost_held=history.lost_held if losing else 0)
@@ -239,9 +324,8 @@ def _with_loss(history: FlowHistory, report: RunReport) -> FlowHistory:
     )
 
 
-def _with_skipped(history: FlowHistory, report: RunReport) -> FlowHistory:
-    skipped = 0 if report.run is None else sum(one.skipped_records or 0 for one in report.run.partitions)
-    if report.run is None or not skipped:
+def _with_skipped(history: FlowHistory, report: RunReport, new: RunCounts) -> FlowHistory:
+    if report.run is None or not new.skipped:
         return history
     newest = history.skipped_ms
     if newest is not None and abs(report.reported_ms - newest) >= SHOWN_MS:
@@ -252,8 +336,8 @@ def _with_skipped(history: FlowHistory, report: RunReport) -> FlowHistory:
     text = next((note for note in report.run.notes if _TOLERANCE in note), None)
     return replace(
         history,
-        skipped_records=history.skipped_records + skipped,
-        dead_letters=history.dead_letters + sum(one.dead_letters or 0 for one in report.run.partitions),
+        skipped_records=history.skipped_records + new.skipped,
+        dead_letters=history.dead_letters + new.dead_letters,
         skipped_since_ms=min(history.skipped_since_ms or report.reported_ms, report.reported_ms),
         skipped_ms=newest if late else report.reported_ms,
         skipped_text=history.skipped_text if late else text,
@@ -261,18 +345,17 @@ def _with_skipped(history: FlowHistory, report: RunReport) -> FlowHistory:
 
 
 def _with_late(history: FlowHistory, report: RunReport) -> FlowHistory:
-    history = _with_skipped(history, report)
-    run = report.run
+    new = _uncounted(history, report)
+    history = replace(_with_skipped(history, report, new), counted=_counted(history, report))
     if report.ok and (history.good_run_ended_ms or 0) < report.ended_ms:
         history = replace(history, good_run_ended_ms=report.ended_ms)
     # What still stands has been found again since.
-    gone = 0 if run is None else sum(one.lost_records for one in run.partitions if one.error is None)
-    if run is None or not gone:
+    if report.run is None or not new.lost:
         return history
     return replace(
         history,
-        lost_records=history.lost_records + gone,
+        lost_records=history.lost_records + new.lost,
         lost_since_ms=min(history.lost_since_ms or report.reported_ms, report.reported_ms),
         lost_ms=max(history.lost_ms or 0, report.reported_ms),
-        lost_text=history.lost_text or loss_message((), run.notes),
+        lost_text=history.lost_text or loss_message((), report.run.notes),
     )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 
 from srm_common.domain.amount import Amount
-from srm_common.domain.monitoring.flow_history import NO_RUNS, SHOWN_MS, FlowHistory, fold
+from srm_common.domain.monitoring.flow_history import NO_RUNS, RUNS_COUNTED, SHOWN_MS, FlowHistory, fold
 from srm_common.domain.monitoring.run_report import GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord, RunState
 from tests.unit.domain.monitoring.reports import OBJECTIVE, START, report
@@ -111,6 +111,36 @@ def test_a_report_that_comes_late_changes_nothing_but_what_is_lost() -> None:
     assert fold(standing, report(30, lost=7, error=HELD)).lost_records == 7
 
 
+@pytest.mark.parametrize("told", [[report(60)], [report(0), report(30, lost=4, skipped=3, letters=2), report(60)]])
+def test_a_run_that_is_reported_late_counts_once_however_often_it_comes(told: list[RunReport]) -> None:
+    """Whether it was the newest one at some time or never."""
+    late = report(30, lost=4, skipped=3, letters=2)
+    once = fold(after(*told), late)
+    assert (once.lost_records, once.skipped_records, once.dead_letters) == (4, 3, 2)
+    assert fold(once, late) == once
+    assert fold(FlowHistory.from_json(json.loads(json.dumps(once.to_json()))), late) == once
+    # Another attempt has found one more; a report of before, or of nothing, takes nothing back.
+    more = fold(once, report(30, lost=5, skipped=4, letters=3))
+    assert (more.lost_records, more.skipped_records, more.dead_letters) == (5, 4, 3)
+    assert fold(fold(more, late), report(30)) == more
+
+
+def test_what_came_late_stays_when_the_newest_run_is_reported_again() -> None:
+    newest = report(60, lost=1, skipped=1)
+    known = after(report(0, lost=1, skipped=1), newest, report(30, lost=4, skipped=3), newest)
+    assert (known.lost_records, known.skipped_records) == (6, 5)
+    # And when an older run is, after it.
+    again = fold(known, replace(report(30, lost=4, skipped=3), reported_ms=START + 70_000))
+    assert (again.lost_records, again.skipped_records) == (6, 5)
+
+
+def test_of_runs_too_long_ago_to_know_nothing_is_counted_again() -> None:
+    known = after(*(report(second, skipped=1) for second in range(RUNS_COUNTED + 1)))
+    assert known.skipped_records == RUNS_COUNTED + 1
+    assert fold(known, report(0, skipped=1)) == known
+    assert len(known.counted) == RUNS_COUNTED
+
+
 def test_since_when_the_lag_is_over_goes_on_while_it_is_unknown() -> None:
     over, unsure = with_lags(report(0), OBJECTIVE + 1, 0), with_lags(report(30), 1, None)
     assert after(over, unsure).lag_over_since_ms == START
@@ -145,6 +175,8 @@ def test_whatever_happens(story: Sequence[RunReport]) -> None:
         assert FlowHistory.from_json(json.loads(json.dumps(known.to_json()))) == known
         if one.run_id == known.run_id:
             assert fold(known, one) == known, "the same run again"
+        elif known.reported_ms is not None and one.reported_ms < known.reported_ms:
+            assert fold(known, one) == known, "a late report again"
         assert 0 <= known.lost_held <= known.lost_records
         assert known.lost_records >= known.lost_now
         if before.losing and known.losing and before.run_id != known.run_id:
