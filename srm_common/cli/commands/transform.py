@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.layers import Entry
 from srm_common.domain.transforms.chain import CHAIN_KEYS
 from srm_common.settings_files.configuration import load_configuration
-from srm_common.usecases.runs.transform_preview import Outcome, Previewed, ShownRecord
+from srm_common.usecases.runs.record_text import headers_text, part_text, preview_json
+from srm_common.usecases.runs.transform_preview import DIFFERENCES, Previewed, ShownRecord
 
 #: What of another configuration is compared; clusters, topics and filters are those of the flow.
 _COMPARED = (
@@ -49,6 +51,14 @@ _WIDTH = 60
 @click.option(
     "--against", type=click.Path(path_type=Path), metavar="FILE", help="Compare with another configuration of the flow."
 )
+@click.option(
+    "--max-seconds",
+    type=click.FloatRange(1, 3600),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Show what was compared until then.",
+)
 @config_option
 @output_option
 @pass_invocation
@@ -59,12 +69,14 @@ def transform_command(
     sample: int,
     assignments: tuple[str, ...],
     against: Path | None,
+    max_seconds: float,
 ) -> Answer:
     """Print the newest records before and after the flow's transforms, and how many are dropped or fail.
 
     With --set or --against also what other transforms would make of them. Nothing is written.
     """
     from srm_common.usecases.flows.flow_clusters import FlowClusters
+    from srm_common.usecases.runs.newest_records import ReadLimits
     from srm_common.usecases.runs.transform_preview import preview_transforms
 
     settings = invocation.flow_now(flow).flow
@@ -72,23 +84,27 @@ def transform_command(
     if assignments or against is not None:
         other = _other(settings, against or invocation.config, settings.name, assignments)
     with FlowClusters(settings) as clusters:
-        found, left_out = preview_transforms(clusters, topics, sample, other)
-    text: list[RenderableType] = [_summary("", Counter(one.after.fate(one.before) for one in found))]
+        found = preview_transforms(clusters, topics, sample, other, limits=ReadLimits(seconds=max_seconds))
+    records = found.records
+    text: list[RenderableType] = [_summary("", Counter(one.after.fate(one.before) for one in records))]
     if other is not None:
-        text.append(_summary("The other transforms: ", Counter(_other_fate(one) for one in found)))
-        differ = sum(one.after != one.other for one in found)
-        text.append(f"{counted(differ, 'record')} would come out otherwise.")
-    if found:
+        text.append(_summary("The other transforms: ", Counter(_other_fate(one) for one in records)))
+        text.append(_differences(records))
+    if found.ended_early:
+        text.append(f"Ended early: {found.ended_early}")
+    if records:
         columns = ["TOPIC", "PARTITION", "OFFSET", "", "KEY", "VALUE", "HEADERS"]
-        text += ["", table(columns, [row for one in found for row in _rows(one)])]
-    if left_out:
-        text.append(f"{counted(len(left_out), 'more topic')} not looked at; name them with --topic.")
+        text += ["", table(columns, [row for one in records for row in _rows(one)])]
+    if found.topics_left_out:
+        text.append(f"{counted(len(found.topics_left_out), 'more topic')} not looked at; name them with --topic.")
     data = {
         "flow": str(settings.name),
-        "counts": _counts(Counter(one.after.fate(one.before) for one in found)),
-        "other_counts": None if other is None else _counts(Counter(_other_fate(one) for one in found)),
-        "records": [_json(one) for one in found],
-        "topics_left_out": left_out,
+        "counts": _counts(Counter(one.after.fate(one.before) for one in records)),
+        "other_counts": None if other is None else _counts(Counter(_other_fate(one) for one in records)),
+        "differences": None if other is None else dict(Counter(one.difference for one in records if one.difference)),
+        "ended_early": found.ended_early or None,
+        "records": preview_json(records),
+        "topics_left_out": found.topics_left_out,
     }
     return Answer(data, text)
 
@@ -120,6 +136,12 @@ def _summary(who: str, fates: Counter[str]) -> str:
     return f"{who}{counted(fates.total(), 'record')}: {said}"
 
 
+def _differences(records: Sequence[Previewed]) -> str:
+    kinds = Counter(one.difference for one in records if one.difference)
+    said = ", ".join(f"{kinds[kind]} {kind}" for kind in DIFFERENCES if kinds[kind])
+    return f"{counted(kinds.total(), 'record')} would come out otherwise{f': {said}' if said else ''}."
+
+
 def _rows(one: Previewed) -> list[list[object]]:
     place: list[object] = [one.topic, one.partition, one.offset]
     rows = [[*place, "before", *_cells(one.before)]]
@@ -136,43 +158,5 @@ def _rows(one: Previewed) -> list[list[object]]:
 
 
 def _cells(record: ShownRecord) -> list[object]:
-    headers = ", ".join(f"{name}={'null' if value is None else _text(value)}" for name, value in record.headers)
-    return [*(None if part is None else _cut(_text(part)) for part in (record.key, record.value)), _cut(headers)]
-
-
-def _text(part: bytes) -> str:
-    """What a terminal can be shown: a record's bytes may be control sequences for it."""
-    text = part.decode("utf-8", "backslashreplace")
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
-
-
-def _json(one: Previewed) -> dict[str, Any]:
-    return {
-        "topic": one.topic,
-        "partition": one.partition,
-        "offset": one.offset,
-        "before": _record_json(one.before),
-        "after": _outcome_json(one.after, one.before),
-        "other": None if one.other is None else _outcome_json(one.other, one.before),
-    }
-
-
-def _outcome_json(outcome: Outcome, before: ShownRecord) -> dict[str, Any]:
-    return {
-        "result": outcome.fate(before),
-        "reason": outcome.reason or None,
-        "record": None if outcome.record is None else _record_json(outcome.record),
-    }
-
-
-def _record_json(record: ShownRecord) -> dict[str, Any]:
-    return {
-        "timestamp_ms": record.timestamp_ms,
-        "key": None if record.key is None else _text(record.key),
-        "value": None if record.value is None else _text(record.value),
-        "headers": [[name, None if value is None else _text(value)] for name, value in record.headers],
-    }
+    parts = (part_text(part) for part in (record.key, record.value))
+    return [*(None if part is None else part.within(_WIDTH) for part in parts), headers_text(record, _WIDTH)]

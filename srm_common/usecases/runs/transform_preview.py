@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from srm_common.domain.flow import FlowSettings
@@ -13,8 +14,8 @@ from srm_common.domain.transforms.chain import needs_schemas
 from srm_common.errors import ConfigError, TransformFailed
 from srm_common.settings_files.user_classes import load_function
 from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.runs.newest_records import Allowance, NewestRecords, ReadLimits
 from srm_common.usecases.topics.plan_topics import decide_topics
-from srm_common.wire.batch import SourceBatch
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
 
 #: So many topics are looked at where none is named.
 MOST_TOPICS = 10
+LIMITS = ReadLimits()
+#: What is done to so many records at once; in between it is seen whether there is time left.
+_PIECE_ROWS = 200
+#: A registry that is silent must not take all the time there is.
+_LONGEST_REQUEST_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +43,16 @@ class ShownRecord:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What becomes of a record: ``record`` is None where it is dropped or fails, ``reason`` says why it fails."""
+    """What becomes of a record: ``record`` is None where it is dropped or fails.
+
+    Args:
+        step: the key that it fails at, such as ``transforms.mask``.
+        reason: why it fails; may quote the record.
+    """
 
     record: ShownRecord | None = None
     reason: str = ""
+    step: str = ""
 
     def fate(self, before: ShownRecord) -> str:
         """``unchanged``, ``changed``, ``dropped`` or ``failed``."""
@@ -62,15 +74,62 @@ class Previewed:
     after: Outcome
     other: Outcome | None = None
 
+    @property
+    def difference(self) -> str:
+        """What the other transforms would alter, one of :data:`DIFFERENCES`; empty for nothing."""
+        if self.other is None or self.other == self.after:
+            return ""
+        was, becomes = self.after.fate(self.before), self.other.fate(self.before)
+        if was == becomes == "failed":
+            return ""
+        if becomes in _ENDS:
+            return f"newly {becomes}"
+        return f"no longer {was}" if was in _ENDS else "written differently"
+
+
+_ENDS = ("dropped", "failed")
+DIFFERENCES = (*(f"newly {one}" for one in _ENDS), *(f"no longer {one}" for one in _ENDS), "written differently")
+"""How a record may fare otherwise by other transforms. One that fails for another reason does not."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Records by topic, partition and offset.
+
+    Args:
+        wanted: how many records were to be compared at most; there may be fewer, as markers have offsets, too.
+        ended: which limit was reached before all were compared; empty for none.
+        topics_left_out: that are copied, too, and were not looked at, since no topic was named.
+    """
+
+    records: list[Previewed] = field(default_factory=list)
+    wanted: int = 0
+    ended: str = ""
+    topics_left_out: list[str] = field(default_factory=list)
+
+    @property
+    def ended_early(self) -> str:
+        """What to tell where a limit was reached; empty otherwise."""
+        return f"compared {len(self.records):,} of the last {self.wanted:,}: {self.ended}" if self.ended else ""
+
 
 def preview_transforms(
-    clusters: FlowClusters, topics: Sequence[str], sample: int, other: FlowSettings | None = None
-) -> tuple[list[Previewed], list[str]]:
-    """The newest ``sample`` records of each topic, by partition and offset, and the topics that were not looked at.
+    clusters: FlowClusters,
+    topics: Sequence[str],
+    sample: int,
+    other: FlowSettings | None = None,
+    *,
+    limits: ReadLimits = LIMITS,
+    clock: Callable[[], float] = time.monotonic,
+) -> Preview:
+    """The newest ``sample`` records of each topic, and what becomes of them.
 
     Args:
         topics: of the source; the first :data:`MOST_TOPICS` that are copied where none is named.
         other: a flow between the same clusters, for its transforms.
+        limits: where one is reached, what was compared until then is the answer. A request to the source or a registry
+            may take no longer than was left when it began, a function of the user's as long as the flow says.
+        clock: seconds that only grow.
 
     Raises:
         ConfigError: a topic is not copied, what the transforms need is not installed here, or a flow has SQL.
@@ -79,6 +138,7 @@ def preview_transforms(
     """
     if clusters.flow.statements or (other is not None and other.statements):
         raise ConfigError("transforms.sql is evaluated by Spark in runs only, and cannot be tried here")
+    allowance = Allowance(limits, clock)
     decisions = {one.topic: one for one in decide_topics(clusters)}
     for topic in topics:
         found = decisions.get(topic)
@@ -89,87 +149,64 @@ def preview_transforms(
     copied = [one.topic for one in decisions.values() if one.accepted and not policy.is_heartbeats_topic(one.topic)]
     chosen = list(dict.fromkeys(topics)) or sorted(copied)[:MOST_TOPICS]
     out: list[Previewed] = []
-    for topic in chosen:
-        out += _of_topic(clusters, decisions[topic], sample, other)
-    return out, [] if topics else sorted(copied)[MOST_TOPICS:]
+    with NewestRecords(clusters, allowance) as newest:
+        bounds = newest.bounds(chosen)
+        for topic in chosen:
+            if bounds[topic] and not allowance.over():
+                records = newest.read(topic, bounds[topic], sample)
+                out += _of_topic(clusters, decisions[topic], records, sample, other, allowance)
+    wanted = sum(min(sample, sum(map(len, spans.values()))) for spans in bounds.values())
+    left_out = [] if topics else sorted(copied)[MOST_TOPICS:]
+    return Preview(out, wanted, allowance.ended, left_out)
 
 
 def _of_topic(
-    clusters: FlowClusters, decision: TopicDecision, sample: int, other: FlowSettings | None
+    clusters: FlowClusters,
+    decision: TopicDecision,
+    found: dict[int, pa.RecordBatch],
+    sample: int,
+    other: FlowSettings | None,
+    allowance: Allowance,
 ) -> list[Previewed]:
-    batches = _newest_batches(clusters, decision.topic, sample)
     newest = [
-        (record.timestamp_ms, partition, offset)
-        for partition, records in batches.items()
-        for offset, record in _shown(records).items()
+        (timestamp, partition, offset)
+        for partition, records in found.items()
+        for timestamp, offset in zip(
+            *(records.column(name).to_pylist() for name in ("timestamp", "offset")), strict=True
+        )
     ]
-    schemas = _schemas(clusters, other)
+    schemas = _schemas(clusters, other, allowance)
     kept = {(partition, offset) for _, partition, offset in sorted(newest)[-sample:]}
-    out = []
-    for partition, records in sorted(batches.items()):
+    out: list[Previewed] = []
+    for partition, records in sorted(found.items()):
         offsets = records.column("offset").to_pylist()
         records = records.filter([(partition, offset) in kept for offset in offsets])
-        if not records.num_rows:
-            continue
-        after = _outcomes(clusters.flow, decision, partition, records, schemas)
-        others = {} if other is None else _outcomes(other, decision, partition, records, schemas)
-        out += [
-            Previewed(decision.topic, partition, offset, before, after[offset], others.get(offset))
-            for offset, before in _shown(records).items()
-        ]
+        for start in range(0, records.num_rows, _PIECE_ROWS):
+            # What was read in time is compared at least in part.
+            if out and allowance.over():
+                return out
+            piece = records.slice(start, _PIECE_ROWS)
+            after = _outcomes(clusters.flow, decision, partition, piece, schemas)
+            others = {} if other is None else _outcomes(other, decision, partition, piece, schemas)
+            out += [
+                Previewed(decision.topic, partition, offset, before, after[offset], others.get(offset))
+                for offset, before in _shown(piece).items()
+            ]
     return out
 
 
-def _newest_batches(clusters: FlowClusters, topic: str, sample: int) -> dict[int, pa.RecordBatch]:
-    """The last records of each partition, ``sample`` of them or a few less where markers and gaps lie between."""
-    try:
-        import pyarrow as pa
-
-        from srm_common.kafka.log.committed_log import read_committed
-        from srm_common.wire.columns import decode
-    except ImportError as error:
-        raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
-    facts = clusters.source.admin.describe_topics([topic])
-    partitions = range(facts[topic].partitions) if topic in facts else range(0)
-    seconds = clusters.flow.request_seconds
-    found: dict[int, list[pa.RecordBatch]] = {}
-    with clusters.source.link("transform") as link:
-        places = [TopicPartition(topic, partition) for partition in partitions]
-        starts = {place[1]: start for place, start in link.start_offsets(places, timeout_seconds=seconds)[0].items()}
-        ends = {place[1]: end for place, end in link.end_offsets(places, timeout_seconds=seconds)[0].items()}
-        ends = {partition: end for partition, end in ends.items() if end > starts.get(partition, 0)}
-        # Transactions take an offset for each marker.
-        begin = {partition: max(starts.get(partition, 0), end - 2 * sample) for partition, end in ends.items()}
-
-        def take(partition: int, batch: SourceBatch) -> None:
-            records = decode([batch])
-            offsets = records.column("offset").to_numpy()
-            within = (offsets >= begin[partition]) & (offsets < ends[partition])
-            found.setdefault(partition, []).append(records.filter(pa.array(within)))
-
-        async def work() -> None:
-            await link.open([topic], seconds)
-            await read_committed(link, topic, ends, take, patience_seconds=seconds, starts=begin)
-
-        if ends:
-            link.run(work)
-    return {
-        partition: pa.Table.from_batches(parts).combine_chunks().to_batches()[0]
-        for partition, parts in found.items()
-        if sum(part.num_rows for part in parts)
-    }
-
-
-def _schemas(clusters: FlowClusters, other: FlowSettings | None) -> RegistrySchemas | None:
+def _schemas(clusters: FlowClusters, other: FlowSettings | None, allowance: Allowance) -> RegistrySchemas | None:
     """Those of the source; nothing is registered."""
     chains = [clusters.flow.transforms, *([] if other is None else [other.transforms])]
     if not any(map(needs_schemas, chains)):
         return None
     try:
         from srm_common.schema_registry.record_schemas import RegistrySchemas
+        from srm_common.schema_registry.registry import SchemaRegistry
     except ImportError as error:
         raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
-    return RegistrySchemas(clusters.source.schema_registry, None)
+    seconds = min(_LONGEST_REQUEST_SECONDS, clusters.flow.request_seconds, allowance.seconds)
+    return RegistrySchemas(SchemaRegistry(clusters.source.settings, timeout_seconds=seconds), None)
 
 
 def _outcomes(
@@ -199,7 +236,9 @@ def _outcomes(
         left = ProvenanceHeaders(flow.provenance, str(flow.name), flow.name.source, place).added(left)
     out = dict.fromkeys(offsets, Outcome())
     out |= {offset: Outcome(record) for offset, record in _shown(left).items()}
-    out |= {fault.offset: Outcome(reason=f"transforms.{fault.step}: {fault.reason}") for fault in faults}
+    for fault in faults:
+        step = f"transforms.{fault.step}"
+        out[fault.offset] = Outcome(reason=f"{step}: {fault.reason}", step=step)
     return out
 
 

@@ -12,6 +12,8 @@ import pytest
 
 from srm_common.cli.main import run
 from srm_common.records.row_faults import RowFaults
+from srm_common.usecases.runs.newest_records import ReadLimits
+from srm_common.usecases.runs.transform_preview import preview_transforms
 from tests.unit.usecases.fakes import Sides, properties_of
 
 Control = Callable[..., Any]
@@ -29,6 +31,17 @@ def no_odd(records: pa.RecordBatch) -> pa.RecordBatch:
     odd = {row: "is odd" for row, value in enumerate(records["value"].to_pylist()) if value and value[-1] % 2}
     if odd:
         raise RowFaults(odd)
+    return records
+
+
+#: Clocks that :func:`slow` moves.
+MOVED: list[list[float]] = []
+
+
+def slow(records: pa.RecordBatch) -> pa.RecordBatch:
+    """A function of the user's that takes a minute."""
+    for clock in MOVED:
+        clock[0] += 60.0
     return records
 
 
@@ -80,11 +93,17 @@ def test_what_other_transforms_would_change(steady_sides: Sides, control: Contro
     assert zero["record"]["headers"] == [["srm.source.offset", "0"]]
     assert (one["result"], one["reason"]) == ("failed", "transforms.python: is odd")
     assert (two["result"], two["record"]["value"]) == ("changed", None)
+    assert [one["difference"] for one in found["records"]] == [
+        "written differently",
+        "newly failed",
+        "no longer dropped",
+    ]
+    assert found["differences"] == {"written differently": 1, "newly failed": 1, "no longer dropped": 1}
     text = control("--set", f"transforms.python={__name__}:no_odd", output="table")
     lines = text.splitlines()
     assert lines[0] == "3 records: 2 unchanged, 0 changed, 1 dropped, 0 failed"
     assert lines[1] == "The other transforms: 3 records: 1 unchanged, 0 changed, 1 dropped, 1 failed"
-    assert lines[2] == "1 record would come out otherwise."
+    assert lines[2] == "1 record would come out otherwise: 1 newly failed."
     assert any("other: failed" in line and "transforms.python: is odd" in line for line in lines)
 
 
@@ -107,6 +126,60 @@ def test_what_a_terminal_would_obey_is_shown_as_text(steady_sides: Sides, contro
     shown = r"\x1b[2J ü \xff \r\n \u202e"
     assert shown in control(output="table")
     assert control()["records"][0]["before"]["value"] == shown
+
+
+def test_long_values_are_cut_and_their_size_is_told(steady_sides: Sides, control: Control) -> None:
+    steady_sides.source.create_topic("orders")
+    steady_sides.source.write("orders", [(bytes(range(200, 208)), b"x" * 70_000), (b"[1]", b"{")])
+    table = control(output="table")
+    assert f"{'x' * 60}... (70,000 bytes)" in table
+    assert "0xc8c9cacbcccdcecf" in table
+    long, short = (one["before"] for one in control()["records"])
+    assert (len(long["value"]), long["value_bytes"], long["value_format"]) == (65_536, 70_000, "text")
+    assert (long["key"], long["key_bytes"], long["key_format"]) == ("0xc8c9cacbcccdcecf", 8, "hex")
+    assert (short["key_format"], short["value_format"]) == ("json", "text")
+
+
+def test_more_records_than_are_read_at_once(steady_sides: Sides) -> None:
+    steady_sides.source.create_topic("orders", 2)
+    write(steady_sides, 700)
+    write(steady_sides, 5, partition=1)
+    found = preview_transforms(steady_sides.clusters(), ["orders"], 500)
+    # The last by their timestamps are those of the other partition.
+    places = {(one.partition, one.offset) for one in found.records}
+    assert places == {(1, offset) for offset in range(5)} | {(0, offset) for offset in range(205, 700)}
+    assert (found.wanted, found.ended, found.ended_early) == (500, "", "")
+
+
+def test_a_limit_of_time_leaves_what_was_compared(steady_sides: Sides) -> None:
+    """A clock that a hand moves: it stands still until the first records have been compared."""
+    for number in range(3):
+        steady_sides.source.create_topic(f"orders-{number}")
+        steady_sides.source.write(f"orders-{number}", [(b"k", b"%d" % one) for one in range(40)])
+    now = [0.0]
+    steady_sides.set(transforms_python=f"{__name__}:slow", transforms_python_timeout_seconds=20.0)
+    MOVED.append(now)
+    try:
+        found = preview_transforms(
+            steady_sides.clusters(), [], 20, limits=ReadLimits(seconds=10.0), clock=lambda: now[0]
+        )
+    finally:
+        MOVED.clear()
+    assert {one.topic for one in found.records} == {"orders-0"}
+    assert found.ended_early == "compared 20 of the last 60: the limit of 10 s was reached"
+
+
+def test_a_limit_of_bytes_leaves_the_newest(steady_sides: Sides) -> None:
+    steady_sides.source.create_topic("orders")
+    for number in range(200):
+        steady_sides.source.write("orders", [(b"k", b"%03d" % number + b"x" * 20_000)])
+    found = preview_transforms(steady_sides.clusters(), [], 200, limits=ReadLimits(read_bytes=2 << 20))
+    assert (
+        found.ended_early == f"compared {len(found.records)} of the last 200: the limit of 2 MiB of records was reached"
+    )
+    offsets = [one.offset for one in found.records]
+    assert set(range(136, 200)) <= set(offsets)
+    assert len(offsets) < 120
 
 
 def test_all_topics_of_a_flow_and_none_that_is_empty(steady_sides: Sides, control: Control) -> None:
