@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import RenderableType
@@ -16,23 +18,18 @@ from srm_common.cli.output import Answer, table
 from srm_common.domain.amount import counted
 from srm_common.domain.flow import FlowName, FlowSettings
 from srm_common.domain.settings.layers import Entry
-from srm_common.domain.transforms.chain import CHAIN_KEYS
+from srm_common.domain.transforms.statements import Statement
+from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import load_configuration
+from srm_common.settings_files.transform_settings import TRANSFORM_FIELDS, TRANSFORM_KEYS, is_transform_key
 from srm_common.usecases.runs.record_text import headers_text, part_text, preview_json
-from srm_common.usecases.runs.transform_preview import DIFFERENCES, Previewed, ShownRecord
+from srm_common.usecases.runs.transform_preview import DIFFERENCES, FATES, Previewed, ShownRecord
 
-#: What of another configuration is compared; clusters, topics and filters are those of the flow.
-_COMPARED = (
-    "transforms",
-    "statements",
-    "transforms_python",
-    "transforms_python_timeout_seconds",
-    "provenance_headers",
-    "copy_source_offset_in_header",
-)
-_KEYS = (*CHAIN_KEYS, "provenance.headers", "copy.source.offset.in.header.enabled")
-_FATES = ("unchanged", "changed", "dropped", "failed")
 _WIDTH = 60
+
+if TYPE_CHECKING:
+    from srm_common.replication.slots.range_transforms import SqlAccess
+    from srm_common.replication.spark.sql_pass import SqlPasses
 
 
 @click.command("transform")
@@ -83,8 +80,15 @@ def transform_command(
     other = None
     if assignments or against is not None:
         other = _other(settings, against or invocation.config, settings.name, assignments)
-    with FlowClusters(settings) as clusters:
-        found = preview_transforms(clusters, topics, sample, other, limits=ReadLimits(seconds=max_seconds))
+    with FlowClusters(settings) as clusters, ExitStack() as ending:
+        found = preview_transforms(
+            clusters,
+            topics,
+            sample,
+            other,
+            sql=_local_spark(settings.name, ending),
+            limits=ReadLimits(seconds=max_seconds),
+        )
     records = found.records
     text: list[RenderableType] = [_summary("", Counter(one.after.fate(one.before) for one in records))]
     if other is not None:
@@ -115,12 +119,39 @@ def _other(settings: FlowSettings, path: Path, name: FlowName, assignments: tupl
         key, sign, value = text.partition("=")
         if not sign or not key.strip():
             raise click.UsageError(f"--set takes KEY=VALUE, but is '{text}'")
-        if not key.strip().startswith(_KEYS):
-            raise click.UsageError(f"--set takes keys that begin with {', '.join(_KEYS)}; {key.strip()} does not")
+        if not is_transform_key(key.strip()):
+            raise click.UsageError(
+                f"--set takes keys that begin with {', '.join(TRANSFORM_KEYS)}; {key.strip()} does not"
+            )
         entries.append(Entry(f"{name}.{key.strip()}", value.strip(), "--set", number))
     found = load_configuration(path, more=tuple(entries)).flow(name)
-    changes: dict[str, Any] = {field: getattr(found, field) for field in _COMPARED}
+    changes: dict[str, Any] = {field: getattr(found, field) for field in TRANSFORM_FIELDS}
     return replace(settings, **changes)
+
+
+def _local_spark(name: FlowName, ending: ExitStack) -> Callable[[tuple[Statement, ...]], SqlAccess]:
+    """A Spark application of this process, started when a flow has statements, and stopped by ``ending``."""
+
+    @cache
+    def passes() -> SqlPasses:
+        from srm_common.replication.driver.run_folder import folder_of_process
+        from srm_common.replication.spark.spark_conf import local_master, spark_settings
+        from srm_common.replication.spark.spark_pass import spark_context
+        from srm_common.replication.spark.sql_pass import SqlPasses
+
+        def settings(master: str) -> Mapping[str, str]:
+            return spark_settings(
+                master, 1, app_name=f"srm transform {name}", temporary=folder_of_process(), statements=True
+            )
+
+        try:
+            context = spark_context(settings, local_master(1))
+        except ImportError as error:
+            raise ConfigError(f"transforms.sql needs {error.name}: install srm-kafka[spark,transforms] here") from error
+        ending.callback(context.stop)
+        return SqlPasses(context)
+
+    return lambda statements: passes().local(statements)
 
 
 def _other_fate(one: Previewed) -> str:
@@ -128,11 +159,11 @@ def _other_fate(one: Previewed) -> str:
 
 
 def _counts(fates: Counter[str]) -> dict[str, int]:
-    return {fate: fates[fate] for fate in _FATES}
+    return {fate: fates[fate] for fate in FATES}
 
 
 def _summary(who: str, fates: Counter[str]) -> str:
-    said = ", ".join(f"{fates[fate]} {fate}" for fate in _FATES)
+    said = ", ".join(f"{fates[fate]} {fate}" for fate in FATES)
     return f"{who}{counted(fates.total(), 'record')}: {said}"
 
 

@@ -9,19 +9,20 @@ import importlib
 import logging
 import os
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from srm_common.domain.runs.copying import CopyJob, SlotResult, SlotTask
 from srm_common.domain.transforms.statements import Statement, StatementColumns
-from srm_common.errors import ConfigError
+from srm_common.errors import ConfigError, TransformFailed
 from srm_common.replication.spark.slot_work import CopySlot, Relay, SqlSlotWork
 from srm_common.replication.spark.sql_channel import FILLING, SqlPipe
 from srm_common.replication.spark.sql_plan import COLUMNS, compile_statement, result_of_filling
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark import SparkContext
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 #: Rows of a batch that Spark writes to a Python worker; as many are sent as filling for each piece.
 _BATCH_ROWS = 500
@@ -69,6 +70,10 @@ class SqlPasses:
         self._buffer_bytes = int(context.getConf().get("spark.buffer.size", str(_BUFFER_BYTES)))
         self._checked: dict[tuple[Statement, ...], tuple[StatementColumns, ...]] = {}
 
+    def local(self, statements: tuple[Statement, ...]) -> LocalStatements:
+        """Statements on records that this process has."""
+        return LocalStatements(self._session, statements)
+
     def collect(self, job: CopyJob, tasks: Sequence[SlotTask], copy: CopySlot) -> list[SlotResult]:
         """The results of the slots. The flow's statements are checked before its first pass.
 
@@ -110,6 +115,50 @@ class SqlPasses:
             out = out.when(F.col("statement") == number, column)
         evaluated: Column = out.alias("record")
         return evaluated
+
+
+class LocalStatements:
+    """Evaluates the statements of a flow on records that the driver holds: for some that people look at, not for
+    copying, as each call is a job of its own."""
+
+    def __init__(self, session: SparkSession, statements: tuple[Statement, ...]) -> None:
+        self._session = session
+        self._statements = statements
+        self._columns: dict[int, StatementColumns] = {}
+
+    def columns(self, statement: int) -> StatementColumns:
+        """What a statement reads and changes, by its number.
+
+        Raises:
+            ConfigError: it is refused.
+        """
+        if statement not in self._columns:
+            records = _records(self._session.range(0), ())
+            self._columns[statement] = compile_statement(self._session, records, self._statements[statement]).columns
+        return self._columns[statement]
+
+    def evaluate(self, statement: int, columns: Mapping[str, pa.Array], rows: int, what: str) -> pa.StructArray:
+        """As :class:`srm_common.records.sql_statement.Evaluate`.
+
+        Raises:
+            TransformFailed: Spark fails for all of them.
+        """
+        import pyarrow as pa
+        from pyspark.errors import PySparkException
+        from pyspark.sql import functions as F
+
+        sent = self._session.createDataFrame(pa.table({"row": pa.array(range(rows), pa.int64()), **columns}))
+        records = _records(sent, tuple(columns))
+        try:
+            column = compile_statement(self._session, records, self._statements[statement]).column
+            # Arrow does not take Spark's word for it that a field of a struct that may be null never is.
+            found = (
+                records.select(column.alias("record")).select(F.isnull("record").alias("failed"), "record.*").toArrow()
+            )
+        except PySparkException as error:
+            raise TransformFailed(f"{what} cannot be evaluated: {str(error).splitlines()[0]}") from error
+        batch = found.combine_chunks().to_batches()[0]
+        return pa.StructArray.from_arrays(batch.columns[1:], names=batch.schema.names[1:], mask=batch.column("failed"))
 
 
 def _records(rows: DataFrame, present: Sequence[str]) -> DataFrame:

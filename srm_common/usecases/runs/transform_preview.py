@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from srm_common.domain.flow import FlowSettings
 from srm_common.domain.topic_partition import TopicPartition
 from srm_common.domain.topics.selection import TopicDecision
 from srm_common.domain.transforms.chain import needs_schemas
+from srm_common.domain.transforms.statements import Statement, statement_for
 from srm_common.errors import ConfigError, TransformFailed
 from srm_common.settings_files.user_classes import load_function
 from srm_common.usecases.flows.flow_clusters import FlowClusters
@@ -20,6 +21,8 @@ from srm_common.usecases.topics.plan_topics import decide_topics
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from srm_common.records.transform import BatchStep
+    from srm_common.replication.slots.range_transforms import SqlAccess
     from srm_common.schema_registry.record_schemas import RegistrySchemas
 
 #: So many topics are looked at where none is named.
@@ -55,7 +58,7 @@ class Outcome:
     step: str = ""
 
     def fate(self, before: ShownRecord) -> str:
-        """``unchanged``, ``changed``, ``dropped`` or ``failed``."""
+        """One of :data:`FATES`."""
         if self.reason:
             return "failed"
         if self.record is None:
@@ -87,6 +90,7 @@ class Previewed:
         return f"no longer {was}" if was in _ENDS else "written differently"
 
 
+FATES = ("unchanged", "changed", "dropped", "failed")
 _ENDS = ("dropped", "failed")
 DIFFERENCES = (*(f"newly {one}" for one in _ENDS), *(f"no longer {one}" for one in _ENDS), "written differently")
 """How a record may fare otherwise by other transforms. One that fails for another reason does not."""
@@ -119,6 +123,7 @@ def preview_transforms(
     sample: int,
     other: FlowSettings | None = None,
     *,
+    sql: Callable[[tuple[Statement, ...]], SqlAccess] | None = None,
     limits: ReadLimits = LIMITS,
     clock: Callable[[], float] = time.monotonic,
 ) -> Preview:
@@ -127,17 +132,17 @@ def preview_transforms(
     Args:
         topics: of the source; the first :data:`MOST_TOPICS` that are copied where none is named.
         other: a flow between the same clusters, for its transforms.
+        sql: the way of a flow's statements to Spark; without one a flow with statements is refused.
         limits: where one is reached, what was compared until then is the answer. A request to the source or a registry
             may take no longer than was left when it began, a function of the user's as long as the flow says.
         clock: seconds that only grow.
 
     Raises:
-        ConfigError: a topic is not copied, what the transforms need is not installed here, or a flow has SQL.
+        ConfigError: a topic is not copied, what the transforms need is not installed here, or a statement is refused.
         CorruptBatch: a record cannot be read.
         UnreachableCluster, AccessDenied, ClusterError: as the clusters answer.
     """
-    if clusters.flow.statements or (other is not None and other.statements):
-        raise ConfigError("transforms.sql is evaluated by Spark in runs only, and cannot be tried here")
+    compared = [_Compared(flow, sql) for flow in (clusters.flow, other) if flow is not None]
     allowance = Allowance(limits, clock)
     decisions = {one.topic: one for one in decide_topics(clusters)}
     for topic in topics:
@@ -154,7 +159,7 @@ def preview_transforms(
         for topic in chosen:
             if bounds[topic] and not allowance.over():
                 records = newest.read(topic, bounds[topic], sample)
-                out += _of_topic(clusters, decisions[topic], records, sample, other, allowance)
+                out += _of_topic(clusters, decisions[topic], records, sample, compared, allowance)
     wanted = sum(min(sample, sum(map(len, spans.values()))) for spans in bounds.values())
     left_out = [] if topics else sorted(copied)[MOST_TOPICS:]
     return Preview(out, wanted, allowance.ended, left_out)
@@ -165,7 +170,7 @@ def _of_topic(
     decision: TopicDecision,
     found: dict[int, pa.RecordBatch],
     sample: int,
-    other: FlowSettings | None,
+    compared: Sequence[_Compared],
     allowance: Allowance,
 ) -> list[Previewed]:
     newest = [
@@ -175,7 +180,7 @@ def _of_topic(
             *(records.column(name).to_pylist() for name in ("timestamp", "offset")), strict=True
         )
     ]
-    schemas = _schemas(clusters, other, allowance)
+    schemas = _schemas(clusters, compared, allowance)
     kept = {(partition, offset) for _, partition, offset in sorted(newest)[-sample:]}
     out: list[Previewed] = []
     for partition, records in sorted(found.items()):
@@ -186,19 +191,17 @@ def _of_topic(
             if out and allowance.over():
                 return out
             piece = records.slice(start, _PIECE_ROWS)
-            after = _outcomes(clusters.flow, decision, partition, piece, schemas)
-            others = {} if other is None else _outcomes(other, decision, partition, piece, schemas)
+            after, *others = (one.outcomes(decision, partition, piece, schemas) for one in compared)
             out += [
-                Previewed(decision.topic, partition, offset, before, after[offset], others.get(offset))
+                Previewed(decision.topic, partition, offset, before, after[offset], *(one[offset] for one in others))
                 for offset, before in _shown(piece).items()
             ]
     return out
 
 
-def _schemas(clusters: FlowClusters, other: FlowSettings | None, allowance: Allowance) -> RegistrySchemas | None:
+def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: Allowance) -> RegistrySchemas | None:
     """Those of the source; nothing is registered."""
-    chains = [clusters.flow.transforms, *([] if other is None else [other.transforms])]
-    if not any(map(needs_schemas, chains)):
+    if not any(needs_schemas(one.flow.transforms) for one in compared):
         return None
     try:
         from srm_common.schema_registry.record_schemas import RegistrySchemas
@@ -209,37 +212,49 @@ def _schemas(clusters: FlowClusters, other: FlowSettings | None, allowance: Allo
     return RegistrySchemas(SchemaRegistry(clusters.source.settings, timeout_seconds=seconds), None)
 
 
-def _outcomes(
-    flow: FlowSettings,
-    decision: TopicDecision,
-    partition: int,
-    records: pa.RecordBatch,
-    schemas: RegistrySchemas | None,
-) -> dict[int, Outcome]:
-    """By offset."""
-    from srm_common.records.provenance import ProvenanceHeaders
-    from srm_common.records.python_function import PythonFunction
-    from srm_common.records.transform import Transform
+class _Compared:
+    """What a flow does to records."""
 
-    own = flow.python_transform
-    functions = []
-    if own is not None:
-        functions.append(PythonFunction(own.path, load_function(own.path), own.timeout_seconds, decision.topic))
-    transform = Transform(flow.transforms, decision.remote_topic or decision.topic, functions, partition, schemas)
-    offsets = records.column("offset").to_pylist()
-    try:
-        left, faults = transform.apply(records)
-    except TransformFailed as error:
-        return dict.fromkeys(offsets, Outcome(reason=str(error)))
-    if flow.provenance:
-        place = TopicPartition(decision.topic, partition)
-        left = ProvenanceHeaders(flow.provenance, str(flow.name), flow.name.source, place).added(left)
-    out = dict.fromkeys(offsets, Outcome())
-    out |= {offset: Outcome(record) for offset, record in _shown(left).items()}
-    for fault in faults:
-        step = f"transforms.{fault.step}"
-        out[fault.offset] = Outcome(reason=f"{step}: {fault.reason}", step=step)
-    return out
+    def __init__(self, flow: FlowSettings, sql: Callable[[tuple[Statement, ...]], SqlAccess] | None) -> None:
+        if flow.statements and sql is None:
+            raise ConfigError("transforms.sql is evaluated by Spark, which is not at hand here")
+        self.flow = flow
+        self._sql = sql(flow.statements) if flow.statements and sql is not None else None
+
+    def outcomes(
+        self, decision: TopicDecision, partition: int, records: pa.RecordBatch, schemas: RegistrySchemas | None
+    ) -> dict[int, Outcome]:
+        """By offset."""
+        from srm_common.records.provenance import ProvenanceHeaders
+        from srm_common.records.transform import Transform
+
+        flow, upstream = self.flow, TopicPartition(decision.topic, partition)
+        copy = decision.remote_topic or decision.topic
+        transform = Transform(flow.transforms, copy, tuple(self._after_chain(upstream)), partition, schemas)
+        offsets = records.column("offset").to_pylist()
+        try:
+            left, faults = transform.apply(records)
+        except TransformFailed as error:
+            return dict.fromkeys(offsets, Outcome(reason=str(error)))
+        if flow.provenance:
+            left = ProvenanceHeaders(flow.provenance, str(flow.name), flow.name.source, upstream).added(left)
+        out = dict.fromkeys(offsets, Outcome())
+        out |= {offset: Outcome(record) for offset, record in _shown(left).items()}
+        for fault in faults:
+            step = f"transforms.{fault.step}"
+            out[fault.offset] = Outcome(reason=f"{step}: {fault.reason}", step=step)
+        return out
+
+    def _after_chain(self, upstream: TopicPartition) -> Iterator[BatchStep]:
+        from srm_common.records.python_function import PythonFunction
+        from srm_common.records.sql_statement import SqlStatement
+
+        statements, own = self.flow.statements, self.flow.python_transform
+        number = statement_for(upstream.topic, statements)
+        if number is not None and self._sql is not None:
+            yield SqlStatement(statements[number], number, self._sql.columns(number), upstream, self._sql.evaluate)
+        if own is not None:
+            yield PythonFunction(own.path, load_function(own.path), own.timeout_seconds, upstream.topic)
 
 
 def _shown(records: pa.RecordBatch) -> dict[int, ShownRecord]:

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pytest
 
 from srm_common.cli.main import run
+from srm_common.domain.transforms.statements import Statement
+from srm_common.errors import ConfigError
 from srm_common.records.row_faults import RowFaults
 from srm_common.usecases.runs.newest_records import ReadLimits
 from srm_common.usecases.runs.transform_preview import preview_transforms
@@ -120,6 +122,12 @@ def test_a_mask_is_tried_before_it_counts(steady_sides: Sides, control: Control)
     assert found["counts"]["unchanged"] == 2
 
 
+def test_statements_need_a_way_to_spark(steady_sides: Sides) -> None:
+    steady_sides.set(statements=(Statement("transforms.sql", "SELECT key FROM records"),))
+    with pytest.raises(ConfigError, match="is evaluated by Spark, which is not at hand here"):
+        preview_transforms(steady_sides.clusters(), [], 10)
+
+
 def test_what_a_terminal_would_obey_is_shown_as_text(steady_sides: Sides, control: Control) -> None:
     steady_sides.source.create_topic("orders")
     steady_sides.source.write("orders", [(b"k", b"\x1b[2J \xc3\xbc \xff \r\n \xe2\x80\xae")])
@@ -199,7 +207,7 @@ def test_all_topics_of_a_flow_and_none_that_is_empty(steady_sides: Sides, contro
         (("--set", "transforms"), "--set takes KEY=VALUE, but is 'transforms'"),
         (("--set", "topics=x"), "--set takes keys that begin with transforms, predicates, key.format, "),
         (("--set", "transforms.gone.type=Mask"), "--set:1: a->b.transforms.gone.type is 'Mask', a Java class that"),
-        (("--set", "transforms.sql=SELECT key FROM records"), "transforms.sql is evaluated by Spark in runs only"),
+        (("--set", "transforms.sql=DELETE"), "--set:1: a->b.transforms.sql is not a query: it must be like SELECT"),
         (("--set", "transforms.python=absent:f"), "'absent:f' cannot be imported: there is no Python module 'absent'"),
     ],
 )

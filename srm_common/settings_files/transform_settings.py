@@ -1,0 +1,93 @@
+"""The keys that say what a flow does to records: as they are written, and the flow with others in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from srm_common.domain.flow import FlowName, FlowSettings
+from srm_common.domain.settings.key import BadValue
+from srm_common.domain.settings.layers import Entry
+from srm_common.domain.settings.table import BY_NAME
+from srm_common.domain.transforms.chain import CHAIN_KEYS, needs_schemas, parse_chain
+from srm_common.domain.transforms.faults import TransformFault
+from srm_common.domain.transforms.statements import parse_statements
+from srm_common.errors import ConfigError
+from srm_common.settings_files.configuration import Configuration
+from srm_common.settings_files.explanations import is_secret
+from srm_common.settings_files.providers import Providers
+
+_PARSED = (
+    "transforms.python",
+    "transforms.python.timeout.seconds",
+    "provenance.headers",
+    "copy.source.offset.in.header.enabled",
+)
+#: What these keys begin with.
+TRANSFORM_KEYS = (*CHAIN_KEYS, "provenance.headers", "copy.source.offset.in.header.enabled")
+#: What they fill of :class:`FlowSettings`.
+TRANSFORM_FIELDS = ("transforms", "statements", *(str(BY_NAME[name].field) for name in _PARSED))
+_REFERENCE = "${"
+
+
+def is_transform_key(key: str) -> bool:
+    """Whether a key, without a level's prefix, is one of them."""
+    return any(key == one or key.startswith(f"{one}.") for one in TRANSFORM_KEYS)
+
+
+def transform_keys(configuration: Configuration, name: FlowName) -> dict[str, str]:
+    """The flow's, by name, as they are written: references to secrets stay references, and keys of logins, which
+    converters may have, are left out."""
+    return {key: entry.value.strip() for key, entry in _entries(configuration, name).items() if not is_secret(key)}
+
+
+def with_transforms(configuration: Configuration, flow: FlowSettings, keys: Mapping[str, str]) -> FlowSettings:
+    """The flow as it would be with these keys and no others of their kind.
+
+    Raises:
+        ConfigError: a key is not one of them, or its value cannot be used; the text begins with the key. A reference
+            to a secret (``${...}``) is taken only as the file has it: others could be read out this way.
+    """
+    entries = _entries(configuration, flow.name)
+    values: dict[str, str] = {}
+    for key, text in keys.items():
+        if not is_transform_key(key):
+            raise ConfigError(f"{key} says nothing of transforms; known are {', '.join(TRANSFORM_KEYS)}")
+        values[key] = text.strip()
+        if _REFERENCE in text:
+            entry = entries.get(key)
+            if entry is None or entry.value.strip() != text.strip():
+                raise ConfigError(f"{key} has a reference (${{...}}) that the file does not have there; write a value")
+            values[key] = Providers.of(configuration.layers.top).resolve(entry).strip()
+    fields: dict[str, Any] = {}
+    for name in _PARSED:
+        key_, field = BY_NAME[name], BY_NAME[name].field
+        assert field is not None
+        assert key_.default is not None
+        try:
+            fields[field] = key_.parse(values.get(name, key_.default))
+        except BadValue as error:
+            raise ConfigError(f"{name} {error}") from None
+    try:
+        fields["transforms"] = parse_chain(values) if "transforms" in values else ()
+        fields["statements"] = parse_statements(values)
+    except TransformFault as fault:
+        raise ConfigError(f"{fault.key} {fault}") from None
+    if needs_schemas(fields["transforms"]):
+        for cluster in (flow.source, flow.target):
+            if cluster.schema_registry is None:
+                raise ConfigError(f"transforms needs {cluster.alias}.schema.registry.url, which is not set")
+    return replace(flow, **fields)
+
+
+def _entries(configuration: Configuration, name: FlowName) -> dict[str, Entry]:
+    """The strongest entry of each key."""
+    found: dict[str, Entry] = {}
+    for level in BY_NAME["transforms.*"].levels:
+        scope, prefix = configuration.layers.scope(level, name)
+        for written, entry in scope.items():
+            key = written.removeprefix(prefix)
+            if written.startswith(prefix) and is_transform_key(key):
+                found[key] = entry
+    return dict(sorted(found.items()))

@@ -1,0 +1,73 @@
+"""The preview of transforms for flows with statements: what Spark makes of the newest records."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark import SparkContext
+
+from srm_common.domain.flow import FlowSettings
+from srm_common.domain.transforms.statements import Statement
+from srm_common.errors import ConfigError
+from srm_common.replication.spark.sql_pass import SqlPasses
+from srm_common.testing import FakeCluster
+from srm_common.usecases.flows.flow_clusters import FlowClusters
+from srm_common.usecases.runs.transform_preview import Preview, preview_transforms
+from tests.kafka.flows import flow_between, properties_of
+from tests.spark.test_cli_run import srm_control
+
+pytestmark = pytest.mark.spark
+
+NUMBER = "CAST(CAST(value AS STRING) AS INT)"
+NOW = f"SELECT CAST({NUMBER} + 1 AS STRING) AS value FROM records WHERE {NUMBER} > 1"
+OTHER = "SELECT key, headers, timestamp FROM records WHERE value IS NOT NULL AND offset > 2"
+
+
+@pytest.fixture(scope="module")
+def flow() -> Iterator[FlowSettings]:
+    """A flow between two fake clusters with seven records, one of which is no number, and one a tombstone."""
+    with FakeCluster(name="source") as source, FakeCluster(name="target") as target:
+        source.create_topic("previewed")
+        source.write("previewed", [(b"k", b"%d" % number) for number in range(5)], 0)
+        source.write("previewed", [(b"k", b"x"), (b"k", None)], 0)
+        yield flow_between(source, target, "previewed")
+
+
+def with_statement(flow: FlowSettings, text: str) -> FlowSettings:
+    return replace(flow, statements=(Statement("transforms.sql", text),))
+
+
+def test_statements_are_tried_and_compared(spark: SparkContext, flow: FlowSettings) -> None:
+    passes = SqlPasses(spark)
+
+    def preview(other: str) -> Preview:
+        with closing(FlowClusters(with_statement(flow, NOW))) as clusters:
+            return preview_transforms(clusters, [], 10, with_statement(flow, other), sql=passes.local)
+
+    records = {one.offset: one for one in preview(OTHER).records}
+    fates = [records[offset].after.fate(records[offset].before) for offset in range(7)]
+    assert fates == ["dropped", "dropped", "changed", "changed", "changed", "failed", "dropped"]
+    assert records[4].after.record == replace(records[4].before, value=b"5")
+    assert records[5].after.reason == "transforms.sql: fails on this record"
+    assert records[5].other is not None
+    assert records[5].other.record == records[5].before
+    differences = Counter(one.difference for one in records.values() if one.difference)
+    assert differences == {"newly dropped": 1, "written differently": 2, "no longer failed": 1}
+    with pytest.raises(ConfigError, match="cannot be carried out: it sorts"):
+        preview("SELECT key FROM records ORDER BY key")
+
+
+def test_the_command_starts_a_spark_of_its_own(flow: FlowSettings, configuration_file: Callable[..., Path]) -> None:
+    file = configuration_file(properties_of(flow))
+    arguments = ("--config", str(file), "transform", "--flow", str(flow.name), "--output", "json")
+    done = srm_control(*arguments, "--set", f"transforms.sql={OTHER}")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["counts"] == {"unchanged": 7, "changed": 0, "dropped": 0, "failed": 0}
+    assert found["other_counts"] == {"unchanged": 3, "changed": 0, "dropped": 4, "failed": 0}
