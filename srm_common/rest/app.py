@@ -24,6 +24,7 @@ from srm_common.rest.v2 import (
     moves,
     series,
     steering,
+    transforms,
 )
 
 __all__ = ["ROUTERS", "AppContext", "create_app"]
@@ -35,6 +36,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     flow_details.router,
     series.router,
     filters.router,
+    transforms.router,
     group_offsets.router,
     steering.router,
     moves.router,

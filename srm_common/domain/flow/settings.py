@@ -263,6 +263,7 @@ class FlowSettings:
     transforms_python_timeout_seconds: float = 10.0
     provenance_headers: tuple[str, ...] = ("none",)
     copy_source_offset_in_header: bool = False
+    preview_values_enabled: bool = False
     errors_tolerance: Literal["none", "all"] = "none"
     errors_log_enable: bool = False
     errors_deadletterqueue_topic_name: str = ""

@@ -103,6 +103,12 @@ def selection_keys() -> Iterator[Key]:
     yield key(
         "copy.source.offset.in.header.enabled", Kind.SWITCH, "false", flow_field="copy_source_offset_in_header"
     ).means("The same as `offset` in `provenance.headers`.", _UNCHANGED)
+    yield key("preview.values.enabled", Kind.SWITCH, "false").means(
+        "Whether the Replications page and the REST API show keys, values and headers of records, when they try "
+        "transforms on the newest ones, to those who may edit the flow. Without it they show what becomes of each "
+        "record. `srm-control transform` shows values whatever this says.",
+        "The flow's principal may read what a user of Airflow may not.",
+    )
     yield key("errors.tolerance", Kind.CHOICE, "none", choices=("none", "all")).means(
         "What happens to a record that a transform cannot take: `none` stops its partition there with an error, `all` "
         "leaves it out and counts it, see [transforms.md](transforms.md). Partitions that fail otherwise are retried "

@@ -53,6 +53,7 @@ def test_a_run_is_started_and_waits_where_it_has_to(stage: Stage) -> None:
         ("/moves", "op"),
         ("/offsets", "op"),
         ("/filters/preview", "op"),
+        ("/transforms/preview", "op"),
     ],
 )
 def test_what_a_role_may_not_do_is_not_done(stage: Stage, path: str, lowest: str) -> None:
