@@ -46,6 +46,21 @@ def test_columns_that_stay_are_not_read(session: SparkSession) -> None:
     assert compiled.columns == StatementColumns(("partition",), ())
 
 
+def test_columns_in_any_case_are_those_of_records(session: SparkSession) -> None:
+    """As everywhere in Spark SQL."""
+    records = session.createDataFrame([("t", 0, 5, b"k", b"v", None, None)], COLUMNS)
+    text = "SELECT Timestamp, CAST(`VALUE` AS STRING) || R.Topic AS Value FROM Records AS r WHERE OFFSET > 4"
+    compiled = compile_statement(session, records, statement(text))
+    assert compiled.columns == StatementColumns(("offset", "topic", "value"), ("value",))
+    assert records.select(compiled.column).collect()[0][0] == (True, b"vt", None)
+
+
+def test_texts_that_are_no_moment_stay(session: SparkSession) -> None:
+    text = "SELECT key FROM records WHERE CAST(key AS STRING) = 'now' AND timestamp > timestamp'2020-01-01 00:00:00Z'"
+    compiled = compile_statement(session, session.createDataFrame([], COLUMNS), statement(text))
+    assert compiled.columns == StatementColumns(("key", "timestamp"), ())
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -63,7 +78,13 @@ def test_columns_that_stay_are_not_read(session: SparkSession) -> None:
         ("SELECT /*+ REPARTITION(3) */ key FROM records", "it has UnresolvedHint"),
         ("SELECT CAST(rand() AS STRING) AS key FROM records", "it is not deterministic"),
         ("SELECT key FROM records WHERE timestamp > now()", "it depends on when or by whom it is run"),
+        ("SELECT CAST('now' AS TIMESTAMP) AS timestamp FROM records", "a text such as 'now' or 'today'"),
+        ("SELECT key FROM records WHERE timestamp > concat('to', 'day')", "a text such as 'now' or 'today'"),
+        ("SELECT timestamp /**/ 'now' AS timestamp FROM records", "timestamp 'now' stands for when it is run"),
+        ('SELECT key FROM records WHERE timestamp > Date"yesterday UTC"', 'Date "yesterday UTC" stands for when'),
         ("SELECT key AS topic FROM records", "it changes topic"),
+        ("SELECT key AS Topic FROM records", "it changes topic"),
+        ("SELECT key, KEY FROM records", "column key is there twice"),
         ("SELECT 1 FROM records", "column '1' is none of"),
         ("SELECT 1.5 AS key FROM records", "cannot cast"),
         ("SELECT keyy FROM records", "`keyy` cannot be resolved"),

@@ -37,6 +37,7 @@ _SESSION = {
     # What a statement means must not depend on an installation's defaults.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "false",
     # Nothing of a statement is evaluated outside of the TryEval around it.
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushFoldableIntoBranches",
     "spark.sql.subexpressionElimination.enabled": "false",

@@ -6,6 +6,8 @@ relation ``records``; whatever needs more than one record, or makes several of o
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +28,9 @@ CHANGEABLE = {
 _FIXED = {"topic": "string", "partition": "int", "offset": "bigint"}
 #: What statements see.
 COLUMNS = {**_FIXED, **CHANGEABLE}
+#: Types of literals, and what is none of one moment.
+_MOMENTS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
+_SPECIAL = re.compile(r"""[rR]?['"]\s*(now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 _PARSED = ("Project", "Filter", "SubqueryAlias", "UnresolvedRelation")
 #: ``records`` itself is whatever lies below the view.
 _ANALYZED = ("Project", "Filter", "SubqueryAlias", "View")
@@ -102,28 +107,33 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
     patterns = session._jvm.org.apache.spark.sql.catalyst.trees.TreePattern
     if analyzed.containsPattern(patterns.CURRENT_LIKE()):
         raise _refused(statement, "it depends on when or by whom it is run, so that a record copied again would differ")
+    if special := _special_moment(session, statement.text, analyzed):
+        raise _refused(statement, f"{special} stands for when it is run, so that a record copied again would differ")
     child = analyzed.child()
     parts = [child.condition()] if child.nodeName() == "Filter" else []
     condition = ClassicColumn(utils.column(parts[0])) if parts else F.lit(True)
     changed: dict[str, Any] = {}
     seen: set[str] = set()
     for item in _items(analyzed.projectList()):
-        name = item.name()
+        # Named as the statement writes it, in whatever case.
+        name = item.name().lower()
         read = item.child() if item.nodeName() == "Alias" else item
-        plain = read.nodeName() == "AttributeReference" and read.name() == name
+        plain = read.nodeName() == "AttributeReference" and read.name().lower() == name
         if name in seen:
             raise _refused(statement, f"column {name} is there twice")
         seen.add(name)
         if name in _FIXED and not plain:
             raise _refused(statement, f"it changes {name}, by which records keep partition and order")
         if name not in CHANGEABLE and name not in _FIXED:
-            raise _refused(statement, f"column '{name}' is none of {', '.join(CHANGEABLE)}: give it a name with AS")
+            raise _refused(
+                statement, f"column '{item.name()}' is none of {', '.join(CHANGEABLE)}: give it a name with AS"
+            )
         if not plain:
             parts.append(item.child())
             changed[name] = ClassicColumn(utils.column(item.child())).cast(CHANGEABLE[name]).alias(name)
     if any(expressions.SubqueryExpression.hasSubquery(part) for part in parts):
         raise _refused(statement, _reason("a subquery"))
-    reads = {one.name() for part in parts for one in _items(part.references().toSeq())}
+    reads = {one.name().lower() for part in parts for one in _items(part.references().toSeq())}
     nothing = {name: F.lit(None).cast(CHANGEABLE[name]).alias(name) for name in (changed if gives is None else gives)}
     filling = F.lit(None).cast("binary").alias("filling")
     kept = F.struct(F.lit(True).alias("kept"), *{**nothing, **changed}.values(), filling)
@@ -133,6 +143,20 @@ def _compiled(session: Any, statement: Statement, analyzed: Any, gives: Sequence
         ClassicColumn(utils.column(expressions.TryEval(utils.expression(either._jc)))),
         StatementColumns(tuple(sorted(reads)), tuple(changed)),
     )
+
+
+def _special_moment(session: Any, text: str, analyzed: Any) -> str | None:
+    """What of a statement stands for another moment each time (``DateTimeUtils.convertSpecialTimestamp``)."""
+    parser = session._jvm.org.apache.spark.sql.catalyst.parser
+    stream = session._jvm.org.antlr.v4.runtime.CharStreams.fromString(text)
+    # Of typed literals, the parser leaves only the moment.
+    tokens = parser.SqlBaseLexer(parser.UpperCaseCharStream(stream)).getAllTokens()
+    written = [token.getText() for token in tokens if token.getChannel() == 0]
+    for kind, literal in itertools.pairwise(written):
+        if kind.upper() in _MOMENTS and re.match(_SPECIAL, literal):
+            return f"{kind} {literal}"
+    changed = session._jvm.org.apache.spark.sql.catalyst.optimizer.SpecialDatetimeValues.apply(analyzed)
+    return None if changed.equals(analyzed) else "a text such as 'now' or 'today' as a date or timestamp"
 
 
 def _check(statement: Statement, plan: Any, allowed: tuple[str, ...]) -> None:
