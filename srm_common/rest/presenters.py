@@ -102,6 +102,8 @@ def topic(row: TopicRow) -> schemas.Topic:
         metrics=stats(row.stats),
         records_total=row.records_total,
         bytes_total=row.bytes_total,
+        skipped_records_total=row.skipped_records_total,
+        dead_letters_total=row.dead_letters_total,
         reported_ms=row.reported_ms,
     )
 

@@ -162,10 +162,13 @@ class Sparkline(BaseModel):
 
 
 class Totals(BaseModel):
-    """Copied by all runs together, record-count and byte-count of docs/metrics.md; null if no run has reported it."""
+    """Of all runs together, the totals of docs/metrics.md; null if no run has reported it. Skipped records and dead
+    letters are counted in flows with transforms and ``errors.tolerance = all``."""
 
     records_total: int | None = None
     bytes_total: int | None = None
+    skipped_records_total: int | None = None
+    dead_letters_total: int | None = None
 
 
 class FlowSummary(Totals):

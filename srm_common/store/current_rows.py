@@ -16,7 +16,7 @@ from srm_common.domain.runs.latency_histogram import LatencyHistogram
 from srm_common.store.history import Scope, covered, statistics, stats
 from srm_common.store.report_rows import kept_lag
 from srm_common.store.rows import Document, FlowRow, GroupRow, Page, PartitionRow, RunRow, TopicRow
-from srm_common.store.tables import DOCUMENT, FLOW, GROUP, METRICS, PARTITION, RUN, TOPIC
+from srm_common.store.tables import DOCUMENT, FLOW, GROUP, METRICS, PARTITION, RUN, TOPIC, TOTALS
 from srm_common.store.tiers import Level, Retention, tier_for_statistics
 
 _RUN_COLUMNS = [column for column in RUN.columns if column.name not in ("id", "flow_id")]
@@ -36,6 +36,8 @@ _PARTITION_COLUMNS = (
     PARTITION.c.error,
     PARTITION.c.records_total,
     PARTITION.c.bytes_total,
+    PARTITION.c.skipped_records_total,
+    PARTITION.c.dead_letters_total,
     PARTITION.c.error_kind,
     PARTITION.c.latencies,
     PARTITION.c.record_rate,
@@ -130,8 +132,7 @@ def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
         warnings=_texts(row["warnings"]),
         heartbeats=_json(row["heartbeats"]),
         clock=_json(row["clock"]),
-        records_total=row["records_total"],
-        bytes_total=row["bytes_total"],
+        **{name: row[name] for name in TOTALS},
         latencies_total=None if row["latencies_total"] is None else LatencyHistogram.parse(row["latencies_total"]),
     )
 
@@ -257,7 +258,6 @@ def _topic(flow: str, row: RowMapping, figures: Mapping[Metric, Stats]) -> Topic
         newest_record_ms=row["newest_record_ms"],
         stats=figures,
         error=row["error"],
-        records_total=row["records_total"],
-        bytes_total=row["bytes_total"],
+        **{name: row[name] for name in TOTALS},
         consumer_groups=row["consumer_groups"],
     )

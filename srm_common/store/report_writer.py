@@ -72,7 +72,7 @@ def forget_silent_flows(connection: Connection, silent_since_ms: int, configured
     connection.execute(update(FLOW).where(c.id == flow_id).values(reported_ms=None))
 
 
-# What all runs together have copied: totals that only grow, of partitions, topics and flows.
+# What all runs together have copied and left out: totals that only grow, of partitions, topics and flows.
 #
 # A flow counts by itself what it copies, from run to run (``records_total`` of its run record): so nothing is missing
 # of a run whose report did not come, and nothing is counted twice of one that is reported again. That count begins
@@ -102,26 +102,36 @@ class Count:
         return Count((self.total or 0) + max(0, reported - known), reported if not again else max(reported, known))
 
 
+_NO_COUNT = Count()
+#: Columns of partitions: the flow's own counts.
+_TOLD = tuple(name.replace("_total", "_told") for name in TOTALS)
+
+
 @dataclass(frozen=True, slots=True)
 class Totals:
     """Of one partition."""
 
-    records: Count = Count()
-    bytes: Count = Count()
+    records: Count = _NO_COUNT
+    bytes: Count = _NO_COUNT
+    skipped_records: Count = _NO_COUNT
+    dead_letters: Count = _NO_COUNT
 
     def after(self, one: PartitionRecord, again: bool) -> Totals:
         return Totals(
             self.records.after(one.records_total, one.records, again),
             self.bytes.after(one.bytes_total, one.bytes, again),
+            self.skipped_records.after(one.skipped_records_total, one.skipped_records or 0, again),
+            self.dead_letters.after(one.dead_letters_total, one.dead_letters or 0, again),
         )
 
+    @property
+    def counts(self) -> tuple[Count, ...]:
+        """In the order of :data:`TOTALS`."""
+        return self.records, self.bytes, self.skipped_records, self.dead_letters
+
     def columns(self) -> Row:
-        return {
-            "records_total": self.records.total,
-            "bytes_total": self.bytes.total,
-            "records_told": self.records.reported,
-            "bytes_told": self.bytes.reported,
-        }
+        totals, reported = zip(*((one.total, one.reported) for one in self.counts), strict=True)
+        return dict(zip((*TOTALS, *_TOLD), (*totals, *reported), strict=True))
 
 
 _UNKNOWN = Totals()
@@ -130,12 +140,17 @@ _UNKNOWN = Totals()
 def partition_totals(connection: Connection, flow_id: int) -> dict[Place, Totals]:
     """Of all partitions of the flow with any report."""
     c = PARTITION.c
-    columns = (c.topic_id, c.number, c.records_total, c.records_told, c.bytes_total, c.bytes_told)
-    mine = select(*columns).select_from(TOPIC.join(PARTITION, c.topic_id == TOPIC.c.id))
+    columns = (column for total, told in zip(TOTALS, _TOLD, strict=True) for column in (c[total], c[told]))
+    mine = select(c.topic_id, c.number, *columns).select_from(TOPIC.join(PARTITION, c.topic_id == TOPIC.c.id))
     return {
-        (topic, number): Totals(Count(records, records_told), Count(size, bytes_told))
-        for topic, number, records, records_told, size, bytes_told in connection.execute(
-            mine.where(TOPIC.c.flow_id == flow_id, c.records_total.is_not(None))
+        (topic, number): Totals(
+            *(
+                _NO_COUNT if total is None and told is None else Count(total, told)
+                for total, told in zip(counts[::2], counts[1::2], strict=True)
+            )
+        )
+        for topic, number, *counts in connection.execute(
+            mine.where(TOPIC.c.flow_id == flow_id, or_(*(c[name].is_not(None) for name in TOTALS)))
         )
     }
 
@@ -150,14 +165,13 @@ def next_totals(
 def grown(before: Row, known: Mapping[Place, Totals], now: Mapping[Place, Totals]) -> Row:
     """Columns of a topic or flow whose partitions have gone on from ``known`` to ``now``; ``before`` has the columns as
     they are. None if nothing was ever reported."""
-    records, size = (before[name] for name in TOTALS)
+    sums = [before[name] for name in TOTALS]
     for place, totals in now.items():
-        earlier = known.get(place, _UNKNOWN)
-        if totals.records.total is not None:
-            records = (records or 0) + totals.records.total - (earlier.records.total or 0)
-        if totals.bytes.total is not None:
-            size = (size or 0) + totals.bytes.total - (earlier.bytes.total or 0)
-    return dict(zip(TOTALS, (records, size), strict=True))
+        pairs = zip(totals.counts, known.get(place, _UNKNOWN).counts, strict=True)
+        for number, (count, earlier) in enumerate(pairs):
+            if count.total is not None:
+                sums[number] = (sums[number] or 0) + count.total - (earlier.total or 0)
+    return dict(zip(TOTALS, sums, strict=True))
 
 
 DOCUMENTS = ("decisions", "plan", "filters")

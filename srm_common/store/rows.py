@@ -77,6 +77,8 @@ class FlowRow:
     #: copied by all runs together, of topics that are not copied any more, too; None if no run has reported it.
     records_total: int | None = None
     bytes_total: int | None = None
+    skipped_records_total: int | None = None
+    dead_letters_total: int | None = None
     #: of all runs that were reported; None if none has reported a histogram of latencies.
     latencies_total: LatencyHistogram | None = None
     #: queried from the clusters since, if any.
@@ -120,6 +122,8 @@ class TopicRow:
     #: copied by all runs together.
     records_total: int | None = None
     bytes_total: int | None = None
+    skipped_records_total: int | None = None
+    dead_letters_total: int | None = None
     #: with a position on it; None before the first round of checkpoints.
     consumer_groups: int | None = None
     #: when the lag was taken where that was after the report, and how old the oldest record is that waits.
@@ -147,6 +151,8 @@ class PartitionRow:
     #: copied by all runs together.
     records_total: int | None = None
     bytes_total: int | None = None
+    skipped_records_total: int | None = None
+    dead_letters_total: int | None = None
     error_kind: str | None = None
     #: LatencyHistogram.text(); None where it is not known.
     latencies: str | None = None
@@ -177,6 +183,8 @@ class PartitionRow:
             error=self.error,
             records_total=self.records_total,
             bytes_total=self.bytes_total,
+            skipped_records_total=self.skipped_records_total,
+            dead_letters_total=self.dead_letters_total,
             error_kind=self.error_kind,
             latencies=self.latencies,
             record_rate=self.record_rate,

@@ -56,8 +56,8 @@ METRICS = {code: metric for metric, code in CODES.items()}
 
 METADATA = MetaData()
 
-#: What all runs together have copied; never less than before. None if no run has reported it.
-TOTALS = ("records_total", "bytes_total")
+#: What all runs together have copied and left out; never less than before. None if no run has reported it.
+TOTALS = ("records_total", "bytes_total", "skipped_records_total", "dead_letters_total")
 
 #: A name that is sorted as Python sorts it, in SQLite by itself; PostgreSQL would by its locale.
 Name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
@@ -172,6 +172,8 @@ PARTITION = Table(
     # The flow's own count when it reported last: it begins again with a topic that was left out for a while.
     Column("records_told", BigInteger),
     Column("bytes_told", BigInteger),
+    Column("skipped_records_told", BigInteger),
+    Column("dead_letters_told", BigInteger),
     Column("error_kind", Text),
     # LatencyHistogram.text() of the newest report.
     Column("latencies", Text),

@@ -332,8 +332,12 @@ class FlowSettings:
     @property
     def dead_letter_topic(self) -> str:
         """Where records go that a transform cannot take; empty where the flow writes none."""
-        tolerant = self.has_transforms and self.errors_tolerance == "all"
-        return self.errors_deadletterqueue_topic_name if tolerant else ""
+        return self.errors_deadletterqueue_topic_name if self.skips_records else ""
+
+    @property
+    def skips_records(self) -> bool:
+        """Whether records that a transform cannot take are left out of the copies."""
+        return self.has_transforms and self.errors_tolerance == "all"
 
     @property
     def compression(self) -> Compression | None:

@@ -295,7 +295,8 @@ class TotalDefinition:
     """The sum over all runs: a total that only grows. It has no samples, so it is not part of the history.
 
     ``field`` is its name in the REST API, ``series`` the end of its Prometheus name (``srm_flow_...``),
-    ``mirror_maker`` the one under MirrorMaker 2's name, ``airflow`` the counter of Airflow's that a run adds to.
+    ``mirror_maker`` the one under MirrorMaker 2's name, None where it has none, ``airflow`` the counter of Airflow's
+    that a run adds to.
     """
 
     name: str
@@ -304,7 +305,7 @@ class TotalDefinition:
     text: str
     field: str
     series: str
-    mirror_maker: str
+    mirror_maker: str | None
     airflow: str
 
 
@@ -329,6 +330,27 @@ TOTALS = (
         "copied_bytes_total",
         "kafka_connect_mirror_mirrorsourceconnector_byte_count",
         "srm.bytes",
+    ),
+    TotalDefinition(
+        "skipped-record-count",
+        "records",
+        _ALL,
+        "Records that a transform could not take and all runs left out. Counted from 0 in flows with transforms and "
+        "`errors.tolerance = all`.",
+        "skipped_records_total",
+        "skipped_records_total",
+        None,
+        "srm.skipped_records",
+    ),
+    TotalDefinition(
+        "dead-letter-count",
+        "records",
+        _ALL,
+        "Those of them that are in the dead letter topic.",
+        "dead_letters_total",
+        "dead_letters_total",
+        None,
+        "srm.dead_letters",
     ),
 )
 

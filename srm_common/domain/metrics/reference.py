@@ -41,10 +41,10 @@ Names are those of Streams Replication Manager and MirrorMaker 2 where they have
 
 _AGGREGATION = """
 The totals of a flow are kept in its run record on the target, per partition, from run to run. So they include what was
-copied by runs without a report or with a failed first attempt, a run that is reported again does not count twice, and
-they are restored after the metrics store was deleted. Only the last pass of a killed driver is missing. They never
-shrink and are kept when history is rolled up and deleted; a topic that is excluded for a while continues from its last
-value. The total of a flow includes topics that it no longer copies.
+copied or skipped by runs without a report or with a failed first attempt, a run that is reported again does not count
+twice, and they are restored after the metrics store was deleted. Only the last pass of a killed driver is missing. They
+never shrink and are kept when history is rolled up and deleted; a topic that is excluded for a while continues from its
+last value. The total of a flow includes topics that it no longer copies.
 
 ## How figures are put together
 
@@ -176,7 +176,9 @@ def _row(one: Definition) -> str:
 
 
 def _total_row(one: TotalDefinition) -> str:
-    series = f"`srm_flow_{one.series}`, `srm_topic_...`, `srm_partition_...`; `{one.mirror_maker}`"
+    series = f"`srm_flow_{one.series}`, `srm_topic_...`, `srm_partition_...`"
+    if one.mirror_maker is not None:
+        series += f"; `{one.mirror_maker}`"
     levels = ", ".join(one.levels)
     return f"| `{one.name}` | {one.unit} | {levels} | `{one.field}` | {series} | `{one.airflow}` | {one.text} |\n"
 

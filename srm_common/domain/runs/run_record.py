@@ -104,7 +104,8 @@ class PartitionRecord(PartitionStanding):
     ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None where none
     was, or it was not checked. ``copy_end`` is where the copy's log ended when the run looked last.
     ``skipped_records`` are those that a transform could not take and ``errors.tolerance = all`` left out, and
-    ``dead_letters`` how many of these are in the dead letter topic; None where there were none.
+    ``dead_letters`` how many of these are in the dead letter topic; None where there were none. Their totals count as
+    those of records do; None where no run could leave out any.
     """
 
     upstream_topic: str
@@ -131,6 +132,8 @@ class PartitionRecord(PartitionStanding):
     latencies: LatencyHistogram | None = None
     skipped_records: int | None = None
     dead_letters: int | None = None
+    skipped_records_total: int | None = None
+    dead_letters_total: int | None = None
 
     def cells(self, columns: Iterable[str]) -> list[Any]:
         """What ``json.dumps`` takes, by column; the first are those of every record."""
@@ -163,6 +166,8 @@ class PartitionRecord(PartitionStanding):
             records_total=self.records_total,
             bytes_total=self.bytes_total,
             copy_end=self.copy_end,
+            skipped_records_total=self.skipped_records_total,
+            dead_letters_total=self.dead_letters_total,
         )
 
 
@@ -253,5 +258,5 @@ def changed_transforms(flow: FlowSettings, last: RunRecord | None) -> str:
 
 _COLUMNS = tuple(field.name for field in fields(PartitionRecord))
 #: Columns that are left out of a record in which no partition has a value for them.
-_RARE = ("skipped_records", "dead_letters")
+_RARE = ("skipped_records", "dead_letters", "skipped_records_total", "dead_letters_total")
 _LATENCIES = _COLUMNS.index("latencies")

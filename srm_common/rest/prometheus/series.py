@@ -149,6 +149,18 @@ FLOW_SERIES: tuple[Series[FlowFigures], ...] = (
         _row(lambda row: row.bytes_total),
         kind="counter",
     ),
+    Series(
+        "srm_flow_skipped_records_total",
+        "Records that transforms could not take and all runs left out; absent where runs leave out none.",
+        _row(lambda row: row.skipped_records_total),
+        kind="counter",
+    ),
+    Series(
+        "srm_flow_dead_letters_total",
+        "Those of them that are in the dead letter topic.",
+        _row(lambda row: row.dead_letters_total),
+        kind="counter",
+    ),
     Series("srm_flow_topics", "Topics that the flow copies.", _row(lambda row: row.topics)),
     Series("srm_flow_partitions", "Partitions that the flow copies.", _row(lambda row: row.partitions)),
     Series(
@@ -309,6 +321,18 @@ TOPIC_SERIES: tuple[Series[TopicRow], ...] = (
         kind="counter",
     ),
     Series(
+        "srm_topic_skipped_records_total",
+        "Records of the topic that transforms could not take and all runs left out.",
+        lambda topic: topic.skipped_records_total,
+        kind="counter",
+    ),
+    Series(
+        "srm_topic_dead_letters_total",
+        "Those of them that are in the dead letter topic.",
+        lambda topic: topic.dead_letters_total,
+        kind="counter",
+    ),
+    Series(
         "srm_topic_replication_latency_max_seconds",
         "Longest time from a record at the source to its commit on the target, in the last minutes.",
         _longest,
@@ -340,6 +364,18 @@ PARTITION_SERIES: tuple[Series[PartitionRow], ...] = (
     Series("srm_partition_source_end", "The source's last stable offset.", lambda row: row.end),
     Series("srm_partition_copied_records_total", "Records copied by all runs.", RECORDS, kind="counter"),
     Series("srm_partition_copied_bytes_total", "Bytes copied by all runs.", BYTES, kind="counter"),
+    Series(
+        "srm_partition_skipped_records_total",
+        "Records that transforms could not take and all runs left out.",
+        lambda row: row.skipped_records_total,
+        kind="counter",
+    ),
+    Series(
+        "srm_partition_dead_letters_total",
+        "Those of them that are in the dead letter topic.",
+        lambda row: row.dead_letters_total,
+        kind="counter",
+    ),
     Series("srm_partition_failed", "1 when the last run could not copy it.", lambda row: int(row.error is not None)),
     Series(
         "srm_partition_newest_record_timestamp_seconds",

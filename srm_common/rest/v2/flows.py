@@ -154,6 +154,8 @@ def summary(seen: Overview, flow: FlowName, figures: Figures, context: AppContex
             "lag_fault": None if row.live is None else row.live.fault,
             "records_total": row.records_total,
             "bytes_total": row.bytes_total,
+            "skipped_records_total": row.skipped_records_total,
+            "dead_letters_total": row.dead_letters_total,
             "warnings": list(row.warnings),
             "heartbeats": None if beats is None else presenters.heartbeats(beats, seen.now_ms - row.reported_ms),
             "last_run": presenters.run(run, url),

@@ -136,7 +136,10 @@ class RunJournal:
         copied = {track.place for track in tracks}
         again = self.last is not None and self.last.run_id == self._run.run_id
         copies = [
-            _partition_record(track, self.copies_before.get(track.place), self.copy_ends, again) for track in tracks
+            _partition_record(
+                track, self.copies_before.get(track.place), self.copy_ends, again, self._flow.skips_records
+            )
+            for track in tracks
         ]
         kept = [
             one.carried()
@@ -180,15 +183,26 @@ class RunJournal:
 
 
 def _partition_record(
-    track: PartitionTrack, before: PartitionRecord | None, copy_ends: Mapping[TopicPartition, int], again: bool
+    track: PartitionTrack,
+    before: PartitionRecord | None,
+    copy_ends: Mapping[TopicPartition, int],
+    again: bool,
+    skips: bool,
 ) -> PartitionRecord:
     """A partition's line of the run record; ``before`` is that of the last record, which an earlier attempt of the same
-    run has written if it is run ``again``. What that one skipped is committed, and would never be told."""
+    run has written if it is run ``again``. What that one skipped is committed, and would never be told. ``skips``:
+    records may be left out, so that their totals count from 0."""
     copied = track.copied
     skipped, letters = copied.skipped_records, copied.dead_letters
     if again and before is not None:
         skipped, letters = skipped + (before.skipped_records or 0), letters + (before.dead_letters or 0)
     records, size = (before.records_total, before.bytes_total) if before is not None else (None, None)
+    skips_before = (before.skipped_records_total, before.dead_letters_total) if before is not None else (None, None)
+    skips_now = (copied.skipped_records, copied.dead_letters)
+    all_skipped, all_letters = (
+        (total or 0) + now if skips or total is not None else None
+        for total, now in zip(skips_before, skips_now, strict=True)
+    )
     return PartitionRecord(
         upstream_topic=track.upstream_topic,
         downstream_topic=track.downstream_topic,
@@ -213,6 +227,8 @@ def _partition_record(
         latencies=copied.latencies if copied.latency_samples else None,
         skipped_records=skipped or None,
         dead_letters=letters or None,
+        skipped_records_total=all_skipped,
+        dead_letters_total=all_letters,
     )
 
 

@@ -48,6 +48,8 @@ def flow_row(flow: FlowName = FLOW) -> FlowRow:
         clock={"source_ms": 12.5, "target_ms": None},
         records_total=12_345_678_901_234_567,
         bytes_total=98_765,
+        skipped_records_total=17,
+        dead_letters_total=16,
         latencies_total=LatencyHistogram(((22, 90), (40, 10))),
         live=FlowLag(
             T + 9_000,
@@ -79,6 +81,8 @@ def partition(number: int, *, topic: str = "orders", flow: FlowName = FLOW, erro
         byte_rate=200.0 + number,
         records_total=500 + number,
         bytes_total=60_000 + number,
+        skipped_records_total=6 + number,
+        dead_letters_total=5 + number,
         behind_ms=10_000.0,
     )
 
@@ -102,6 +106,8 @@ def figures(flow: FlowName = FLOW) -> FlowFigures:
         {Metric.BYTE_RATE: rate, Metric.REPLICATION_LATENCY: latency},
         records_total=1001,
         bytes_total=120_001,
+        skipped_records_total=13,
+        dead_letters_total=11,
         behind_ms=10_000.0,
     )
     group = GroupSample("billing", positions=2, translated=1, checkpoint_latency_ms=40.0, checkpoint_ms=T - 3000)

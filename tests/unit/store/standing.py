@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from srm_common.domain.amount import NONE, Amount
+from srm_common.domain.metrics.metric import Metric
 from srm_common.domain.metrics.stats import TimeRange
 from srm_common.domain.monitoring.run_report import ClockSkew, GroupSample, RunReport
 from srm_common.domain.runs.run_record import PartitionRecord
@@ -273,6 +274,53 @@ class StandingBehaviour:
         # With its last samples a topic is forgotten itself; the flow's total has it.
         assert wrote(900, ("a", 1, 12)) == (26, [12])
         assert wrote(901, ("a", 0, 12), ("b", 2, 12)) == (38, [12, 12])
+
+    def test_records_that_were_left_out_are_counted_by_run_and_in_total(self, store: MetricsStore) -> None:
+        def skipped(second: int, number: int, run: int, letters: int, total: int, all_letters: int) -> RunReport:
+            mine = partition(
+                number=number,
+                skipped_records=run or None,
+                dead_letters=letters or None,
+                skipped_records_total=total,
+                dead_letters_total=all_letters,
+            )
+            return report(T + second * SECOND, partition("other"), mine, notes=("3 left out (errors.tolerance = all)",))
+
+        def totals() -> dict[str, tuple[int | None, int | None]]:
+            flows, topics = store.flows(), store.topics(FLOW, LAST_HOUR).rows
+            return {
+                **{one.flow: (one.skipped_records_total, one.dead_letters_total) for one in flows},
+                **{one.topic: (one.skipped_records_total, one.dead_letters_total) for one in topics},
+            }
+
+        first = skipped(0, 0, 0, 0, 0, 0)
+        store.write(first)
+        assert totals() == {FLOW: (0, 0), "orders": (0, 0), "other": (None, None)}
+        second = skipped(1, 0, 5, 2, 5, 2)
+        for one in (second, second, skipped(3, 1, 4, 4, 4, 4), skipped(2, 0, 1, 0, 6, 2), skipped(2, 0, 1, 0, 6, 2)):
+            store.write(one)
+        # The one that came late is in no total yet: the flow's own count, in its next report, has it.
+        assert totals() == {FLOW: (9, 6), "orders": (9, 6), "other": (None, None)}
+        (flow,) = store.flows()
+        assert (flow.history.skipped_records, flow.history.dead_letters) == (10, 6)
+        assert flow.history.skipped_text == "3 left out (errors.tolerance = all)"
+        assert [(one.skipped_records, one.dead_letters) for one in store.runs(FLOW).rows] == [
+            (4, 4),
+            (1, 0),
+            (5, 2),
+            (0, 0),
+        ]
+        assert (flow.last_run.skipped_records, flow.last_run.dead_letters) == (4, 4)
+        store.write(skipped(4, 0, 2, 0, 8, 2))
+        assert totals() == {FLOW: (12, 6), "orders": (12, 6), "other": (None, None)}
+        (orders,) = store.partitions(FLOW, topic="orders").rows
+        assert (orders.partition, orders.skipped_records_total, orders.dead_letters_total) == (0, 8, 2)
+        by_topic = store.topics(FLOW, LAST_HOUR, metrics=(Metric.SKIPPED_RECORDS, Metric.DEAD_LETTERS)).rows
+        sums = {
+            one.topic: {metric: (stats.count, stats.sum) for metric, stats in one.stats.items()} for one in by_topic
+        }
+        # Of topics only runs that left out some have a sample.
+        assert sums == {"orders": {Metric.SKIPPED_RECORDS: (4, 12), Metric.DEAD_LETTERS: (2, 6)}, "other": {}}
 
     def test_flows_do_not_see_each_other(self, store: MetricsStore) -> None:
         store.write(report(T, partition(lag=1)))

@@ -97,6 +97,9 @@ def _without_0004(connection: Connection) -> None:
     """The columns of before, of a flow that fails and stands still for a loss."""
     for name in ("skipped_records", "dead_letters"):
         connection.execute(text(f"ALTER TABLE run DROP COLUMN {name}"))
+        connection.execute(text(f"ALTER TABLE partition DROP COLUMN {name}_told"))
+        for table in ("flow", "topic", "partition"):
+            connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {name}_total"))
     connection.execute(text("ALTER TABLE flow DROP COLUMN history"))
     for table in ("run", "topic"):
         connection.execute(text(f"ALTER TABLE {table} DROP COLUMN lag_unknown"))

@@ -49,6 +49,8 @@ def test_every_figure_has_its_hand_computed_value() -> None:
         "srm_flow_copied_bytes_per_second": 200,
         "srm_flow_copied_records_total": 12_345_678_901_234_567,
         "srm_flow_copied_bytes_total": 98_765,
+        "srm_flow_skipped_records_total": 17,
+        "srm_flow_dead_letters_total": 16,
         "srm_flow_topics": 1,
         "srm_flow_partitions": 2,
         "srm_flow_failed_partitions": 1,
@@ -86,6 +88,8 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert value(text, "srm_topic_replication_latency_p95_seconds", topic="orders") == 1.152
     assert value(text, "srm_topic_copied_records_total", topic="orders") == 1001
     assert value(text, "srm_topic_copied_bytes_total", topic="orders") == 120_001
+    assert value(text, "srm_topic_skipped_records_total", topic="orders") == 13
+    assert value(text, "srm_topic_dead_letters_total", topic="orders") == 11
     place = {"topic": "orders", "partition": "1"}
     assert value(text, "srm_partition_lag_records", **place) == 6
     assert value(text, "srm_partition_lag_seconds", **place) == 10
@@ -93,6 +97,8 @@ def test_every_figure_has_its_hand_computed_value() -> None:
     assert value(text, "srm_partition_source_end", **place) == 107
     assert value(text, "srm_partition_copied_records_total", **place) == 501
     assert value(text, "srm_partition_copied_bytes_total", **place) == 60_001
+    assert value(text, "srm_partition_skipped_records_total", **place) == 7
+    assert value(text, "srm_partition_dead_letters_total", **place) == 6
     assert value(text, "srm_partition_failed", **place) == 1
     assert value(text, "srm_partition_replication_latency_avg_seconds", **place) == 0.25
 
@@ -167,7 +173,9 @@ def test_totals_are_counters_under_the_names_of_their_table() -> None:
     kinds = dict(line.split()[2:] for line in text.splitlines() if line.startswith("# TYPE"))
     own = {f"srm_{level}_{total.series}" for total in TOTALS for level in total.levels}
     assert {name for name, kind in kinds.items() if kind == "counter"} == own
-    assert {name for name, kind in kinds.items() if kind == "untyped"} == {one.mirror_maker for one in TOTALS}
+    assert {name for name, kind in kinds.items() if kind == "untyped"} == {
+        one.mirror_maker for one in TOTALS if one.mirror_maker is not None
+    }
     assert 'srm_flow_copied_records_total{source="east",target="west"} 12345678901234567' in text
 
 

@@ -60,9 +60,20 @@ def test_what_an_earlier_attempt_of_a_run_has_skipped_is_told_by_the_next_one(si
     for values, skipped in (([], 2), (["z", "5"], 3), ([], 3)):
         write(sides, *values)
         (partition,) = sides.run("r").partitions
-        assert partition.skipped_records == skipped
+        assert partition.skipped_records == partition.skipped_records_total == skipped
     (partition,) = sides.run("another").partitions
-    assert partition.skipped_records is None
+    assert (partition.skipped_records, partition.skipped_records_total, partition.dead_letters_total) == (None, 3, 0)
+    sides.set(transforms=(), errors_tolerance="none")
+    (partition,) = sides.run("plain").partitions
+    assert partition.skipped_records_total == 3, "what is counted stays counted"
+
+
+def test_flows_that_leave_out_nothing_count_nothing(sides: Sides) -> None:
+    sides.source.create_topic("orders")
+    write(sides, "1")
+    sides.refresh()
+    (partition,) = sides.run().partitions
+    assert (partition.skipped_records_total, partition.dead_letters_total) == (None, None)
 
 
 def test_tolerated_records_are_dropped_counted_and_logged(sides: Sides, caplog: pytest.LogCaptureFixture) -> None:
