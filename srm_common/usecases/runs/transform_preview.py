@@ -229,6 +229,8 @@ class _Compared:
         from srm_common.records.transform import Transform
 
         flow, upstream = self.flow, TopicPartition(decision.topic, partition)
+        if flow.policy.is_heartbeats_topic(upstream.topic):
+            return {offset: Outcome(record) for offset, record in _shown(records).items()}
         copy = decision.remote_topic or decision.topic
         transform = Transform(flow.transforms, copy, tuple(self._after_chain(upstream)), partition, schemas)
         offsets = records.column("offset").to_pylist()

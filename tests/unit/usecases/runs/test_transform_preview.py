@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from srm_common.cli.main import run
+from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.records.row_faults import RowFaults
@@ -120,6 +121,14 @@ def test_a_mask_is_tried_before_it_counts(steady_sides: Sides, control: Control)
     assert failed["result"] == "failed"
     assert failed["reason"].startswith("transforms.m: ")
     assert found["counts"]["unchanged"] == 2
+
+
+def test_heartbeats_stay_as_a_run_leaves_them(steady_sides: Sides) -> None:
+    steady_sides.set(heartbeats_replication=True, transforms=parse_chain(FILTER))
+    steady_sides.source.create_topic("heartbeats")
+    steady_sides.source.write("heartbeats", [(b"\0\0\1\x9a", None)])
+    (shown,) = preview_transforms(steady_sides.clusters(), ["heartbeats"], 3).records
+    assert shown.after.fate(shown.before) == "unchanged"
 
 
 def test_statements_need_a_way_to_spark(steady_sides: Sides) -> None:
