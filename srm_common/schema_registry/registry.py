@@ -263,6 +263,10 @@ class SchemaRegistry(Closing):
         # The socket's own limit is for each piece that it receives, of which headers may have any number.
         timer = _Limit(connection, deadline - time.monotonic())
         try:
+            if connection.sock is None:
+                connection.connect()
+                if timer.over:  # when there was nothing yet that it could end
+                    raise self._late()
             connection.request(method, prefix + path, body=data, headers=self._headers())
             response = connection.getresponse()
             pieces: list[bytes] = []

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -117,6 +118,28 @@ def test_an_answer_that_never_comes_to_its_end_is_given_up() -> None:
         finally:
             ended.set()
             server.join()
+
+
+def test_time_that_a_name_took_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resolver has limits of its own; then there is no connection yet that could be ended."""
+    resolved = socket.getaddrinfo
+
+    def slow(*arguments: Any, **named: Any) -> Any:
+        time.sleep(0.4)
+        return resolved(*arguments, **named)
+
+    with socket.create_server(("127.0.0.1", 0)) as silent, monkeypatch.context() as patch:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        patch.setattr(socket, "getaddrinfo", slow)
+        with (
+            client(url, timeout_seconds=0.2) as registry,
+            pytest.raises(RegistryError, match=r"no answer within 0\.2 s"),
+        ):
+            registry.level("s")
+        silent.setblocking(False)
+        connection, _ = silent.accept()
+        with connection:
+            assert connection.recv(1) == b"", "a request was sent after its time"
 
 
 def test_a_certificate_has_to_be_vouched_for_and_to_be_of_the_host(tmp_path: Path) -> None:
