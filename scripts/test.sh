@@ -35,8 +35,16 @@ unset PYTHONDONTWRITEBYTECODE
 work=$(mktemp -d)
 lane=
 ending() {
-    # As Ctrl-C would: tests then end what they have started.
-    [ -n "$lane" ] && kill -INT -- "-$lane" 2>/dev/null && wait "$lane"
+    local tenths
+    if [ -n "$lane" ]; then
+        # As Ctrl-C would, so that tests end what they have started; whoever was started with nohup does not hear it.
+        kill -INT -- "-$lane" 2>/dev/null
+        for ((tenths = 0; tenths < 300; tenths++)); do
+            kill -0 -- "-$lane" 2>/dev/null || break
+            sleep 0.1
+        done
+        kill -TERM -- "-$lane" 2>/dev/null
+    fi
     rm -rf "$work"
 }
 trap ending EXIT
