@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -24,8 +25,8 @@ from srm_common.wire.columns import OpenBatch, encode, opened, records_of
 #: take, unless the target's limit is lower; both in bytes without compression.
 PIECE_BYTES, BODY_BYTES = 4 << 20, 512 << 10
 
-#: Takes the number of records that were left out, and their batches for the dead letter topic.
-Skip = Callable[[int, Sequence[Packed]], None]
+#: Takes how many records were dropped, how many failed, and the batches of these for the dead letter topic.
+Skip = Callable[[int, int, Sequence[Packed]], None]
 
 
 def transformed(
@@ -44,9 +45,9 @@ def transformed(
     coarsened.
 
     Args:
-        skip: called with the number of records that were left out since a step could not take them, and with their
-            batches for the dead letter topic, before the batch is yielded whose upstream end is behind them, or before
-            the end.
+        skip: called with how many records a step has dropped, how many were left out since a step could not take them,
+            and the batches of these for the dead letter topic, before the batch is yielded whose upstream end is behind
+            them, or before the end.
         failed: says whether they are left out.
         provenance: headers that what is left gets.
 
@@ -61,6 +62,7 @@ def transformed(
         fault: PartitionError | None = None
         before = _within(piece.records, first_offset, end_offset)
         records, faults = transform.apply(before)
+        dropped = _dropped(before, records, faults)
         if faults and not failed.tolerated:
             records = _within(records, first_offset, faults[0].offset)
             fault, faults = TransformFailed(str(faults[0])), []
@@ -71,7 +73,7 @@ def transformed(
             codec = COMPRESSION_TYPES.index(compression.codec)
             level = library_level(codec, compression.level)
         letters = partial(failed.dead_letters, before, codec=codec, body_bytes=body_bytes, level=level)
-        skip_before = partial(_skip_before, faults, letters, failed, skip)
+        skip_before = partial(_skip_before, dropped, faults, letters, failed, skip)
         last: Packed | None = None
         packs = encode(records, codec, body_bytes, max_message_bytes, level) if records.num_rows else iter(())
         while True:
@@ -97,19 +99,31 @@ def transformed(
             raise fault
 
 
+def _dropped(before: pa.RecordBatch, left: pa.RecordBatch, faults: Sequence[RecordFault]) -> list[int]:
+    """The offsets of records that are neither left nor failed."""
+    if left.num_rows + len(faults) == before.num_rows:
+        return []
+    kept = np.append(left.column("offset").to_numpy(), [one.offset for one in faults])
+    dropped: list[int] = np.setdiff1d(before.column("offset").to_numpy(), kept).tolist()
+    return dropped
+
+
 def _skip_before(
+    dropped: list[int],
     faults: list[RecordFault],
     letters: Callable[[Sequence[RecordFault]], Iterator[Packed]],
     failed: FailedRecords,
     skip: Skip,
     end: int,
 ) -> None:
-    """Leave out what failed before ``end``; it is in ``faults`` no longer."""
+    """Leave out what was dropped and what failed before ``end``; both lists have it no longer."""
     due = [one for one in faults if one.offset < end]
-    if due:
-        skip(len(due), list(letters(due)))
+    gone = bisect_left(dropped, end)
+    if due or gone:
+        skip(gone, len(due), list(letters(due)) if due else ())
         failed.log(due)
         del faults[: len(due)]
+        del dropped[:gone]
 
 
 class _Piece(NamedTuple):

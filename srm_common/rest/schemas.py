@@ -146,6 +146,7 @@ class Run(BaseModel):
     retries: int = 0
     reencoded_records: int = 0
     lost_records: int = 0
+    dropped_records: int = Field(default=0, description="records that a transform dropped, as it was told to")
     skipped_records: int = Field(default=0, description="records that a transform could not take")
     dead_letters: int = Field(default=0, description="those of them that are in the dead letter topic")
     notes: list[str] = []

@@ -140,7 +140,7 @@ def _flow(row: RowMapping, last_run: RunRow) -> FlowRow:
 def _run(row: RowMapping) -> RunRow:
     values = {**row, "notes": _texts(row["notes"]), "partition_errors": _texts(row["partition_errors"])}
     del values["lag_unknown"]
-    values |= {name: row[name] or 0 for name in ("skipped_records", "dead_letters")}
+    values |= {name: row[name] or 0 for name in ("dropped_records", "skipped_records", "dead_letters")}
     return RunRow(**{**values, "ok": bool(row["ok"]), "lag": kept_lag(dict(row))})
 
 

@@ -23,6 +23,7 @@ PARTITION_METRICS = (Metric.BYTE_RATE, Metric.RECORD_RATE, Metric.REPLICATION_LA
 EVENTS = (
     Metric.LOST_RECORDS,
     Metric.LOST_DATA_EVENTS,
+    Metric.DROPPED_RECORDS,
     Metric.SKIPPED_RECORDS,
     Metric.DEAD_LETTERS,
     Metric.FAILED_PARTITIONS,
@@ -39,14 +40,15 @@ def run_row(flow_id: int, report: RunReport) -> Row:
     run = report.run
     if run is None:
         counts = ("passes", "partitions", "failed_partitions", "records", "bytes")
-        more = ("transactions", "retries", "reencoded_records", "lost_records", "skipped_records", "dead_letters")
+        more = ("transactions", "retries", "reencoded_records", "lost_records")
+        left_out = ("dropped_records", "skipped_records", "dead_letters")
         return {
             **row,
             "started_ms": None,
             "finished_ms": None,
             "ok": False,
             "error": report.run_error,
-            **dict.fromkeys((*counts, *more), 0),
+            **dict.fromkeys((*counts, *more, *left_out), 0),
             **_lag_columns(None),
             "notes": None,
             "partition_errors": None,
@@ -69,6 +71,7 @@ def run_row(flow_id: int, report: RunReport) -> Row:
         "retries": run.retries,
         "reencoded_records": sum(one.reencoded_records for one in run.partitions),
         "lost_records": sum(one.lost_records for one in run.partitions),
+        "dropped_records": sum(one.dropped_records or 0 for one in run.partitions),
         "skipped_records": sum(one.skipped_records or 0 for one in run.partitions),
         "dead_letters": sum(one.dead_letters or 0 for one in run.partitions),
         "notes": sentences(run.notes),

@@ -50,6 +50,7 @@ CODES: dict[Metric, int] = {
     Metric.UNKNOWN_LAGS: 20,
     Metric.SKIPPED_RECORDS: 21,
     Metric.DEAD_LETTERS: 22,
+    Metric.DROPPED_RECORDS: 23,
 }
 METRICS = {code: metric for metric, code in CODES.items()}
 
@@ -128,6 +129,7 @@ RUN = Table(
     # None in rows of before they were kept.
     Column("skipped_records", BigInteger),
     Column("dead_letters", BigInteger),
+    Column("dropped_records", BigInteger),
     UniqueConstraint("flow_id", "run_id", name="run_once"),
     Index("run_by_time", "flow_id", "reported_ms"),
 )

@@ -147,7 +147,7 @@ def make_up_history(url: str) -> None:
             replace(one, upstream_topic=MARKUP, downstream_topic=f"big.{MARKUP}", error=f"so {MARKUP}")
             for one in run.partitions[:BIG_PARTITIONS]
         ]
-        strange[0] = replace(strange[0], skipped_records=1234, dead_letters=1200)
+        strange[0] = replace(strange[0], skipped_records=1234, dead_letters=1200, dropped_records=5678)
         run = replace(run, flow="big->west", partitions=(*strange, *run.partitions[BIG_PARTITIONS:]))
         store.write(replace(report, flow="big->west", run=run))
     store.close()

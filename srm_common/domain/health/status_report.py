@@ -120,6 +120,7 @@ class StatusReport:
                 "passes": run.passes,
                 "records": run.records,
                 "bytes": run.bytes,
+                "dropped_records": sum(one.dropped_records or 0 for one in run.partitions),
                 "skipped_records": sum(one.skipped_records or 0 for one in run.partitions),
                 "dead_letters": sum(one.dead_letters or 0 for one in run.partitions),
                 "error": run.error,

@@ -26,6 +26,7 @@ class Metric(StrEnum):
     REENCODED_SHARE = "reencoded-share"
     LOST_RECORDS = "lost-records"
     LOST_DATA_EVENTS = "lost-data-events"
+    DROPPED_RECORDS = "dropped-records"
     SKIPPED_RECORDS = "skipped-records"
     DEAD_LETTERS = "dead-letters"
     UNTRANSLATED_GROUPS = "untranslated-groups"
@@ -248,6 +249,16 @@ DEFINITIONS = (
         Across.SUM,
         "Partitions on which a run found lost records.",
         "srm.lost_data_events",
+        counter=True,
+    ),
+    Definition(
+        Metric.DROPPED_RECORDS,
+        "records",
+        _ALL,
+        Across.SUM,
+        "Records of a run that a transform dropped, as it was told to. Samples only of flows with transforms.",
+        "srm.dropped_records",
+        Level.PARTITION,
         counter=True,
     ),
     Definition(

@@ -27,7 +27,7 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
     found: dict[Metric, Sample] = {}
     if not partitions:
         return found
-    records = copied = reencoded = lost = events = failed = lag = unknown = skipped = letters = 0
+    records = copied = reencoded = lost = events = failed = lag = unknown = dropped = skipped = letters = 0
     latencies, ages, behind_ms = [], [], []
     # One loop, since there may be tens of thousands.
     for one in partitions:
@@ -36,6 +36,7 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
         reencoded += one.reencoded_records
         lost += one.lost_records
         events += one.lost_records > 0
+        dropped += one.dropped_records or 0
         skipped += one.skipped_records or 0
         letters += one.dead_letters or 0
         failed += one.error is not None
@@ -72,7 +73,8 @@ def partition_samples(report: RunReport, partitions: Sequence[PartitionRecord]) 
         found[Metric.REENCODED_SHARE] = Sample.of(reencoded / records)
     found[Metric.LOST_RECORDS] = Sample.of(lost)
     found[Metric.LOST_DATA_EVENTS] = Sample.of(events)
-    if skipped or (report.run is not None and report.run.transforms):
+    if dropped or skipped or (report.run is not None and report.run.transforms):
+        found[Metric.DROPPED_RECORDS] = Sample.of(dropped)
         found[Metric.SKIPPED_RECORDS] = Sample.of(skipped)
         found[Metric.DEAD_LETTERS] = Sample.of(letters)
     found[Metric.FAILED_PARTITIONS] = Sample.of(failed)

@@ -119,8 +119,9 @@ class CopyStats:
 
     ``bytes`` counts record batches as they lie in the source log (compressed, headers included). Latencies are
     milliseconds from a batch's newest record timestamp to the commit of its chunk; ``latency_samples`` are batches,
-    ``latencies`` counts their records. ``skipped_records`` are those that a transform could not take and the flow left
-    out, ``dead_letters`` how many of these went to its dead letter topic. ``last_timestamp_ms`` is the newest record's.
+    ``latencies`` counts their records. ``dropped_records`` are those that transforms dropped, ``skipped_records`` those
+    that one could not take and the flow left out, ``dead_letters`` how many of these went to its dead letter topic.
+    ``last_timestamp_ms`` is the newest record's.
     """
 
     records: int = 0
@@ -136,6 +137,7 @@ class CopyStats:
     last_timestamp_ms: int | None = None
     skipped_records: int = 0
     dead_letters: int = 0
+    dropped_records: int = 0
 
     def __add__(self, other: CopyStats) -> CopyStats:
         return CopyStats(
@@ -152,6 +154,7 @@ class CopyStats:
             last_timestamp_ms=_known(max, self.last_timestamp_ms, other.last_timestamp_ms),
             skipped_records=self.skipped_records + other.skipped_records,
             dead_letters=self.dead_letters + other.dead_letters,
+            dropped_records=self.dropped_records + other.dropped_records,
         )
 
     @property

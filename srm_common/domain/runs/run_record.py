@@ -103,6 +103,7 @@ class PartitionRecord(PartitionStanding):
     attempts included, since the flow's state has known the partition; None where that was not counted yet.
     ``oldest_ms`` is the timestamp of the first record that was not copied when the run was reported; None where none
     was, or it was not checked. ``copy_end`` is where the copy's log ended when the run looked last.
+    ``dropped_records`` are those that a transform has dropped, None where there were none.
     ``skipped_records`` are those that a transform could not take and ``errors.tolerance = all`` left out, and
     ``dead_letters`` how many of these are in the dead letter topic; None where there were none. Their totals count as
     those of records do; None where no run could leave out any.
@@ -134,6 +135,7 @@ class PartitionRecord(PartitionStanding):
     dead_letters: int | None = None
     skipped_records_total: int | None = None
     dead_letters_total: int | None = None
+    dropped_records: int | None = None
 
     def cells(self, columns: Iterable[str]) -> list[Any]:
         """What ``json.dumps`` takes, by column; the first are those of every record."""
@@ -258,5 +260,5 @@ def changed_transforms(flow: FlowSettings, last: RunRecord | None) -> str:
 
 _COLUMNS = tuple(field.name for field in fields(PartitionRecord))
 #: Columns that are left out of a record in which no partition has a value for them.
-_RARE = ("skipped_records", "dead_letters", "skipped_records_total", "dead_letters_total")
+_RARE = ("skipped_records", "dead_letters", "skipped_records_total", "dead_letters_total", "dropped_records")
 _LATENCIES = _COLUMNS.index("latencies")

@@ -60,7 +60,8 @@ class Turn:
         self.packed: Packed | None = None
         wanted = (portion.batches, portion.first_offset, state.end, state.spec.max_message_bytes)
         self._source: Iterator[Packed]
-        #: What was left out since the last batch, and its batches for the dead letter topic.
+        #: What was left out since the last batch: dropped, or failed, and the batches for the dead letter topic.
+        self._dropped = 0
         self._skipped = 0
         self._dead_letters: list[Packed] = []
         if state.transform is not None:
@@ -96,17 +97,19 @@ class Turn:
         state = self.state
         share = state.share or state.open_share()
         share.upstream_end = packed.upstream_end
-        if self._skipped:
+        if self._skipped or self._dropped:
             self._pass_skipped(share)
         return packed
 
-    def _skip(self, records: int, dead_letters: Sequence[Packed]) -> None:
-        self._skipped += records
+    def _skip(self, dropped: int, failed: int, dead_letters: Sequence[Packed]) -> None:
+        self._dropped += dropped
+        self._skipped += failed
         self._dead_letters += dead_letters
 
     def _pass_skipped(self, share: Share) -> None:
         """What was left out lies before the share's end: the chunk that passes it has its dead letters."""
+        share.dropped_records += self._dropped
         share.skipped_records += self._skipped
         share.dead_letters += self._dead_letters
-        self._skipped = 0
+        self._dropped = self._skipped = 0
         self._dead_letters = []

@@ -20,10 +20,10 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 2.0
 _SPREAD_SECONDS = 5.0
 
 
-Skip = Callable[[int, Sequence[Packed]], None]
+Skip = Callable[[int, int, Sequence[Packed]], None]
 Transformed = Callable[[Sequence[SourceBatch], int, int, int, Compression | None, Skip], Iterator[Packed]]
 """As :func:`srm_common.wire.repack.repack`, with what the flow does to records, and its compression. The last argument
-is called for records that are left out, since a transform could not take them: with their number, and with batches of
+is called for records that are left out: with how many a transform dropped, how many one could not take, and batches of
 them for the dead letter topic."""
 
 
@@ -42,6 +42,8 @@ class Share:
     batches: int = 0
     reencoded_batches: int = 0
     reencoded_records: int = 0
+    #: Records that a transform has dropped.
+    dropped_records: int = 0
     #: Records that a transform could not take, and their batches for the dead letter topic.
     skipped_records: int = 0
     dead_letters: list[Packed] = field(default_factory=list)
@@ -223,6 +225,7 @@ class RangeState:
         totals.batches += share.batches
         totals.reencoded_batches += share.reencoded_batches
         totals.reencoded_records += share.reencoded_records
+        totals.dropped_records += share.dropped_records
         totals.skipped_records += share.skipped_records
         self._dead_letters += sum(one.record_count for one in share.dead_letters)
         if share.times:
@@ -328,6 +331,7 @@ class RangeState:
                 latency_samples=totals.times,
                 latencies=LatencyHistogram.of(self._latency_buckets),
                 last_timestamp_ms=totals.newest_ms if totals.newest_ms >= 0 else None,
+                dropped_records=totals.dropped_records,
                 skipped_records=totals.skipped_records,
                 dead_letters=self._dead_letters,
             ),

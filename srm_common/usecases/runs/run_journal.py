@@ -193,8 +193,9 @@ def _partition_record(
     run has written if it is run ``again``. What that one skipped is committed, and would never be told. ``skips``:
     records may be left out, so that their totals count from 0."""
     copied = track.copied
-    skipped, letters = copied.skipped_records, copied.dead_letters
+    dropped, skipped, letters = copied.dropped_records, copied.skipped_records, copied.dead_letters
     if again and before is not None:
+        dropped += before.dropped_records or 0
         skipped, letters = skipped + (before.skipped_records or 0), letters + (before.dead_letters or 0)
     records, size = (before.records_total, before.bytes_total) if before is not None else (None, None)
     skips_before = (before.skipped_records_total, before.dead_letters_total) if before is not None else (None, None)
@@ -229,6 +230,7 @@ def _partition_record(
         dead_letters=letters or None,
         skipped_records_total=all_skipped,
         dead_letters_total=all_letters,
+        dropped_records=dropped or None,
     )
 
 

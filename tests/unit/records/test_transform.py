@@ -66,18 +66,25 @@ def come_out(
     transform: Transform,
     handling: ErrorHandling | None = None,
     skipped: list[tuple[int, Sequence[Packed]]] | None = None,
+    dropped: list[int] | None = None,
     provenance: ProvenanceHeaders | None = None,
 ) -> Iterator[Packed]:
     """As a slot has it."""
     failed = FailedRecords(handling or ErrorHandling(), "a->b", 7, UPSTREAM, transform)
-    heap = [] if skipped is None else skipped
+
+    def skip(gone: int, count: int, letters: Sequence[Packed]) -> None:
+        if skipped is not None and count:
+            skipped.append((count, letters))
+        if dropped is not None:
+            dropped.append(gone)
+
     return transformed(
         batches,
         first,
         end,
         1 << 20,
         compression,
-        lambda count, letters: heap.append((count, letters)),
+        skip,
         transform=transform,
         failed=failed,
         provenance=provenance,
@@ -132,8 +139,16 @@ def test_batches_come_out_as_their_records_do(
     compression = data.draw(st.sampled_from([None, Compression("zstd", 3)]))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batches_of, "PIECE_BYTES", data.draw(st.sampled_from([40, 300, 4 << 20])))
-        packs = list(come_out(batches, first, end, compression, Transform(chain, "a.orders")))
-    wanted = expected(chain, [record for record in records if first <= record.offset < end])
+        dropped: list[int] = []
+        packs, missing = [], []
+        for packed in come_out(batches, first, end, compression, Transform(chain, "a.orders"), dropped=dropped):
+            packs.append(packed)
+            reached = sum(first <= record.offset < packed.upstream_end for record in records)
+            missing.append(reached - sum(one.record_count for one in packs) - sum(dropped))
+    assert not any(missing), "dropped records are told with the batch that passes them"
+    read = [record for record in records if first <= record.offset < end]
+    wanted = expected(chain, read)
+    assert sum(dropped) == len(read) - len(wanted)
     assert [one for packed in packs for one in without_offsets(written(packed))] == without_offsets(wanted)
     runs = [run for packed in packs for run in packed.runs]
     assert [start + n for start, length, _ in runs for n in range(length)] == [record.offset for record in wanted]

@@ -281,6 +281,7 @@ class StandingBehaviour:
                 number=number,
                 skipped_records=run or None,
                 dead_letters=letters or None,
+                dropped_records=10 * run or None,
                 skipped_records_total=total,
                 dead_letters_total=all_letters,
             )
@@ -304,23 +305,25 @@ class StandingBehaviour:
         (flow,) = store.flows()
         assert (flow.history.skipped_records, flow.history.dead_letters) == (10, 6)
         assert flow.history.skipped_text == "3 left out (errors.tolerance = all)"
-        assert [(one.skipped_records, one.dead_letters) for one in store.runs(FLOW).rows] == [
-            (4, 4),
-            (1, 0),
-            (5, 2),
-            (0, 0),
+        assert [(one.dropped_records, one.skipped_records, one.dead_letters) for one in store.runs(FLOW).rows] == [
+            (40, 4, 4),
+            (10, 1, 0),
+            (50, 5, 2),
+            (0, 0, 0),
         ]
         assert (flow.last_run.skipped_records, flow.last_run.dead_letters) == (4, 4)
         store.write(skipped(4, 0, 2, 0, 8, 2))
         assert totals() == {FLOW: (12, 6), "orders": (12, 6), "other": (None, None)}
         (orders,) = store.partitions(FLOW, topic="orders").rows
         assert (orders.partition, orders.skipped_records_total, orders.dead_letters_total) == (0, 8, 2)
-        by_topic = store.topics(FLOW, LAST_HOUR, metrics=(Metric.SKIPPED_RECORDS, Metric.DEAD_LETTERS)).rows
+        left_out = (Metric.DROPPED_RECORDS, Metric.SKIPPED_RECORDS, Metric.DEAD_LETTERS)
+        by_topic = store.topics(FLOW, LAST_HOUR, metrics=left_out).rows
         sums = {
             one.topic: {metric: (stats.count, stats.sum) for metric, stats in one.stats.items()} for one in by_topic
         }
         # Of topics only runs that left out some have a sample.
-        assert sums == {"orders": {Metric.SKIPPED_RECORDS: (4, 12), Metric.DEAD_LETTERS: (2, 6)}, "other": {}}
+        counted = zip(left_out, ((4, 120), (4, 12), (2, 6)), strict=True)
+        assert sums == {"orders": dict(counted), "other": {}}
 
     def test_flows_do_not_see_each_other(self, store: MetricsStore) -> None:
         store.write(report(T, partition(lag=1)))

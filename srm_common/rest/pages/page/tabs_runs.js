@@ -38,6 +38,7 @@ export const runsTab = {
         right: true,
         cell: (row) => (row.lost_records ? h("b", { class: "fault-text" }, count(row.lost_records)) : "0"),
       },
+      { label: "Dropped", right: true, cell: (row) => count(row.dropped_records) },
       { label: "Skipped", right: true, cell: skipped },
     ];
     return [

@@ -34,6 +34,7 @@ def test_dropped_records_are_passed_and_the_others_have_the_header(sides: Sides)
     sides.refresh()
     record = sides.run()
     assert (record.state, record.records) == (RunState.DONE, 5)
+    assert [(one.partition, one.dropped_records) for one in record.partitions] == [(0, 2), (1, 4)]
     arrived = sides.target.records("a.orders")
     assert [one.value for one in arrived] == [b"0", b"2", b"3", b"5", b"6"]
     assert {one.headers for one in arrived} == {(("origin", b"a"),)}
