@@ -47,6 +47,7 @@ backup.bootstrap.servers = {backup}
 big.bootstrap.servers = {east}
 east->west.enabled = true
 east->west.topics = orders, clicks, long\\\\..*
+east->west.preview.values.enabled = true
 west->east.enabled = false
 west->east.topics = returns
 # Acts in MirrorMaker 2, and not here.

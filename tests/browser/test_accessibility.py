@@ -17,7 +17,7 @@ VIEWS = (
     "",
     "#/flows/east/backup",
     FLOW,
-    *(f"{FLOW}/{tab}" for tab in ("topics", "groups", "decisions", "plan", "runs")),
+    *(f"{FLOW}/{tab}" for tab in ("topics", "groups", "decisions", "transforms", "plan", "runs")),
 )
 
 

@@ -6,15 +6,16 @@ No code of the user's and no Spark runs for it in this process (docs/adr/0017).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from fastapi import APIRouter
 
 from srm_common.domain.flow import FlowSettings
 from srm_common.errors import ConfigError, UnknownFlow
-from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow, ReadableFlow
+from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow
 from srm_common.rest.faults import ApiError, responses
+from srm_common.rest.flow_dependency import LocalFlow
 from srm_common.rest.live import CALLS, TAG, flow_now, hurried
 from srm_common.rest.ports import Right
 from srm_common.rest.query_parameters import now_ms
@@ -33,8 +34,8 @@ _LIMITS = ReadLimits(seconds=10.0, read_bytes=32 << 20)
 _SHOWN_BYTES = 2048
 
 
-@router.get("", responses=responses(404, 422, 503))
-def transforms(flow: ReadableFlow, caller: CallerDep, context: AppContextDep) -> Transforms:
+@router.get("", responses=responses(404, 422, 502, 503))
+def transforms(flow: LocalFlow, caller: CallerDep, context: AppContextDep) -> Transforms:
     """The flow's keys of transforms as the file has them; references to secrets stay references."""
     configuration = context.configuration()
     settings = configuration.flow(flow)
@@ -78,7 +79,7 @@ def transform_preview(
                 raise
             except ConfigError as error:
                 raise ApiError(409, "preview_refused", str(error), flow=str(flow)) from None
-        examples = sorted(found.records, key=lambda one: _interest(one, compared is not None))[: request.examples]
+        examples = _examples(found.records, compared is not None, request.examples)
         return TransformPreview(
             counts=_counts(one.after.fate(one.before) for one in found.records),
             other_counts=None
@@ -118,8 +119,13 @@ def _counts(fates: Iterable[str]) -> dict[str, int]:
     return {fate: found[fate] for fate in FATES}
 
 
-def _interest(one: Previewed, compared: bool) -> int:
-    """What is shown first: where the outcomes differ, then where something happens to a record at all."""
-    if compared:
-        return 0 if one.difference else 1
-    return ("failed", "dropped", "changed", "unchanged").index(one.after.fate(one.before))
+def _examples(records: Sequence[Previewed], compared: bool, most: int) -> list[Previewed]:
+    """Some of every kind: those that differ first, or without a comparison those to which something happens."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for one in records:
+        kind = one.difference if compared else one.after.fate(one.before).removeprefix("unchanged")
+        ranked.append((not kind, seen[kind]))
+        seen[kind] += 1
+    order = sorted(range(len(records)), key=ranked.__getitem__)
+    return [records[number] for number in order[:most]]

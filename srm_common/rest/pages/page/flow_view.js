@@ -11,6 +11,7 @@ import { ALARMS, badge, furtherAlarms, isLate, listed, since, stateOf } from "./
 import { decisionsTab, partitionTable, partitions, topicsTab, partitionsTab, listPager } from "./tabs_data.js";
 import { groupsTab } from "./tabs_groups.js";
 import { planTab, runsTab, settingsTab } from "./tabs_runs.js";
+import { transformsTab } from "./tabs_transforms.js";
 import {
   airflowLink,
   command,
@@ -56,6 +57,7 @@ export function flowView(page, source, target) {
     partitionsTab,
     groupsTab(page.redraw),
     decisionsTab,
+    transformsTab(page.redraw),
     planTab(page.redraw),
     runsTab,
     settingsTab,

@@ -111,11 +111,22 @@ def test_values_and_what_quotes_them_stay_hidden_unless_the_file_shows_them(ask:
     assert "secret" not in str(found)
 
 
-def test_examples_are_those_that_differ_first(ask: Ask) -> None:
-    found = ask("POST", "/preview", {"settings": FILTER, "examples": 1})
-    assert found["compared"] == 3
-    (one,) = found["records"]
-    assert (one["offset"], one["difference"]) == (2, "newly dropped")
+def test_examples_are_some_of_every_kind_and_those_that_differ_first(
+    ask: Ask, source_kafka: FakeCluster, name: str
+) -> None:
+    source_kafka.write(name, [(b"k", None)] * 3, 0)
+    found = ask("POST", "/preview", {"settings": FILTER, "examples": 2})
+    assert (found["compared"], len(found["records"])) == (6, 2)
+    assert {one["difference"] for one in found["records"]} == {"newly dropped"}
+    # Without a comparison, where something happens.
+    shown = ask("POST", "/preview", {"examples": 3}, keys=FILTER)["records"]
+    assert [(one["offset"], one["after"]["result"]) for one in shown] == [
+        (2, "dropped"),
+        (3, "dropped"),
+        (4, "dropped"),
+    ]
+    mixed = ask("POST", "/preview", {"settings": MASK, "examples": 2})["records"]
+    assert [(one["offset"], one["difference"]) for one in mixed] == [(0, "written differently"), (1, "newly failed")]
 
 
 def test_no_secret_is_read_by_an_edit(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
