@@ -22,7 +22,7 @@ from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.settings_files.configuration import load_configuration
 from srm_common.settings_files.transform_settings import TRANSFORM_FIELDS, TRANSFORM_KEYS, is_transform_key
-from srm_common.usecases.runs.record_text import headers_text, part_text, preview_json
+from srm_common.usecases.runs.record_text import RecordTexts, headers_text
 from srm_common.usecases.runs.transform_preview import DIFFERENCES, FATES, Previewed, ShownRecord
 
 _WIDTH = 60
@@ -89,7 +89,7 @@ def transform_command(
             sql=_local_spark(settings.name, ending),
             limits=ReadLimits(seconds=max_seconds),
         )
-    records = found.records
+    records, texts = found.records, RecordTexts(found.schemas)
     text: list[RenderableType] = [_summary("", Counter(one.after.fate(one.before) for one in records))]
     if other is not None:
         text.append(_summary("The other transforms: ", Counter(_other_fate(one) for one in records)))
@@ -98,7 +98,7 @@ def transform_command(
         text.append(f"Ended early: {found.ended_early}")
     if records:
         columns = ["TOPIC", "PARTITION", "OFFSET", "", "KEY", "VALUE", "HEADERS"]
-        text += ["", table(columns, [row for one in records for row in _rows(one)])]
+        text += ["", table(columns, [row for one in records for row in _rows(one, texts)])]
     if found.topics_left_out:
         text.append(f"{counted(len(found.topics_left_out), 'more topic')} not looked at; name them with --topic.")
     data = {
@@ -107,7 +107,7 @@ def transform_command(
         "other_counts": None if other is None else _counts(Counter(_other_fate(one) for one in records)),
         "differences": None if other is None else dict(Counter(one.difference for one in records if one.difference)),
         "ended_early": found.ended_early or None,
-        "records": preview_json(records),
+        "records": [texts.to_json(one) for one in records],
         "topics_left_out": found.topics_left_out,
     }
     return Answer(data, text)
@@ -173,21 +173,21 @@ def _differences(records: Sequence[Previewed]) -> str:
     return f"{counted(kinds.total(), 'record')} would come out otherwise{f': {said}' if said else ''}."
 
 
-def _rows(one: Previewed) -> list[list[object]]:
+def _rows(one: Previewed, texts: RecordTexts) -> list[list[object]]:
     place: list[object] = [one.topic, one.partition, one.offset]
-    rows = [[*place, "before", *_cells(one.before)]]
+    rows = [[*place, "before", *_cells(one.before, texts)]]
     outcomes = [("after", one.after)]
     if one.other is not None and one.other != one.after:
         outcomes.append(("other", one.other))
     for name, outcome in outcomes:
         fate = outcome.fate(one.before)
         if outcome.record is not None and fate == "changed":
-            rows.append(["", "", "", f"{name}: changed", *_cells(outcome.record)])
+            rows.append(["", "", "", f"{name}: changed", *_cells(outcome.record, texts)])
         else:
             rows.append(["", "", "", f"{name}: {fate}", outcome.reason, "", ""])
     return rows
 
 
-def _cells(record: ShownRecord) -> list[object]:
-    parts = (part_text(part) for part in (record.key, record.value))
+def _cells(record: ShownRecord, texts: RecordTexts) -> list[object]:
+    parts = (texts.key(record), texts.value(record))
     return [*(None if part is None else part.within(_WIDTH) for part in parts), headers_text(record, _WIDTH)]

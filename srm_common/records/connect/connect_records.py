@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 _COLUMNS = {Side.KEY: 2, Side.VALUE: 3}
+_PLAIN_JSON = Format(FormatKind.JSON)
 
 
 class _Cell(NamedTuple):
@@ -142,6 +143,19 @@ class ConnectRecords:
                 if cell is not None:
                     held[row] = cell.data.value is None
         return held
+
+    def json_text(self, side: Side, format_: Format, data: bytes) -> str:
+        """What a key or value says, as ``JsonConverter`` writes it without its schema.
+
+        Raises:
+            DataFault: it is not what the format says.
+            TransformFailed: a registry does not tell of its schema.
+        """
+        try:
+            text = Converter(_PLAIN_JSON).encode(*self._converter(side, format_).decode(data))
+        except RecursionError:
+            raise DataFault("is nested too deeply") from None
+        return "null" if text is None else text.decode()
 
     def _converter(self, side: Side, format_: Format) -> Converter | AvroConverter:
         converter = self._converters.get((side, format_))

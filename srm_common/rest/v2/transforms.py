@@ -23,7 +23,7 @@ from srm_common.rest.v2.transform_schemas import PreviewedRecord, TransformPrevi
 from srm_common.settings_files.transform_settings import TRANSFORM_FIELDS, transform_keys, with_transforms
 from srm_common.usecases.flows.flow_clusters import FlowClusters
 from srm_common.usecases.runs.newest_records import ReadLimits
-from srm_common.usecases.runs.record_text import preview_json
+from srm_common.usecases.runs.record_text import RecordTexts
 from srm_common.usecases.runs.transform_preview import FATES, Previewed, preview_transforms
 
 router = APIRouter(prefix="/api/v2/flows/{source}/{target}/transforms", tags=["transforms"])
@@ -80,6 +80,7 @@ def transform_preview(
             except ConfigError as error:
                 raise ApiError(409, "preview_refused", str(error), flow=str(flow)) from None
         examples = _examples(found.records, compared is not None, request.examples)
+        texts = RecordTexts(found.schemas, values=now.preview_values_enabled, most_bytes=_SHOWN_BYTES)
         return TransformPreview(
             counts=_counts(one.after.fate(one.before) for one in found.records),
             other_counts=None
@@ -89,10 +90,7 @@ def transform_preview(
             compared=len(found.records),
             ended_early=found.ended_early or None,
             values_shown=now.preview_values_enabled,
-            records=[
-                PreviewedRecord.model_validate(one)
-                for one in preview_json(examples, values=now.preview_values_enabled, most_bytes=_SHOWN_BYTES)
-            ],
+            records=[PreviewedRecord.model_validate(texts.to_json(one)) for one in examples],
             topics_left_out=found.topics_left_out,
             now_ms=now_ms(),
         )

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from srm_common.domain.transforms.formats import Side
 from srm_common.usecases.runs.transform_preview import Outcome, Previewed, ShownRecord
+
+if TYPE_CHECKING:
+    from srm_common.usecases.runs.trial_schemas import TrialSchemas
 
 #: Bytes of a key, value or header that are shown unless the caller wants fewer.
 MOST_BYTES = 65_536
@@ -24,7 +27,7 @@ class PartText:
     """A key, value or header.
 
     Args:
-        format: ``text``, ``json`` or ``hex``.
+        format: ``text``, ``json``, ``hex``, or one with schemas of a registry, such as ``avro``, shown as JSON.
         size: in bytes, of the whole.
         cut: whether ``text`` is only the beginning.
     """
@@ -77,52 +80,72 @@ def _is_json(part: bytes) -> bool:
     return True
 
 
-def preview_json(
-    records: Iterable[Previewed], *, values: bool = True, most_bytes: int = MOST_BYTES
-) -> list[dict[str, Any]]:
-    """Previewed records for ``-o json`` and the REST API.
+class RecordTexts:
+    """Texts of the records of a preview.
 
     Args:
+        schemas: the preview's.
         values: with keys, values and headers. Reasons may quote them, so without them only the step is named.
+        most_bytes: of a key, value or header.
     """
-    return [
-        {
+
+    def __init__(
+        self, schemas: TrialSchemas | None = None, *, values: bool = True, most_bytes: int = MOST_BYTES
+    ) -> None:
+        self._schemas = schemas
+        self._values = values
+        self._most_bytes = most_bytes
+
+    def key(self, record: ShownRecord) -> PartText | None:
+        """None for null."""
+        return self._part(record.key, Side.KEY)
+
+    def value(self, record: ShownRecord) -> PartText | None:
+        """None for null."""
+        return self._part(record.value, Side.VALUE)
+
+    def _part(self, part: bytes | None, side: Side) -> PartText | None:
+        data = None if part is None or self._schemas is None else self._schemas.read(side, part)
+        if part is None or data is None:
+            return part_text(part, self._most_bytes)
+        text = _printable(data.text)
+        return PartText(text[: self._most_bytes], data.format, len(part), len(text) > self._most_bytes)
+
+    def to_json(self, one: Previewed) -> dict[str, Any]:
+        """One record for ``-o json`` and the REST API."""
+        return {
             "topic": one.topic,
             "partition": one.partition,
             "offset": one.offset,
-            "before": record_json(one.before, most_bytes) if values else None,
-            "after": _outcome_json(one.after, one.before, values, most_bytes),
-            "other": None if one.other is None else _outcome_json(one.other, one.before, values, most_bytes),
+            "before": self._record(one.before) if self._values else None,
+            "after": self._outcome(one.after, one.before),
+            "other": None if one.other is None else self._outcome(one.other, one.before),
             "difference": one.difference or None,
         }
-        for one in records
-    ]
 
+    def _outcome(self, outcome: Outcome, before: ShownRecord) -> dict[str, Any]:
+        reason = outcome.reason if self._values or not outcome.reason else outcome.step or "transforms"
+        return {
+            "result": outcome.fate(before),
+            "reason": reason or None,
+            "record": None if outcome.record is None or not self._values else self._record(outcome.record),
+        }
 
-def _outcome_json(outcome: Outcome, before: ShownRecord, values: bool, most_bytes: int) -> dict[str, Any]:
-    reason = outcome.reason if values or not outcome.reason else outcome.step or "transforms"
-    return {
-        "result": outcome.fate(before),
-        "reason": reason or None,
-        "record": None if outcome.record is None or not values else record_json(outcome.record, most_bytes),
-    }
-
-
-def record_json(record: ShownRecord, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
-    """One record; ``key_bytes`` and ``value_bytes`` are the true sizes, null for null."""
-    key, value = part_text(record.key, most_bytes), part_text(record.value, most_bytes)
-    headers = [(name, part_text(part, most_bytes)) for name, part in record.headers[:MOST_HEADERS]]
-    return {
-        "timestamp_ms": record.timestamp_ms,
-        "key": None if key is None else key.text,
-        "key_format": None if key is None else key.format,
-        "key_bytes": None if key is None else key.size,
-        "value": None if value is None else value.text,
-        "value_format": None if value is None else value.format,
-        "value_bytes": None if value is None else value.size,
-        "headers": [[_printable(name), None if part is None else part.text] for name, part in headers],
-        "headers_count": len(record.headers),
-    }
+    def _record(self, record: ShownRecord) -> dict[str, Any]:
+        """``key_bytes`` and ``value_bytes`` are the true sizes, null for null."""
+        key, value = self.key(record), self.value(record)
+        headers = [(name, part_text(part, self._most_bytes)) for name, part in record.headers[:MOST_HEADERS]]
+        return {
+            "timestamp_ms": record.timestamp_ms,
+            "key": None if key is None else key.text,
+            "key_format": None if key is None else key.format,
+            "key_bytes": None if key is None else key.size,
+            "value": None if value is None else value.text,
+            "value_format": None if value is None else value.format,
+            "value_bytes": None if value is None else value.size,
+            "headers": [[_printable(name), None if part is None else part.text] for name, part in headers],
+            "headers_count": len(record.headers),
+        }
 
 
 def headers_text(record: ShownRecord, width: int) -> str:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from srm_common.records.transform import BatchStep
     from srm_common.replication.slots.range_transforms import SqlAccess
-    from srm_common.schema_registry.record_schemas import RegistrySchemas
+    from srm_common.usecases.runs.trial_schemas import TrialSchemas
 
 #: So many topics are looked at where none is named.
 MOST_TOPICS = 10
@@ -104,12 +104,14 @@ class Preview:
         wanted: how many records were to be compared at most; there may be fewer, as markers have offsets, too.
         ended: which limit was reached before all were compared; empty for none.
         topics_left_out: that are copied, too, and were not looked at, since no topic was named.
+        schemas: by which keys and values can be read, where the transforms look into some that need a registry.
     """
 
     records: list[Previewed] = field(default_factory=list)
     wanted: int = 0
     ended: str = ""
     topics_left_out: list[str] = field(default_factory=list)
+    schemas: TrialSchemas | None = None
 
     @property
     def ended_early(self) -> str:
@@ -153,16 +155,17 @@ def preview_transforms(
     policy = clusters.flow.policy
     copied = [one.topic for one in decisions.values() if one.accepted and not policy.is_heartbeats_topic(one.topic)]
     chosen = list(dict.fromkeys(topics)) or sorted(copied)[:MOST_TOPICS]
+    schemas = _schemas(clusters, compared, allowance)
     out: list[Previewed] = []
     with NewestRecords(clusters, allowance) as newest:
         bounds = newest.bounds(chosen)
         for topic in chosen:
             if bounds[topic] and not allowance.over():
                 records = newest.read(topic, bounds[topic], sample)
-                out += _of_topic(clusters, decisions[topic], records, sample, compared, allowance)
+                out += _of_topic(clusters, decisions[topic], records, sample, compared, schemas, allowance)
     wanted = sum(min(sample, sum(map(len, spans.values()))) for spans in bounds.values())
     left_out = [] if topics else sorted(copied)[MOST_TOPICS:]
-    return Preview(out, wanted, allowance.ended, left_out)
+    return Preview(out, wanted, allowance.ended, left_out, schemas)
 
 
 def _of_topic(
@@ -171,6 +174,7 @@ def _of_topic(
     found: dict[int, pa.RecordBatch],
     sample: int,
     compared: Sequence[_Compared],
+    schemas: TrialSchemas | None,
     allowance: Allowance,
 ) -> list[Previewed]:
     newest = [
@@ -180,7 +184,6 @@ def _of_topic(
             *(records.column(name).to_pylist() for name in ("timestamp", "offset")), strict=True
         )
     ]
-    schemas = _schemas(clusters, compared, allowance)
     kept = {(partition, offset) for _, partition, offset in sorted(newest)[-sample:]}
     out: list[Previewed] = []
     for partition, records in sorted(found.items()):
@@ -199,17 +202,20 @@ def _of_topic(
     return out
 
 
-def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: Allowance) -> RegistrySchemas | None:
+def _schemas(clusters: FlowClusters, compared: Sequence[_Compared], allowance: Allowance) -> TrialSchemas | None:
     """Those of the source; nothing is registered."""
-    if not any(needs_schemas(one.flow.transforms) for one in compared):
+    chains = [one.flow.transforms for one in compared]
+    if not any(map(needs_schemas, chains)):
         return None
     try:
         from srm_common.schema_registry.record_schemas import RegistrySchemas
         from srm_common.schema_registry.registry import SchemaRegistry
+        from srm_common.usecases.runs.trial_schemas import TrialSchemas
     except ImportError as error:
         raise ConfigError(f"this needs {error.name}: install srm-kafka[transforms] here") from error
     seconds = min(_LONGEST_REQUEST_SECONDS, clusters.flow.request_seconds, allowance.seconds)
-    return RegistrySchemas(SchemaRegistry(clusters.source.settings, timeout_seconds=seconds), None)
+    source = SchemaRegistry(clusters.source.settings, timeout_seconds=seconds)
+    return TrialSchemas(RegistrySchemas(source, None), chains)
 
 
 class _Compared:
@@ -222,7 +228,7 @@ class _Compared:
         self._sql = sql(flow.statements) if flow.statements and sql is not None else None
 
     def outcomes(
-        self, decision: TopicDecision, partition: int, records: pa.RecordBatch, schemas: RegistrySchemas | None
+        self, decision: TopicDecision, partition: int, records: pa.RecordBatch, schemas: TrialSchemas | None
     ) -> dict[int, Outcome]:
         """By offset."""
         from srm_common.records.provenance import ProvenanceHeaders

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 import pytest
 
@@ -15,6 +17,7 @@ from srm_common.domain.transforms.chain import parse_chain
 from srm_common.domain.transforms.statements import Statement
 from srm_common.errors import ConfigError
 from srm_common.records.row_faults import RowFaults
+from srm_common.testing import LocalRegistry
 from srm_common.usecases.runs.newest_records import ReadLimits
 from srm_common.usecases.runs.transform_preview import preview_transforms
 from tests.unit.usecases.fakes import Sides, properties_of
@@ -155,6 +158,35 @@ def test_long_values_are_cut_and_their_size_is_told(steady_sides: Sides, control
     assert (len(long["value"]), long["value_bytes"], long["value_format"]) == (65_536, 70_000, "text")
     assert (long["key"], long["key_bytes"], long["key_format"]) == ("0xc8c9cacbcccdcecf", 8, "hex")
     assert (short["key_format"], short["value_format"]) == ("json", "text")
+
+
+def test_avro_is_shown_as_json_and_registered_nowhere(
+    steady_sides: Sides, configuration_file: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = [{"name": "card", "type": "string"}, {"name": "n", "type": "int"}]
+    schema = {"type": "record", "name": "Order", "fields": fields}
+    data = io.BytesIO()
+    fastavro.schemaless_writer(data, fastavro.parse_schema(schema), {"card": "4711", "n": 1})
+    steady_sides.source.create_topic("orders")
+    with LocalRegistry() as registry:
+        number = registry.register("orders-value", json.dumps(schema))
+        value = b"\0" + number.to_bytes(4) + data.getvalue()
+        steady_sides.source.write("orders", [(b"k", value), (b"k", b"\0\0\0\0\x63\x02")])
+        keys = {"transforms": "r", "transforms.r.type": "ReplaceField$Value", "value.format": "avro"}
+        keys |= {"transforms.r.renames": "card:number"}
+        file = configuration_file(
+            properties_of(steady_sides.flow)
+            | {f"{alias}.schema.registry.url": registry.url for alias in "ab"}
+            | {f"a->b.{key}": text for key, text in keys.items()}
+        )
+        assert run(["--config", str(file), "transform", "--flow", "a->b", "--output", "json"]) == 0
+        renamed, unknown = json.loads(capsys.readouterr().out)["records"]
+        assert {method for method, _ in registry.requests} == {"GET"}
+    assert (renamed["before"]["value"], renamed["before"]["value_format"]) == ('{"card":"4711","n":1}', "avro")
+    assert renamed["before"]["value_bytes"] == len(value)
+    assert renamed["after"]["record"]["value"] == '{"number":"4711","n":1}'
+    assert (unknown["before"]["value"], unknown["before"]["value_format"]) == ("0x000000006302", "hex")
+    assert "schema id 99" in unknown["after"]["reason"]
 
 
 def test_more_records_than_are_read_at_once(steady_sides: Sides) -> None:
