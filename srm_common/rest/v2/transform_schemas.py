@@ -17,7 +17,7 @@ class Transforms(Answer):
     editable: bool
     values_shown: bool
     elsewhere: str | None = None
-    command: str = Field(json_schema_extra={"examples": ['srm-control transform --flow "east->west"']})
+    command: str = Field(json_schema_extra={"examples": ["srm-control transform --flow 'east->west' --sample 100"]})
 
 
 class TransformPreviewRequest(BaseModel):

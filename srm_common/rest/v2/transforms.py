@@ -5,6 +5,7 @@ No code of the user's and no Spark runs for it in this process (docs/adr/0017).
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from dataclasses import replace
 from fastapi import APIRouter
 
 from srm_common.domain.flow import FlowSettings
-from srm_common.errors import ConfigError, UnknownFlow
+from srm_common.errors import ConfigError
 from srm_common.rest.app_context import AppContextDep, CallerDep, EditableFlow
 from srm_common.rest.faults import ApiError, responses
 from srm_common.rest.flow_dependency import LocalFlow
@@ -75,8 +76,6 @@ def transform_preview(
         with FlowClusters(now) as clusters:
             try:
                 found = preview_transforms(clusters, request.topics, request.sample, compared, limits=_LIMITS)
-            except UnknownFlow:
-                raise
             except ConfigError as error:
                 raise ApiError(409, "preview_refused", str(error), flow=str(flow)) from None
         examples = _examples(found.records, compared is not None, request.examples)
@@ -109,7 +108,7 @@ def _elsewhere(flows: Iterable[FlowSettings]) -> str | None:
 
 
 def _command(flow: FlowSettings) -> str:
-    return f'srm-control transform --flow "{flow.name}" --sample 100'
+    return f"srm-control transform --flow {shlex.quote(str(flow.name))} --sample 100"
 
 
 def _counts(fates: Iterable[str]) -> dict[str, int]:

@@ -90,7 +90,7 @@ export function transformsTab(redraw) {
             "div",
             { class: "notice info", "data-testid": "transforms-elsewhere" },
             icon("question"),
-            h("p", null, `${capital(answer.elsewhere)}. The command shows what it does: `, command(answer.command)),
+            h("p", null, `${answer.elsewhere}. This shows what it does: `, command(answer.command)),
           )
         : null,
       editor(answer, flow, fault),
@@ -213,7 +213,9 @@ function outcome(answer, asked, fresh, flow) {
       fresh ? `The newest ${plural(compared, "record")}` : "Something was edited since this preview",
       h("span", { class: "muted" }, " Nothing was written."),
     ),
-    answer.ended_early ? h("p", { class: "fault warn" }, icon("warning"), `${capital(answer.ended_early)}.`) : null,
+    answer.ended_early
+      ? h("p", { class: "fault warn", "data-testid": "transforms-ended" }, icon("warning"), `${capital(answer.ended_early)}.`)
+      : null,
     compared ? tally(counts, others) : empty("No records", "The topics have none, or they were all deleted."),
     others && compared
       ? h(

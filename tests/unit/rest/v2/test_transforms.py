@@ -12,8 +12,10 @@ from fastapi.testclient import TestClient
 from srm_common.domain.flow import FlowSettings
 from srm_common.rest.app import AppContext
 from srm_common.rest.serving.watched_files import WatchedConfiguration
+from srm_common.rest.v2 import transforms
 from srm_common.store.metrics_store import MetricsStore
 from srm_common.testing import FakeCluster
+from srm_common.usecases.runs.newest_records import ReadLimits
 from tests.kafka.flows import flow_between, properties_of
 from tests.unit.rest.conftest import app_of
 from tests.unit.rest.people import HEADER, HeaderAccess
@@ -32,6 +34,12 @@ FILTER = {
     "predicates.tombstone.type": "RecordIsTombstone",
 }
 Ask = Callable[..., Any]
+
+
+@pytest.fixture(autouse=True)
+def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the machine is, all records are compared."""
+    monkeypatch.setattr(transforms, "_LIMITS", ReadLimits(seconds=300.0))
 
 
 @pytest.fixture
@@ -83,7 +91,7 @@ def test_the_keys_are_shown_as_written(ask: Ask, flow: FlowSettings, monkeypatch
     found = ask("GET", "", keys=inserted, who="viewer")
     assert found["settings"] == {key: text for key, text in inserted.items() if "user.info" not in key}
     assert (found["editable"], found["values_shown"], found["elsewhere"]) == (False, False, None)
-    assert found["command"].startswith(f'srm-control transform --flow "{flow.name}"')
+    assert found["command"].startswith(f"srm-control transform --flow '{flow.name}'")
     assert ask("GET", "")["editable"]
 
 
@@ -160,13 +168,23 @@ def test_what_is_not_tried_here(ask: Ask, flow: FlowSettings, settings: dict[str
     assert refused["message"].startswith(said)
     if code == 409:
         assert refused["code"] == "preview_refused"
-        assert f'srm-control transform --flow "{flow.name}"' in refused["message"]
+        assert f"srm-control transform --flow '{flow.name}'" in refused["message"]
 
 
 def test_a_flow_with_what_is_not_tried_here_says_so(ask: Ask) -> None:
     keys = {"transforms.sql": "SELECT key FROM records"}
     assert ask("GET", "", keys=keys)["elsewhere"].startswith("transforms.sql is evaluated by Spark")
     assert ask("POST", "/preview", {}, keys=keys, code=409)["code"] == "preview_refused"
+
+
+def test_a_limit_is_told(ask: Ask, source_kafka: FakeCluster, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transforms, "_LIMITS", ReadLimits(300.0, 1 << 20))
+    for _ in range(120):
+        source_kafka.write(name, [(b"k", b"x" * 20_000)], 0)
+    found = ask("POST", "/preview", {"sample": 100})
+    assert 0 < found["compared"] < 100
+    said = f"compared {found['compared']} of the last 100: the limit of 1 MiB of records was reached"
+    assert found["ended_early"] == said
 
 
 def test_topics_that_are_not_copied(ask: Ask) -> None:
